@@ -112,10 +112,10 @@ def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
 
 def _needed(df: DataFrame, options: Options, cutover: int) -> DataFrame:
     """Without rows that no window of a later event holds, where the source can tell cheaply."""
-    lives = [policy.lifetime for policy in options.windows.values()]
-    known = [life for life in lives if life is not None]
+    lifetimes = [policy.lifetime for policy in options.windows.values()]
+    known = [life for life in lifetimes if life is not None]
     is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
-    if len(known) < len(lives) or not is_timestamp or options.emit_every is not None:
+    if len(known) < len(lifetimes) or not is_timestamp or options.emit_every is not None:
         return df
     oldest = cutover - max(known) - (options.lateness or 0) - 1_000_000
     at = column(options.on)

@@ -51,7 +51,7 @@ def inspect_query(
     Columns: ``key`` (of several columns with commas between), ``events``, the times of the
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
     that share theirs) and ``bytes`` of its snapshot. With the query's ``aggregations`` and
-    ``window`` also the results. Of several windows key by key ``events`` are those kept. The
+    ``window`` also the results. Of multiple windows key by key ``events`` are those kept. The
     frame's ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are
     incomplete since the query was changed, and when each is complete again (``mta.Incomplete``).
     Reads every table of keys; the query may go on running. Raises InvalidRequest, SnapshotMismatch
@@ -85,7 +85,7 @@ def events_of_key(
     """The events in one key's window, oldest first: what the aggregations read, and their times.
 
     These are there where windows look at times, or events may come late.
-    ``key`` is its value, of several columns a tuple. Of several windows that share their events it
+    ``key`` is its value, of several columns a tuple. Of multiple windows that share their events it
     has all that are kept. Reads every page of the window. Raises KeyError for a key without a
     window, and what ``inspect_query`` raises.
     """

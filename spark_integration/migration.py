@@ -62,7 +62,7 @@ from stores import PageStore
 _AT_ONCE = 256
 #: How long Spark may take to write the states, in seconds.
 TIME_LIMIT = 1800.0
-#: How often it is told how far Spark is, in seconds.
+#: How often progress is reported, in seconds.
 PERIOD = 10.0
 #: Version 1 of a state partition, as Spark's two providers write it whole.
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
@@ -104,7 +104,7 @@ def migrate(
     """Make a checkpoint from which a stopped query goes on, with what is given in place of its own.
 
     Reads all tables of keys once or twice and writes them; into another store also all pages of
-    standalone windows. ``report`` is told what is
+    standalone windows. ``report`` gets what is
     done, and every 10 seconds how far Spark is. Raises InvalidRequest, StateMismatch and
     SnapshotMismatch, TimeLimitReached where Spark takes longer than ``time_limit`` seconds to write
     the states, what damaged pages raise, and the store's errors; then there is no target.
@@ -172,12 +172,12 @@ def _table(rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
 
 def _require_still(checkpoint: Path, target: Path) -> int:
     """The last batch of a query that has stopped between two batches."""
-    begun, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
+    started, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
         raise InvalidRequest(f"{checkpoint} has no committed batch: nothing is to be kept")
-    if begun != ended:
+    if started != ended:
         raise InvalidRequest(
-            f"batch {begun} of {checkpoint} has begun and not ended: stop the query, or start it "
+            f"batch {started} of {checkpoint} has not ended: stop the query, or start it "
             "once more as it was, with trigger(availableNow=True), so that it ends"
         )
     if target.exists():
@@ -236,17 +236,17 @@ def _copy_logs(checkpoint: Path, draft: Path) -> None:
 
 
 class _Limit(NamedTuple):
-    """How long Spark may take, and who is told how far it is."""
+    """How long Spark may take, and who gets its progress."""
 
     seconds: float
     report: Report
 
     def wait(self, query: StreamingQuery, spark: SparkSession) -> None:
         """Until the query ends; stops it and raises TimeLimitReached where it takes longer."""
-        begun = time.monotonic()
+        started = time.monotonic()
         left = self.seconds
         while not query.awaitTermination(max(min(PERIOD, left), 0.001)):  # type: ignore[arg-type]
-            taken = time.monotonic() - begun
+            taken = time.monotonic() - started
             left = self.seconds - taken
             if left <= 0:
                 with suppress(

@@ -108,7 +108,7 @@ class OpaqueKeys:
     ) -> tuple[int, list[tuple[Any, SnapshotSummary]]]:
         """How many events there are in windows, and what is known of the first keys in an order.
 
-        Reads every page once or twice; 1 us a key.
+        Reads every page once or twice; 1 us per key.
         """
         events, found = 0, []
         for lot in self._lots():
@@ -370,7 +370,7 @@ def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int])
     outcome = f"it holds events of {whose}, which are in no other page"
     if level:
         outcome = f"nothing else names the tables below it, with events of {whose}"
-    outcome += ": put back a copy of it, or go back to an earlier snapshot"
+    outcome += ": restore a copy of it, or go back to an earlier snapshot"
     return KeyedDamage(key, level, number, what, 0, 0, True, None, False, outcome)
 
 

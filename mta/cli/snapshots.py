@@ -87,7 +87,7 @@ def check(path: Path, store: str | None, repair: bool) -> int:
     address, data = _required(store), _read(path)
     if repair and is_keyed_snapshot(data):
         raise InvalidCommand(
-            "--repair: events of many keys are in no other page, so none can be rebuilt: put back "
+            "--repair: events of many keys are in no other page, so none can be rebuilt: restore "
             "a copy, or restore an earlier snapshot"
         )
     if repair:
@@ -295,7 +295,7 @@ class Listing:
 def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
     """Print windows by their keys, their totals, what they aggregate, and by which policy.
 
-    Below the row of a key stands one for each of several windows that share its events.
+    Below the row of a key stands one for each of multiple windows that share its events.
     """
     say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
     if len(listing.windows) < listing.keys:

@@ -222,7 +222,7 @@ class Bucket:
         takes = batch.retracts[line]
         newest = None if known is None else known.newest()
 
-        def standing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+        def existing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
             found = np.zeros(len(codes), np.int64)
             if known is None or newest is None:
                 return found
@@ -238,7 +238,7 @@ class Bucket:
             return found
 
         resolved = resolve(
-            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, standing,
+            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, existing,
             batch.unordered,
         )  # fmt: skip
         if resolved.order is not None:
@@ -512,8 +512,8 @@ class Bucket:
     def begin(self, packed: bytes, events: int) -> AnyWindow:
         """A new standalone window for a key with so many events, whose pages stay for now."""
         # A key that begins one again has had an event since it began the last one.
-        begun = ((self.tree.number << 40) + self.inserted) % (1 << 64)
-        window = self.kind.open(packed, events, begun)
+        generation = ((self.tree.number << 40) + self.inserted) % (1 << 64)
+        window = self.kind.open(packed, events, generation)
         if self.kind.store is not None:
             # A retry of this call makes the same pages, so none may go before the next snapshot.
             window.engine.hold()
@@ -547,7 +547,7 @@ class Bucket:
             self.open.clear()
         self.tree.pending.age(self.kind.settings.retain)
 
-    # --- letting go -------------------------------------------------------------------------------
+    # --- expiring ---------------------------------------------------------------------------------
 
     def expire(self, until: int, end_of: Callable[[int], int]) -> Table:
         """Expire the keys whose newest event is at ``until`` or before; what was known of them.
@@ -625,7 +625,7 @@ class Bucket:
         if isinstance(entry, bytes):
             try:
                 self.pattern.restore_like(entry).delete_pages()
-            except (SnapshotMismatch, CorruptSnapshot):  # of before a change
+            except (SnapshotMismatch, CorruptSnapshot):  # made before a change
                 assert self.kind.store is not None
                 restore_opaque(entry, self.kind.store).engine.structure.delete_pages()
             return

@@ -205,7 +205,7 @@ class Source:
         return len(self.policies) == len(self.snapshot.policies)
 
     def _trimmed(self, table: Table) -> Table:
-        """Without what no window of before needs; holes are in that."""
+        """Without what no previous window needs, as that may have holes."""
         return self._retention.trimmed(table) if self._are_known else table
 
     def tables(self) -> Iterator[Table]:
@@ -242,7 +242,7 @@ class Source:
         return left + sum(leaf.count for leaf in leaves)
 
     def _needed(self, leaves: list[Leaf], clocks: np.ndarray | None) -> list[Leaf]:
-        """Without what no window of before needs, as though the key were vectorized."""
+        """Without what no previous window needs, as though the key were vectorized."""
         if not self._are_known or not leaves:
             return leaves
         first = leaves[0].first + int(self._retention.needed(_lane(leaves), clocks)[0])

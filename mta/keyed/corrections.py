@@ -11,12 +11,12 @@ Retractions of events that are held, and events that replace or join others, are
 columns (``correct``): the union of what is held and what is new loses the rows that no longer
 stand, and the corrected keys are written again as a whole, which hides what older tables say of
 them. Events that others of the same batch replace or join have results all the same: the window up
-to their time, and what stood there then.
+to their time, and what was there then.
 
 Two kinds of keys go by themselves (``Retractions.alone``), each with a window of its own for this
 batch: those of which a retraction takes out what the same batch brought; and those whose newest
-event goes with nothing as new in its place, since only such a window knows up to when events were
-let go of. It comes back among the vectorized ones once something as new has come.
+event goes with nothing as new in its place, since only such a window knows up to when events
+were evicted. It comes back among the vectorized ones once something as new has come.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Corrected:
     passed: np.ndarray
     """Which of these no longer stand by the end of the batch."""
     states: Rows
-    """What stood at the time of each of these once it had come; input rows."""
+    """What was at the time of each of these once it had come; input rows."""
     first: np.ndarray
     """The first row of each lane that is new, or before which one is gone."""
     touched: np.ndarray
@@ -179,7 +179,7 @@ def correct(
 
     ``newest`` are the rows of the new events, which at their times stand behind those that are
     held. ``of`` and ``moments`` are the lanes and times of retractions of events that are held.
-    A few searches a retraction, and about 50 ns a row.
+    A few searches per retraction, and about 50 ns per row.
     """
     assert union.times is not None
     count, schema = union.events, union.schema
@@ -245,7 +245,7 @@ def folds_with(
     rows: np.ndarray,
     states: Rows,
 ) -> Rows:
-    """The outputs of windows that end with some rows, in the place of which stood other values."""
+    """The outputs of windows that end with some rows, in whose place there were other values."""
     times = None if lanes.times is None else lanes.times[rows]
     fronts = lanes.fronts_at(policy, of, rows, times)
     partials = monoid.lift_rows(states, len(rows))

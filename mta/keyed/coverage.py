@@ -36,7 +36,7 @@ class Losses:
 
     def __init__(self, retention: Retention, starts: Mapping[str, Start]) -> None:
         self._retention, self._starts = retention, starts
-        #: What is missing of any key that windows of before may not have held, if anything is.
+        #: What is missing of any key that previous windows may not have held, if anything is.
         self._start: Start | None = None
         #: What is missing of keys that had to do without any event.
         self._given_up: Start | None = None

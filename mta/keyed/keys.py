@@ -137,7 +137,7 @@ def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -
 def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
     """The distinct keys of several sets; each key of each set, in the order of keys and sets.
 
-    That is where it stood in all of them, one set after the other, and its place among the
+    That is where it was in all of them, one set after the other, and its place among the
     distinct keys.
     """
     kind = parts[0].kind
@@ -227,7 +227,7 @@ def _kind_of(found: Distinct, kind: str | None) -> str:
 
 
 def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
-    """Distinct keys as whole numbers or bytes, in order, and where each of these stood."""
+    """Distinct keys as whole numbers or bytes, in order, and where each of these was."""
     if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
         hashes = hashes_of_ints(blob)

@@ -65,11 +65,11 @@ class Kind:
         found = [policy.lifetime for policy in self.policies.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
-    def open(self, packed: bytes, events: int = 0, begun: int = 0) -> AnyWindow:
+    def open(self, packed: bytes, events: int = 0, generation: int = 0) -> AnyWindow:
         """A new standalone window for a key, which begins with so many events.
 
-        ``begun`` is another number for each one that a key has, for its pages may have the content
-        and the place of those of an earlier one, which are deleted later.
+        ``generation`` is another number for each one that a key has, for its pages may have the
+        content and the place of those of an earlier one, which are deleted later.
         """
         settings, sizes = self.settings, (self.settings.leaf_arity, self.settings.arity)
         if self.vectorized and sizes == (None, None):
@@ -77,7 +77,7 @@ class Kind:
             leaf_arity, arity = small_groups(self.monoid, *self.policies.values(), by_time=late)
             sizes = grown(leaf_arity, events), arity
         change = f"{self.changes}-" if self.changes else ""
-        name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed, begun)}"
+        name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed, generation)}"
         given: dict[str, Any] = {
             "store": self.store, "name": name, "leaf_arity": sizes[0], "arity": sizes[1],
             "on_late": settings.on_late, "on_invalid": "accept", "retain": settings.retain,

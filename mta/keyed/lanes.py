@@ -92,7 +92,7 @@ def folds(
 ) -> Rows:
     """The fold from each front to its row, both included, of which neither ever decreases.
 
-    At most about 2 log2(longest) combines a row, fewer where all rows are asked for.
+    At most about 2 log2(longest) combines per row, fewer where all rows are asked for.
     """
     once = bool((rows[1:] > rows[:-1]).all())
     if len(rows) == count and once and monoid.is_columnar:

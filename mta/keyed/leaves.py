@@ -213,8 +213,8 @@ class Leaves:
     def find(self, keys: Keys, runs: Sequence[tuple[int, int]], late: bool) -> Table:
         """What runs, the oldest first, say of some keys; of keys without any nothing.
 
-        ``runs`` has the first page of each and the one after its last. About 10 ns a key that is
-        in these pages, and 200 ns a key that is found. ``late`` as of ``join``.
+        ``runs`` has the first page of each and the one after its last. About 10 ns per key that is
+        in these pages, and 200 ns per key found. ``late`` as of ``join``.
         """
         matched = self._matching(keys, runs)
         if matched is None:
@@ -308,7 +308,7 @@ class Leaves:
     ) -> Table:
         """What runs say of all keys whose hashes are from ``low`` on, and before ``high`` if given.
 
-        ``runs`` and ``late`` as of ``find``. About 150 ns a key and run.
+        ``runs`` and ``late`` as of ``find``. About 150 ns per key and run.
         """
         hashes, bounds = self._hashes(), bounds_of(self.counts)
         chosen = []

@@ -18,7 +18,7 @@ In a store a run is pages (``pages``): tables in order, and above them indexes, 
 in the snapshot. To find keys takes one ``get_many`` a level for all runs together. What a merge
 leaves is deleted ``retain`` snapshots later (``deletions``).
 
-An index says for each page from when on one of its keys may be idle. Who has looked then, and
+An index says for each page since when one of its keys may be idle. Who has looked then, and
 found that most have newer events elsewhere, writes a new index, with the next time that it pays to
 look: so no page is read for this more often than it has keys that become idle or go elsewhere.
 """

@@ -69,7 +69,7 @@ class Index:
 
     @property
     def earliest(self) -> int:
-        """From when on it pays to look for idle keys."""
+        """Since when it pays to look for idle keys."""
         assert self.oldest is not None
         return int(self.oldest.min())
 
@@ -158,7 +158,7 @@ def damaged(
     """The error for a page that is not what it should be."""
     return CorruptPage(
         f"page {key_of(layout.window, level, run, name)} is damaged: {error}; restore from an "
-        "earlier snapshot, or put back a good copy of the page"
+        "earlier snapshot, or restore a good copy of the page"
     )
 
 

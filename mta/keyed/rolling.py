@@ -74,7 +74,7 @@ def rolling(
 
     Extremes, first and last values are of their column's type: datetimes with their unit and zone,
     decimals with their precision and scale. A sum of whole numbers or booleans has 64 bits, and one
-    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us a row and aggregation, of text
+    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us per row and aggregation, of text
     more. Raises UnsuitableKey, InvalidValue (a null or NaN, a column that is not there or cannot be
     aggregated so), ResultOutOfRange, InvalidTime, and what a store raises.
     """

@@ -219,7 +219,7 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     """Tables as one, the oldest first: what they say of every key that any of them has.
 
     ``late`` says that events may have come late, and are put in order of time; those of equal time
-    stay as they came. About 100 ns a key and table and 30 ns an event.
+    stay as they came. About 100 ns per key and table and 30 ns per event.
     """
     if len(tables) == 1:
         return tables[0]

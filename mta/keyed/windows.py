@@ -514,7 +514,7 @@ class KeyedWindows:
         """Return a snapshot of at most 64 KiB, once all pages are in the store.
 
         As ``Window.checkpoint``: save the snapshot before you take the next one. Writes what has
-        come since the last snapshot, and what is merged now and then. Raises NotPageable.
+        come since the last snapshot, and merges runs where the rule says so. Raises NotPageable.
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
@@ -720,7 +720,7 @@ class KeyedWindows:
             self._bucket.delete_pages()
 
     def close(self) -> None:
-        """Let go of the store if it was opened here; pages stay."""
+        """Close the store if it was opened here; pages stay."""
         if self.store is not None and self._owns_store:
             self.store.close()
 

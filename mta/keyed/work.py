@@ -411,7 +411,7 @@ class Work:
         taken, new, times = self.taken, self.new, self.new.times
         assert taken is not None and times is not None
         done, end = int(new.bounds[place]), int(new.bounds[place + 1])
-        counts, begun = _BatchCounts(self.kind.settings.on_duplicate), len(self._parts)
+        counts, first_part = _BatchCounts(self.kind.settings.on_duplicate), len(self._parts)
         revises = self.want in ("changed", "newest")
         for at in range(first, last + 1):
             slot = int(taken.slots[at]) if at < last else end
@@ -438,7 +438,7 @@ class Work:
                     until = int(times[done]) + (counts.on_duplicate == "append")
                 floor = max(moment, int(taken.floors[at]))
                 self._parts += self._again(place, window, floor, until, counts)
-        parts, self._parts = self._parts[begun:], self._parts[:begun]
+        parts, self._parts = self._parts[first_part:], self._parts[:first_part]
         if self.want == "now":
             self._parts.append(self._as_it_is(place, window))
         elif parts:

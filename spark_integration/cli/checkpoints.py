@@ -191,7 +191,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
     with open_store(address) as pages:
         # In this order: a page in the list was written by a batch that had begun by then.
         keys = list(pages.keys())
-        begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
+        started, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
         saved = saved_snapshots(local_session(), checkpoint, address)
         all_keyed = [OpaqueKeys(snapshot, pages) for snapshot in saved]
         prefixes = {_prefix(keyed.name) for keyed in all_keyed}
@@ -205,7 +205,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
         # Where tables are damaged, standalone windows of their keys are not known either.
         unsure = [key for key in orphans if {key.partition("/")[0], _prefix(key)} & damaged.keys()]
         orphans = sorted(set(orphans) - set(unsure))
-        now = Sighting(time.time(), begun)
+        now = Sighting(time.time(), started)
         sightings = note(folder / NOTE, orphans, now)
         ripe = [
             key

@@ -55,12 +55,12 @@ class Counts(NamedTuple):
     """Rows whose results may be incomplete, as windows or aggregations were changed."""
 
 
-def counts_of(plan: Plan, read: int, begun: int, done: Advance, incomplete: int) -> Counts:
+def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
     """What became of the rows, so many of which were in what the windows began with."""
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
-    invalid = read - begun - len(done.line) - len(done.retracted) - late - missing
-    dropped = begun + invalid + missing + (0 if plan.on_late == "side" else late)
+    invalid = read - before_cutover - len(done.line) - len(done.retracted) - late - missing
+    dropped = before_cutover + invalid + missing + (0 if plan.on_late == "side" else late)
     return Counts(read, dropped, late, invalid, missing, incomplete)
 
 

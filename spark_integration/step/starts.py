@@ -9,9 +9,9 @@
     snapshot        = what ``KeyedWindows.checkpoint`` returned; empty where the bucket has no keys
     key of the whole = "start." name "/whole", a page like the others without snapshot, written last
 
-A bucket without a state takes up its start with its first rows: all that it keeps is read, and
-written under the query's own names into the query's own store. So any number of queries may begin
-with one start, and it stays until you delete it (``delete_history``).
+A bucket without a state continues from its start with its first rows: all that it holds is read,
+and written under the query's own names into the query's own store. So any number of queries may
+begin with one start, and it stays until you delete it (``delete_history``).
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def step(
 
     O(rows * log rows) for the sort, plus what ``KeyedWindows.extend`` costs. The results of a key
     are in order of time: of all accepted rows, or of the last. ``watermark``, in microseconds, is
-    what the stream's event time has reached; keys that it finds silent are expired if the plan
+    what the stream's event time has reached; keys that it finds idle are expired if the plan
     says so, and their pages deleted by a later step. Raises NullKey, InvalidTime, InvalidValue,
     LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
     lost then, since the old state still stands.
@@ -79,8 +79,11 @@ def step(
         windows = Windows(plan, store, before, start)
     done = windows.advance(group)
     gone = windows.expire(watermark)
-    begun, incomplete = known.num_rows - later.num_rows, windows.incomplete(group.times[done.line])
-    counts = counts_of(plan, rows.num_rows, begun, done, incomplete)
+    before_cutover, incomplete = (
+        known.num_rows - later.num_rows,
+        windows.incomplete(group.times[done.line]),
+    )
+    counts = counts_of(plan, rows.num_rows, before_cutover, done, incomplete)
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
     snapshot = windows.keyed.checkpoint(wait=False)

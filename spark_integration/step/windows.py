@@ -4,7 +4,7 @@ They are one structure, ``mta.keyed``, of which the state holds a snapshot of at
 Windows by count and time under monoids of columns are vectorized; of others each key has a
 standalone window, behind the same calls.
 
-A key that falls silent is expired: a window is empty once its newest event is as old as the
+An idle key is expired: a window is empty once its newest event is as old as the
 window is long (``lifetime``), and a stream knows that this moment has passed when its watermark is
 later. Until then, and in any micro-batch that brings rows of the key itself, rows go first: a key
 is expired only if its window is empty after them. Its pages go once no state that Spark may still

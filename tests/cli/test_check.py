@@ -118,7 +118,7 @@ def test_a_run_as_one_json_document(out, capsys):
     assert found["unneeded"] == [leaf.replace("/", ":x/", 1)]
 
 
-def test_damage_is_told_by_page_and_an_inner_page_is_repaired(out, capsys):
+def test_damage_is_reported_by_page_and_an_inner_page_is_repaired(out, capsys):
     inner, leaf = keys_of(out, 1)[-1], keys_of(out, 0)[-1]
     with open_store(f"file://{out / 'pages'}") as store:
         whole = store.get_many([inner, leaf])
@@ -155,13 +155,13 @@ def test_pages_that_nobody_needs_are_deleted_after_the_grace_period(out, capsys)
     assert "nothing was deleted" in printed
     with open_store(f"file://{out / 'pages'}") as store:
         assert set(store.keys()) == before
-    begun = last_batch(out / "checkpoint" / "offsets")
-    (out / "checkpoint" / "offsets" / str(begun + 1)).touch()
+    started = last_batch(out / "checkpoint" / "offsets")
+    (out / "checkpoint" / "offsets" / str(started + 1)).touch()
     (out / "gc.json").unlink()
     for _ in range(2):  # noted while a batch is under way, which may write them again
         assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
     assert re.search(r"deleted +0 pages", capsys.readouterr().out)
-    (out / "checkpoint" / "offsets" / str(begun + 1)).unlink()
+    (out / "checkpoint" / "offsets" / str(started + 1)).unlink()
     (out / "gc.json").unlink()
     for _ in range(2):
         assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
@@ -206,7 +206,7 @@ def test_a_table_of_many_keys_cannot_be_rebuilt(many, capsys):
     assert "--repair does" not in printed
     assert mta("check", many, "--repair") == Exit.DAMAGED
     printed = capsys.readouterr().out
-    assert "which are in no other page: put back a copy of it" in printed
+    assert "which are in no other page: restore a copy of it" in printed
     assert re.search(r"damaged +1 page, 0 repaired", printed)
 
 

@@ -125,7 +125,7 @@ def test_a_full_disk_of_sparks_says_what_to_do() -> None:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A store, and a folder with a snapshot of several windows and a snapshot."""
+    """A store, and a folder with a snapshot of multiple windows and a snapshot."""
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     values = np.arange(2000.0)
     with open_store(address) as store:

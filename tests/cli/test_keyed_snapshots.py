@@ -181,7 +181,7 @@ def test_dropped_events_are_counted(tmp_path, capsys):
 # --- check ----------------------------------------------------------------------------------------
 
 
-def test_damage_is_told_by_page_with_what_it_touches(saved, capsys):
+def test_damage_is_reported_by_page_with_what_it_touches(saved, capsys):
     assert mta("check", saved.snapshot, "--store", saved.address) == 0
     printed = capsys.readouterr().out
     assert f"windows   {KEYS + 1} keys" in printed
@@ -279,7 +279,7 @@ def test_pages_of_runs_that_an_older_snapshot_may_still_write_are_left(saved, ca
     assert [key in saved.pages() for key in put] == [False, True]
 
 
-def test_indexes_and_lists_that_a_writer_may_make_anew_are_left(saved):
+def test_indexes_and_lists_that_a_writer_may_make_again_are_left(saved):
     with open_store(saved.address) as store:
         snapshot = OpaqueKeys(saved.snapshot.read_bytes(), store).snapshot
     live = max(run.number for run in snapshot.runs)
@@ -307,7 +307,7 @@ def test_standalone_windows(tmp_path, capsys):
     assert [key in saved.pages() for key in (garbage, ahead, other)] == [False, True, True]
 
 
-def test_a_window_by_itself_that_may_begin_anew_is_left_alone(saved):
+def test_a_window_by_itself_that_may_begin_again_is_left_alone(saved):
     window = saved.pages("meters:")[0].partition("/")[0]
     saved.put(page := f"{window}/0/3/{'ab' * 16}")
     assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0

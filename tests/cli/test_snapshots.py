@@ -20,7 +20,7 @@ def mta(*arguments):
 
 @pytest.fixture
 def saved(tmp_path):
-    """A store, and the snapshots of several windows and of a single one in it."""
+    """A store, and the snapshots of multiple windows and of a single one in it."""
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     values = np.random.default_rng(1).normal(size=EVENTS)
     with open_store(address) as store:
@@ -59,7 +59,7 @@ def test_what_each_window_holds(saved, capsys):
     assert "policy    CountWindow(1000)" in printed
 
 
-def test_damage_is_told_by_page_and_by_window(saved, capsys):
+def test_damage_is_reported_by_page_and_by_window(saved, capsys):
     address, several, one = saved
     for window_snapshot, name in ((several, "day, hour"), (one, "one")):
         assert mta("check", window_snapshot, "--store", address) == 0

@@ -69,7 +69,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "bytes": lambda number: b"k%d" % number,
     "tuple": lambda number: (number, f"x{number % 3}"),
 }
-#: What a plain list says of a window's values, for monoids that are told so simply.
+#: What a plain list says of a window's values, for monoids that are so simple.
 PLAIN: dict[str, Callable[[list[float]], Any]] = {
     "Max": max, "Min": min, "Count": len, "First": lambda v: v[0], "Last": lambda v: v[-1],
     "Collect": list, "text": lambda v: "".join([f"{each:g};" for each in v]),
@@ -79,7 +79,7 @@ PLAIN: dict[str, Callable[[list[float]], Any]] = {
 
 @dataclass
 class Plan:
-    """What a life is: drawn once, so that a failure can be told in one line."""
+    """What a scenario is: drawn once, so that one line describes a failure."""
 
     seed: int
     rng: random.Random = field(init=False, repr=False)

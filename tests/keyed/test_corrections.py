@@ -209,7 +209,7 @@ class Life:
             place = listed.add(time, value)
             expected[at] = [listed.result(shape, place + 1, time) for shape in self.shapes.values()]
         if not self.sure(rows, before):
-            self.lists = before  # what has left may be meant: not to be told by a list
+            self.lists = before  # what has left may be meant: a list cannot say
             return
         names = [f"key-{row[0]}" for row in rows]
         values = [self.value("z" if row[3] else row[2]) for row in rows]
@@ -237,7 +237,7 @@ class Life:
                     assert self.part(found, shape)[number] in self.shown(texts), (at, rows[at])
 
     def sure(self, rows: list[Any], before: dict[int, Listed]) -> bool:
-        """Whether no retraction is of an event that some windows may have let go of."""
+        """Whether no retraction is of an event that some windows may have evicted."""
         for key, time, _, retracts in rows:
             listed = before.get(key)
             if not retracts or listed is None:
@@ -415,7 +415,7 @@ def test_what_is_refused() -> None:
 
 
 def test_the_newest_goes_and_comes_again() -> None:
-    """A key whose newest event goes stands where it stood, until something as new has come."""
+    """A key whose newest event goes stays where it was, until something as new has come."""
     windows = KeyedWindows(Sum(), TimeWindow(10), MemoryStore(), "n", allowed_lateness=3)
     windows.extend(["a", "a", "b"], [1.0, 2.0, 4.0], [0, 9, 9])
     windows.retract("a", 9)

@@ -41,7 +41,7 @@ class Tally(WrapperStore):
         self.deletes.append(list(keys))
         super().delete_many(self.deletes[-1])
 
-    def forget_counts(self) -> None:
+    def reset_counts(self) -> None:
         self.gets, self.puts, self.deletes, self.written = [], [], [], 0
 
     @property
@@ -68,7 +68,7 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
     leaves = sum(level == 0 for level in levels(store.pages))
     assert leaves > 2000  # two levels of indexes
     for count in (1, 10, 200):
-        store.forget_counts()
+        store.reset_counts()
         keys = np.arange(count) * 97
         windows.extend(keys, np.ones(count, "i8"))
         heights = [set(levels(keys)) for keys in store.gets]
@@ -76,11 +76,11 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
         assert len(store.gets[-1]) <= count
         assert len(store.gets[0]) <= min(count, lsm._TOP)
         assert not store.puts and not store.deletes
-    # What was read stays at hand, within the bound.
-    store.forget_counts()
+    # What was read stays in memory, within the bound.
+    store.reset_counts()
     warm = KeyedWindows.restore(windows.checkpoint(), Sum("int64"), CountWindow(3), store)
     warm.extend([1, 2, 3], [1, 1, 1])
-    store.forget_counts()
+    store.reset_counts()
     warm.extend([1, 2, 3], [1, 1, 1])
     assert store.gets == []
 
@@ -95,10 +95,10 @@ def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
         windows.extend(keys, np.ones(700, "i8"))
         windows.checkpoint()
     assert windows.stats().runs > 5
-    store.forget_counts()
+    store.reset_counts()
     windows.extend([13, 26, 39], [1, 1, 1])
     assert len(store.gets) <= 3
-    store.forget_counts()
+    store.reset_counts()
     windows.query(list(range(50)))
     assert len(store.gets) <= 3
 
@@ -110,7 +110,7 @@ def test_a_checkpoint_writes_once_a_level_and_nothing_that_was_not_touched() -> 
     for count in (1, 100, 1000):
         keys = np.arange(count) * 17
         windows.extend(keys, np.ones(count, "i8"))
-        store.forget_counts()
+        store.reset_counts()
         windows.checkpoint()
         assert len(store.puts) <= 2
         assert store.written < 60 * count + 1000
@@ -240,18 +240,18 @@ def test_expiring_reads_what_falls_due_and_no_page_again_in_vain() -> None:
     windows.extend(np.arange(keys)[5:], np.ones(keys - 5), np.full(keys - 5, 50.0))
     windows.checkpoint()
     leaves = sum(level == 0 for level in levels(store.pages))
-    store.forget_counts()
+    store.reset_counts()
     assert sorted(windows.expire(before=120).tolist()) == [0, 1, 2, 3, 4]
     looked = sum(map(len, store.gets))
     assert 0 < looked <= 2 * leaves
     # No key has its newest event between: nothing is read.
     for moment in (121, 130, 149):
         windows.checkpoint()
-        store.forget_counts()
+        store.reset_counts()
         assert windows.expire(before=moment).tolist() == []
         assert store.gets == [] == store.puts
         assert windows.earliest() == 50_000_000
-    store.forget_counts()
+    store.reset_counts()
     snapshot = windows.checkpoint()
     again = KeyedWindows.restore(snapshot, Max(), TimeWindow(100), store)
     assert again.expire(before=149).tolist() == []
@@ -289,7 +289,7 @@ def test_keys_with_standalone_windows_write_snapshots_only_when_they_change() ->
     windows.checkpoint()
     assert windows.stats().standalone == 100
     windows.extend([1000], [1.0])
-    store.forget_counts()
+    store.reset_counts()
     windows.checkpoint()
     assert store.written < 500
 
@@ -311,7 +311,7 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
         for batch in range(2):
             values, times = rng.random(events), batch * events + np.arange(events)
             kept = np.concatenate((kept, values))
-            store.forget_counts()
+            store.reset_counts()
             found = windows.extend(np.zeros(events, int), values, times)
             snapshot = windows.checkpoint()
             windows = KeyedWindows.restore(snapshot, Max(), policy, store, **late)
@@ -362,7 +362,7 @@ class Taken:
 def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
     page_bytes: int, text: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All hashes and heads; of each touched key and run 16 bytes an event and a few more.
+    """All hashes and heads; of each touched key and run 16 bytes per event and a few more.
 
     How often Python asks does not follow from how many pages there are.
     """
@@ -377,7 +377,7 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
     taken = Taken(monkeypatch)
     for count in (50, 500):
         taken.calls = taken.bytes = 0
-        store.forget_counts()
+        store.reset_counts()
         some = names[np.arange(count) * (keys // count)]
         windows.query(list(some))
         pages = len(store.gets[-1])

@@ -147,7 +147,7 @@ class Life:
         self.lateness: int | None = rng.choice([None, 0, 0, 5, 30])
         self.promotes = rng.random() < 0.6
         self.lines: dict[int, Line] = {}
-        #: The latenesses of before, each up to a moment; the one that applied until now.
+        #: The previous latenesses, each up to a moment; the one that applied until now.
         self.less: list[tuple[int, int]] = []
         self.until_now: int | None = None
         self.expired: int | None = None
@@ -155,9 +155,9 @@ class Life:
         self.partial: set[str] = set()
         self.now = self.number = self.changed = self.incomplete = 0
         self.choose()
-        self.windows = self.begun("w", self.store)
+        self.windows = self.started("w", self.store)
 
-    def begun(self, name: str, store: MemoryStore) -> KeyedWindows:
+    def started(self, name: str, store: MemoryStore) -> KeyedWindows:
         return KeyedWindows(self.product, self.policies, store, name, **self.settings)
 
     @property
@@ -272,7 +272,7 @@ class Life:
             snapshot = self.repartitioned(snapshot)
         if how == "take over":
             store, self.store = self.store, MemoryStore()
-            self.windows = self.begun("v" + str(self.rng.randrange(9)), self.store)
+            self.windows = self.started("v" + str(self.rng.randrange(9)), self.store)
             self.windows.take_over(snapshot, store)
         else:
             self.windows = KeyedWindows.restore(
@@ -585,7 +585,7 @@ def test_incomplete_results_are_reported_and_no_others(seed: int) -> None:
     Life(seed).run()
 
 
-def test_scenarios_meet_incomplete_results() -> None:
+def test_scenarios_have_incomplete_results() -> None:
     assert sum(Life(seed).run() for seed in range(5)) > 20
 
 

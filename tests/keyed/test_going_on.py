@@ -89,7 +89,7 @@ def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_
         keys = rng.integers(0, 3, count)
         times = now - rng.integers(0, 100, count)
         values = rng.integers(1, 99, count).astype(float)
-        # The least that must be taken: what is as late as ever was allowed.
+        # The least that must be taken: what is as late as was ever allowed.
         newest = {key: max(t for t, _ in rows) for key, rows in known.items()}
         for key, last in newest.items():
             floors[key] = max(floors.get(key, 0), last - lateness)

@@ -394,7 +394,9 @@ def test_one_key_is_read() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3, 1000])
-def test_keys_whose_hashes_meet_stay_separate(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_keys_whose_hashes_collide_stay_separate(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
     monkeypatch.setattr(module, "hash_of", lambda key: sum(key) % width)
     texts = [f"{number}" for number in range(60)]
     assert read(texts * 2) == texts * 2

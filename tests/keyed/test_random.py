@@ -37,7 +37,7 @@ def test_a_life_of_the_usual_sizes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.usefixtures("tiny")
-def test_a_life_whose_hashes_meet(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_life_whose_hashes_collide(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 3)
     Life(10_000 + seed).run()
 

@@ -79,7 +79,7 @@ class Program:
         return found, gone
 
 
-def undisturbed(shape: str, steps: int, **settings: Any) -> tuple[list[Any], Program]:
+def uninterrupted(shape: str, steps: int, **settings: Any) -> tuple[list[Any], Program]:
     """What a run without failures gives."""
     program = Program(shape, MemoryStore(), **settings)
     found = [program.step(number, batch) for number, batch in enumerate(batches(steps))]
@@ -128,7 +128,7 @@ class FailsAt(WrapperStore):
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_call_fails_in_turn_and_the_last_snapshot_goes_on(shape: str, done: bool) -> None:
-    expected, clean = undisturbed(shape, STEPS)
+    expected, clean = uninterrupted(shape, STEPS)
     assert isinstance(clean.store, MemoryStore)
     for at in places_of(shape, done):
         memory = MemoryStore()
@@ -160,8 +160,8 @@ def places_of(shape: str, more: bool = False) -> range:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None:
-    """Who tries a failed call again gets what it would have got, or is told to restore."""
-    expected, _ = undisturbed(shape, STEPS)
+    """Who tries a failed call again gets what it would have got, or an error that says to restore."""
+    expected, _ = uninterrupted(shape, STEPS)
     again = 0
     for at in (0, *places_of(shape)):  # at 0 none fails
         store = FailsAt(MemoryStore(), at, done=False)
@@ -260,7 +260,7 @@ def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
         for back in range(min(retain, start + 1)):
             before = main.snapshots[: len(main.snapshots) - back]
             made = []
-            for order_of in (_as_they_stood, lambda batch: _shuffled(batch, rng)):
+            for order_of in (_as_they_were, lambda batch: _shuffled(batch, rng)):
                 program.snapshots = list(before)
                 program.restore()
                 for number in range(start - back, start):
@@ -276,7 +276,7 @@ def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
             assert made[0] == main.snapshots[-1]
 
 
-def _as_they_stood(batch: Batch) -> list[int]:
+def _as_they_were(batch: Batch) -> list[int]:
     return list(range(len(batch[0])))
 
 
@@ -299,7 +299,7 @@ def _ordered(found: Any, order: list[int]) -> Any:
 
 @pytest.mark.parametrize("shape", ["vectorized", "promoted", "plain"])
 def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
-    expected, _ = undisturbed(shape, STEPS)
+    expected, _ = uninterrupted(shape, STEPS)
     program = Program(shape, MemoryStore())
     rng = random.Random(9)
     for number, (keys, values, times) in enumerate(batches(STEPS)):
@@ -319,7 +319,7 @@ def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_zombie_harms_nothing(shape: str) -> None:
     """One goes on from an older snapshot, with other events, while the newer one works."""
-    expected, _ = undisturbed(shape, STEPS)
+    expected, _ = uninterrupted(shape, STEPS)
     program = Program(shape, MemoryStore(), retain=4)
     every = batches(STEPS)
     for number, batch in enumerate(every):
@@ -350,7 +350,7 @@ def test_writes_that_were_lost_are_named() -> None:
                 if Loses.puts != at:
                     super().put_many(pages)
 
-        expected, _ = undisturbed("promoted", STEPS)
+        expected, _ = uninterrupted("promoted", STEPS)
         program = Program("promoted", Loses(memory), cache_bytes=1)
         try:
             for number, batch in enumerate(batches(STEPS)):
@@ -376,7 +376,7 @@ def test_writes_behind_a_buffer_are_there_before_a_snapshot_is() -> None:
 
 
 def test_a_store_that_fails_now_and_then() -> None:
-    expected, _ = undisturbed("promoted", STEPS)
+    expected, _ = uninterrupted("promoted", STEPS)
     for seed in range(5):
         memory = MemoryStore()
         program = Program("promoted", memory)
@@ -400,7 +400,7 @@ def test_a_store_that_fails_now_and_then() -> None:
 
 
 class Broken:
-    """A combine that raises when it is told to."""
+    """A combine that raises on request."""
 
     def __init__(self) -> None:
         self.breaks = False

@@ -161,7 +161,7 @@ def test_late_events_name_the_key() -> None:
     assert late.extend(["a"], [5.0], [90]).tolist() == [5.0]
 
 
-def test_dropped_events_are_counted_and_told() -> None:
+def test_dropped_events_are_counted_and_reported() -> None:
     windows = KeyedWindows(Max(), DAY, on_late="drop", on_invalid="drop")
     values = [1.0, float("nan"), 3.0, 4.0]
     found = windows.extend(["a", "a", "b", "a"], values, [10, 11, 5, 9])
@@ -364,7 +364,7 @@ def test_expiring_needs_windows_that_time_empties() -> None:
             windows.expire(before=bad)
 
 
-def test_an_expired_key_begins_anew_and_old_events_are_late() -> None:
+def test_an_expired_key_begins_again_and_old_events_are_late() -> None:
     windows = KeyedWindows(Max(), TimeWindow(10), "memory://", on_late="drop")
     windows.extend(["a", "b"], [9.0, 9.0], [100, 105])
     assert windows.earliest() == 100_000_000

@@ -1,4 +1,4 @@
-"""Results at boundaries with several windows, silent keys and output "last", beside plain lists."""
+"""Boundaries with multiple windows, idle keys and only the last result, beside plain lists."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:
     other = totals(windows, total=("watts", Sum()), low=("watts", Min()))
     done = step(state, rows_of(("a", 100.0, 5.0)), other, store)
     found = done.rows.to_pylist()[0]
-    # Of the long one 70 to 100 are kept: as many as the window of before held.
+    # Of the long one 70 to 100 are kept: as many as the previous window held.
     assert (found["total_short"], found["total_long"], found["low_long"]) == (14.0, 35.0, 1.0)
     assert done.counts.rows_incomplete == 1
     again = step(state, rows_of(("a", 100.0, 5.0)), other, store)

@@ -39,7 +39,7 @@ def pinned() -> tuple[bytes, MemoryStore]:
     return state, store
 
 
-def begun(plan: Plan, store: PageStore) -> bytes:
+def started(plan: Plan, store: PageStore) -> bytes:
     """The state after the events before, in four batches."""
     state = None
     for at in range(0, BEFORE, 200):
@@ -72,7 +72,7 @@ def test_the_pinned_state_is_written_and_goes_on(size: int) -> None:
     """With its pages, byte for byte: change it only together with its version."""
     state, store = pinned()
     again = MemoryStore()
-    assert begun(PLAN, again) == state
+    assert started(PLAN, again) == state
     assert pages_of(again) == pages_of(store)
     assert len(pages_of(store)) > 0
     done = go_on(state, store, size)

@@ -37,7 +37,7 @@ from tests.support.spark.saved import snapshot_in
 CUTOVER = START + 100 * SECOND
 
 
-def begun(store: MemoryStore, until: int | None) -> Any:
+def started(store: MemoryStore, until: int | None) -> Any:
     """The start of one bucket with the events of seconds 0 to 99, and the plan of its stream."""
     product = Product({"sum": ("watts", Sum())})
     plan = make_plan(window=TimeWindow(30), monoid=product, results={"sum": pa.float64()})
@@ -49,7 +49,7 @@ def begun(store: MemoryStore, until: int | None) -> Any:
 
 def test_a_bucket_begins_with_what_is_kept_and_leaves_it_as_it_is() -> None:
     store = MemoryStore()
-    plan = begun(store, CUTOVER)
+    plan = started(store, CUTOVER)
     before = {*store.keys()}
     start = StartFrom("h", "memory://", CUTOVER)
     changed = make_plan(
@@ -68,13 +68,13 @@ def test_a_bucket_begins_with_what_is_kept_and_leaves_it_as_it_is() -> None:
         store.delete_many(["start.h/0"])
         later = step(done.state, rows_of(("a", 50.0, 9.0), ("b", 104.0, 2.0)), other, store)
         assert later.rows.column("sum").to_pylist() == [2.0]
-        begun(store, CUTOVER)
+        started(store, CUTOVER)
         assert before <= {*store.keys()}
 
 
 def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
     store = MemoryStore()
-    plan = begun(store, None)
+    plan = started(store, None)
     with pytest.raises(MissingPage, match="make it with save_history"):
         step(None, rows_of(), make_plan(start=StartFrom("g", "memory://", None)), store)
     other = make_plan(start=StartFrom("h", "memory://", None), by=("site",), key_types=("int",))

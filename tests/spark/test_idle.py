@@ -321,7 +321,7 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
 ) -> None:
     events = turns(500, 4, seed)
     stream = Stream(idle_plan(retain=retain), store)
-    lives, keys = 0, dict[str, bytes]()
+    restarts, keys = 0, dict[str, bytes]()
     for at in range(0, 500, 25):
         for call in (partial(stream.feed, events.slice(at, 25)), stream.idle):
             done = call()
@@ -342,8 +342,8 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
             waiting = {
                 keys.get(describe_snapshot(window_snapshot).window) for window_snapshot in pending
             }
-            lives += len(waiting & window_snapshots.keys())
-    assert lives > 9  # keys that began again while pages of their earlier life were there
+            restarts += len(waiting & window_snapshots.keys())
+    assert restarts > 9  # keys that began again while pages of their earlier life were there
     assert stream.results == naive(events, until=(stream.watermark - START) / SECOND)
     for i in range(retain + 1):
         stream.others(LONG + i)
@@ -517,7 +517,7 @@ def test_nothing_but_late_rows(store: MemoryStore) -> None:
         assert snapshots_of(done.state, store) == before
 
 
-def test_late_and_invalid_rows_are_counted_apart(store: MemoryStore) -> None:
+def test_late_and_invalid_rows_are_counted_separately(store: MemoryStore) -> None:
     stream = forgetful(store, on_late="side", on_invalid="drop")
     rows = rows_of(("b", 99, 6.0), ("b", 102, float("nan")), ("b", 103, 8.0), ("b", 104, 1.0))
     without_time = rows.slice(3).set_column(1, "ts", pa.nulls(1, rows.schema.field("ts").type))

@@ -66,7 +66,7 @@ class IdleJob(Job):
         listing = list_windows(self.spark, self.checkpoint, self.store, limit=1000)
         return {name for name, _ in listing.windows}
 
-    def forget_offsets(self, batch: int) -> None:
+    def delete_offsets(self, batch: int) -> None:
         """As if a batch that is not committed had never been planned."""
         for name in (str(batch), f".{batch}.crc"):
             (self.checkpoint / "offsets" / name).unlink(missing_ok=True)
@@ -123,7 +123,7 @@ def test_restarts_and_replays_give_every_row_once(job: IdleJob) -> None:
             job.batches.pop(number)
             job.remove_commit(number)
         if data in again:
-            job.forget_offsets(last)
+            job.delete_offsets(last)
         job.run(**two_back)
         assert sorted(job.batches)[-2:] == [data, last]
         assert (job.found(), job.pages()) == (results, pages)

@@ -81,7 +81,7 @@ def test_each_key_and_one_keys_events(
     times = (one.time.astype("M8[us]").astype("i8")).tolist()
     wanted = newest(events, "d2", max(sizes.values()))
     assert list(zip(times, one.watts, strict=True))[-len(wanted) :] == wanted
-    # More is kept where events may come late, and of several windows in whole groups.
+    # More is kept where events may come late, and of multiple windows in whole groups.
     assert len(one) == len(wanted) or lateness is not None or policy is SEVERAL
 
 

@@ -202,7 +202,7 @@ def test_a_policy_that_looks_at_values_gives_the_window_as_it_is_then(store: Mem
 LATE_BATCH = [("a", 69.0, 3.0), ("a", 70.0, 4.0), ("a", 105.0, 5.0), ("b", 0.0, 6.0)]
 
 
-def begun(plan: Plan, store: PageStore) -> Bucket:
+def started(plan: Plan, store: PageStore) -> Bucket:
     bucket = Bucket(plan, store)
     bucket.feed([("a", 0.0, 1.0), ("a", 100.0, 2.0)])
     return bucket
@@ -211,13 +211,13 @@ def begun(plan: Plan, store: PageStore) -> Bucket:
 def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_allowed(
     store: MemoryStore,
 ) -> None:
-    done = begun(late_plan(), store).feed(LATE_BATCH)
+    done = started(late_plan(), store).feed(LATE_BATCH)
     assert [row[2] for row in in_form(done.rows)] == [4.0, 5.0, 6.0]
     assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 1)
 
 
 def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
-    bucket = begun(late_plan(on_late="raise"), store)
+    bucket = started(late_plan(on_late="raise"), store)
     with pytest.raises(LateEvent, match=r"key a are more than 30\.0 s older.*greater"):
         bucket.feed(LATE_BATCH)
     assert bucket.feed(LATE_BATCH[1:]).counts.rows_late == 0
@@ -228,7 +228,7 @@ def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> Non
 @pytest.mark.proves("options", '`on_late="side"`', "late events")
 def test_late_rows_come_out_marked(updates: bool, emit: Any, store: MemoryStore) -> None:
     plan = late_plan(on_late="side", emit_updates=updates, emit=emit)
-    done = begun(plan, store).feed(LATE_BATCH)
+    done = started(plan, store).feed(LATE_BATCH)
     assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 0)
     late = done.rows.filter(done.rows.column("late")).to_pylist()
     assert [(row["watts"], row["all"], row["n"]) for row in late] == [(3.0, None, None)]
@@ -243,7 +243,7 @@ def test_late_rows_come_out_marked(updates: bool, emit: Any, store: MemoryStore)
 
 
 def test_bad_values_beside_late_events(store: MemoryStore) -> None:
-    bucket = begun(late_plan(on_invalid="drop", emit_updates=True), store)
+    bucket = started(late_plan(on_invalid="drop", emit_updates=True), store)
     nan = float("nan")
     done = bucket.feed([("a", 80.0, nan), ("a", 90.0, 3.0), ("a", 110.0, nan), ("c", 1.0, nan)])
     assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (0, 3, 3)
@@ -345,13 +345,13 @@ def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
     assert (keys_of(done.state, store), done.timer) == (set(), None)
     assert plain(in_form(done.rows)) == [("a", moment, None, [], None, 0)]
     # What is no later than allowed, by the watermark, begins again with the same result.
-    anew = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
-    assert in_form(anew.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
+    again = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
+    assert in_form(again.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
     late = step(done.state, rows_of(("a", 9 + SIZE, 2.0)), plan, store, end + 1)
     assert (late.counts.rows_late, late.rows.num_rows) == (1, 0)
 
 
-def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> None:
+def test_a_key_that_began_again_takes_nothing_from_before(store: MemoryStore) -> None:
     plan = late_plan(idle="expire", allowed_lateness=300)
     done = step(None, rows_of(("a", 10, 1.0)), plan, store)
     done = step(done.state, rows_of(), plan, store, START + 400 * SECOND)
@@ -370,17 +370,17 @@ def test_idle_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int
     events = [(f"d{i // 40 % 4}", float(i), float(i)) for i in range(800) if rng.random() < 0.8]
     order = np.argsort([t + rng.uniform(0, 30) for _, t, _ in events], kind="stable")
     stream = Stream(late_plan(idle="expire", emit_updates=True, on_late="raise"), store)
-    oracle, begun_anew = Oracle(left_of(SIZE), None), 0
+    oracle, started_again = Oracle(left_of(SIZE), None), 0
     for part in np.array_split(order, 100):
         batch = [events[i] for i in part]
         keys = stream.keys if stream.state else set()
         expected, done = oracle.feed(batch), stream.feed(rows_of(*batch))
-        begun_anew += len(stream.keys - keys)
+        started_again += len(stream.keys - keys)
         new, again = parted(done)
         assert new == expected.new
         assert again == expected.again
         stream.idle()
-    assert begun_anew > 6  # four keys, most of them in more than one life
+    assert started_again > 6  # four keys, most of them in more than one life
     for i in range(4):
         stream.others(2000 + i)
     assert (stream.keys, stream.pending, list(store.keys())) == (set(), 0, [])

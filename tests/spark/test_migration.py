@@ -318,7 +318,7 @@ def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "is of 'mta run'" in capsys.readouterr().err
 
 
-def test_what_cannot_be_made_anew_is_refused(
+def test_what_cannot_be_made_again_is_refused(
     stopped: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, copy = stopped, tmp_path / "copy"
@@ -329,7 +329,7 @@ def test_what_cannot_be_made_anew_is_refused(
     with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
         migrate(*asked, buckets=1 << 17)
     (copy / "offsets" / "1").write_text("v1")
-    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has begun and not ended"):
+    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has started and not ended"):
         migrate(*asked, buckets=3)
     (copy / "offsets" / "1").unlink()
     (copy / "state" / "1").mkdir()

@@ -67,7 +67,7 @@ def test_any_order_of_the_rows_gives_the_same_order() -> None:
             ]
 
 
-def test_times_too_far_apart_for_one_number_are_sorted_as_well() -> None:
+def test_times_too_far_distant_for_one_number_are_sorted_as_well() -> None:
     big = 4_000_000_000_000
     rows = table(device=["a", "b", "a", "b"], ts=[big, 0, -big, big], watts=[1.0, 2.0, 3.0, 4.0])
     group = sort_rows(rows, make_plan())

@@ -1,4 +1,4 @@
-"""Several windows in one call: each as though it were alone, over the pages of one."""
+"""Multiple windows in one call: each as though it were alone, over the pages of one."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 5, 20])
-@pytest.mark.proves("options", "several windows", "vectorized")
+@pytest.mark.proves("options", "multiple windows", "vectorized")
 def test_each_window_is_as_though_it_were_alone(batches: int, store: MemoryStore) -> None:
     run(several_plan(), store, out_of_order(300, 3, 0.0, batches, batches))
 
 
 @pytest.mark.parametrize("batches", [3, 20])
 @pytest.mark.parametrize("names", [["short", "long"], ["few", "long"], list(WINDOWS)])
-@pytest.mark.proves("options", "several windows", "late events")
+@pytest.mark.proves("options", "multiple windows", "late events")
 def test_with_late_events(batches: int, names: list[str], store: MemoryStore) -> None:
     windows = {name: WINDOWS[name][0] for name in names}
     plan = several_plan(windows, allowed_lateness=25)
@@ -119,7 +119,7 @@ def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
         store = MemoryStore()
 
 
-@pytest.mark.proves("options", "several windows", "key by key")
+@pytest.mark.proves("options", "multiple windows", "key by key")
 def test_a_window_on_values_beside_one_of_time(store: MemoryStore) -> None:
     policies = {"sum": BoundWindow(("watts", Sum()), at_most=9), "long": TimeWindow(60)}
     plan = several_plan(policies)
@@ -206,7 +206,7 @@ def test_a_stream_with_a_restart(
         assert job.found(*names_of(name)) == as_found(expected)
 
 
-@pytest.mark.proves("options", "several windows", "a batch")
+@pytest.mark.proves("options", "multiple windows", "a batch")
 def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
     job = LateJob(spark, tmp_path)
     windows = {name: policy for name, (policy, _) in WINDOWS.items()}

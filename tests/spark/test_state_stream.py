@@ -124,7 +124,7 @@ def test_a_batch_dataframe_keeps_its_pages_in_memory(job: Job, events: pa.Table)
     assert in_form(rows, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
 
 
-def test_a_session_without_rocksdb_is_told_what_to_set(job: Job) -> None:
+def test_a_session_without_rocksdb_is_reported_what_to_set(job: Job) -> None:
     provider = job.spark.conf.get(PROVIDER)
     for kept in ("org.example.HDFSBackedStateStoreProvider", None):
         job.spark.conf.set(PROVIDER, kept) if kept else job.spark.conf.unset(PROVIDER)

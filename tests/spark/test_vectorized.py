@@ -64,7 +64,7 @@ def some_plan(rng: random.Random) -> Plan:
     if all(each.lifetime is not None for each in policies.values()):
         idle = rng.choice(["keep", "keep", "expire", "emit"])
     if idle != "keep":
-        # Which late rows a key takes that has begun again may differ, if they are older than the
+        # Which late rows a key takes that has started again may differ, if they are older than the
         # watermark.
         lateness = None
     emit_updates = False

@@ -165,7 +165,7 @@ def test_a_version_too_old_is_named(version: str, monkeypatch: pytest.MonkeyPatc
         __import__("spark_integration.versions")
 
 
-def test_what_a_library_lacks_is_not_taken_for_the_library(
+def test_what_a_library_misses_is_not_taken_for_the_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql.pandas", None)

@@ -40,7 +40,7 @@ def check_places(
             assert summary.events >= min(window, summary.back), device
         keyed.snapshot.pending = (
             PendingDeletions()
-        )  # deleted already, where a batch after this one has begun
+        )  # deleted already, where a batch after this one has started
         needed |= set(keyed.live_keys())
     assert counted == Counter(events.column("device").to_pylist())
     found = set(store.keys() if keys is None else keys)
