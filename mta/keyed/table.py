@@ -45,6 +45,7 @@ class Table:
     #: The snapshot of each key marked so.
     window_snapshots: list[bytes] = field(default_factory=list)
     _weights: np.ndarray | None = field(default=None, repr=False)
+    _standalone: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -110,9 +111,15 @@ class Table:
         return self._weights
 
     @property
-    def snapshot_numbers(self) -> np.ndarray:
-        """For each key that has a snapshot, which of all snapshots it is."""
-        return np.cumsum(self.marks == STANDALONE) - 1
+    def standalone(self) -> np.ndarray:
+        """The places of keys with a window of their own, in the order of their snapshots."""
+        if self._standalone is None:
+            self._standalone = np.flatnonzero(self.marks == STANDALONE)
+        return self._standalone
+
+    def snapshot_of(self, place: int) -> bytes:
+        """The snapshot of a key's own window."""
+        return self.window_snapshots[int(self.standalone.searchsorted(place))]
 
     def newest(self) -> np.ndarray:
         """The time of each key's newest event here; the least number of one without any."""
@@ -127,10 +134,8 @@ class Table:
         """What is of the keys at some places, which grow."""
         marks, window_snapshots = self.marks[places], self.window_snapshots
         if window_snapshots:
-            numbers = self.snapshot_numbers
-            window_snapshots = [
-                window_snapshots[at] for at in numbers[places[marks == STANDALONE]].tolist()
-            ]
+            numbers = self.standalone.searchsorted(places[marks == STANDALONE])
+            window_snapshots = [window_snapshots[at] for at in numbers.tolist()]
         starts, counts, left = self.bounds[places], self.counts[places], self.left[places]
         return self._of_ranges(
             self.keys.take(places), marks, window_snapshots, starts, counts, left
@@ -147,10 +152,8 @@ class Table:
         first, last = self.bounds[start], self.bounds[stop]
         window_snapshots = self.window_snapshots
         if window_snapshots:
-            begin = int((self.marks[:start] == STANDALONE).sum())
-            window_snapshots = window_snapshots[
-                begin : begin + int((self.marks[start:stop] == STANDALONE).sum())
-            ]
+            begin, end = self.standalone.searchsorted([start, stop]).tolist()
+            window_snapshots = window_snapshots[begin:end]
         return Table(
             self.schema,
             self.keys.cut(start, stop),
