@@ -35,12 +35,11 @@ from mta.frames.known import policy_of
 from mta.keyed import pages
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
-from mta.keyed.lanes import Lanes
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, Run, RunPages
 from mta.keyed.pages import LIST, Entry, Index, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
-from mta.keyed.table import EXPIRED, STANDALONE, Table
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
 from mta.pages.page import key_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store

@@ -1,10 +1,8 @@
 """Very many keys: the small windows of all of them as columns, evaluated together.
 
 - ``key_types``: the types of keys, and their bytes
-- ``key_columns``: columns of keys of every library
-- ``keys``: distinct keys, in order of their hashes
-- ``table``: keys and their events, column by column
-- ``lanes``: where windows begin, and their results
+- ``keys``: columns of keys of every library, as distinct keys in order of their hashes
+- ``table``: keys and their events, column by column; where windows begin, and their results
 - ``kind``: what all windows have in common, and which events a key retains
 - ``leaves``: tables as pages, out of which the keys of a batch are taken
 - ``pages``: the pages above: indexes, and lists of pending deletions

@@ -138,7 +138,8 @@ class Bucket:
 
     def find(self, keys: Keys) -> Table:
         """What is known of some keys. Raises PartialBatch, MissingPage and CorruptPage."""
-        self.standalone.require_whole()
+        if self.standalone.failure is not None:
+            self.standalone.raise_failure()
         return self.tree.find(keys)
 
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
@@ -416,7 +417,8 @@ class Bucket:
 
         Deletes the pages that no restorable snapshot needs. When the store fails, nothing is lost.
         """
-        self.standalone.require_whole()
+        if self.standalone.failure is not None:
+            self.standalone.raise_failure()
         changed = list(self.standalone.changed)
         if changed:
             entries = self.tree.find(of_packed(self.tree.layout.kind, changed))
@@ -429,7 +431,8 @@ class Bucket:
 
     def retain(self) -> None:
         """A snapshot was taken: its pages stay for as long as it may be restored."""
-        self.standalone.retain()
+        if self.standalone.open:
+            self.standalone.retain()
         self.tree.pending.age(self.kind.settings.retain)
 
     # --- expiring -------------------------------------------------------------------------------
@@ -439,7 +442,8 @@ class Bucket:
 
         ``end_of`` says of the newest event until when other events may have been in its window.
         """
-        self.standalone.require_whole()
+        if self.standalone.failure is not None:
+            self.standalone.raise_failure()
         gone = self.tree.idle(until)
         if not len(gone):
             return gone

@@ -43,13 +43,12 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.lanes import Lanes
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.pages import Entry, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back
-from mta.keyed.table import ALL, STANDALONE, Table, blank, join
+from mta.keyed.table import ALL, STANDALONE, Lanes, Table, blank, join
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.begun import MARKS, begun, mark_of
 from mta.monoids.product import Product, column_names

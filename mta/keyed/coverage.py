@@ -22,8 +22,8 @@ from mta.cursors.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after
 from mta.keyed.kind import Columns, Retention
-from mta.keyed.lanes import Lanes
 from mta.keyed.snapshot import Start
+from mta.keyed.table import Lanes
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.begun import mark_of
 from mta.monoids.product import Product, column_names

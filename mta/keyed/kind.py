@@ -25,8 +25,7 @@ from mta.cursors.ranges import Positions
 from mta.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import first_later
-from mta.keyed.lanes import Lanes, is_vectorized
-from mta.keyed.table import Table
+from mta.keyed.table import Lanes, Table, is_vectorized
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of
 from mta.pages.structure import OnDuplicate

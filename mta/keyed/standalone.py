@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import xxhash
@@ -123,20 +123,20 @@ class StandaloneWindows:
         self.changed: set[bytes] = set()
         #: Snapshots of windows that have become vectorized again, whose pages are to be deleted.
         self.left: list[bytes] = []
-        self._failure: Exception | None = None
+        #: What failed after some windows had taken in a part of a batch.
+        self.failure: Exception | None = None
 
     @cached_property
     def pattern(self) -> AnyWindow:
         """A window that takes no events: what all have in common is made once, here."""
         return open_window(self.kind)
 
-    def require_whole(self) -> None:
-        """Raises PartialBatch where an earlier call has left a part of a batch behind."""
-        if self._failure is not None:
-            raise PartialBatch(
-                f"an earlier batch was taken in only in part ({self._failure}): restore from the "
-                "last snapshot, and give again what came after it"
-            ) from self._failure
+    def raise_failure(self) -> NoReturn:
+        """Raise PartialBatch, as an earlier call has left a part of a batch behind."""
+        raise PartialBatch(
+            f"an earlier batch was taken in only in part ({self.failure}): restore from the last "
+            "snapshot, and give again what came after it"
+        ) from self.failure
 
     def window(self, known: Table, place: int) -> AnyWindow:
         """The window of a key that has one: the open one, or a copy of what its snapshot has."""
@@ -242,7 +242,7 @@ class StandaloneWindows:
             self.open.pop(packed, None)
         lost = touched.keys() & self.changed
         if lost:
-            self._failure = error
+            self.failure = error
             error.add_note(
                 f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
                 "restore from the last snapshot, and give again what came after it"

@@ -45,10 +45,9 @@ from mta.keyed.changes import (
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
-from mta.keyed.lanes import Lanes, empties
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Table, blank
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
 from mta.keyed.work import results_at
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns

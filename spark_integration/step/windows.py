@@ -30,8 +30,7 @@ import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
 from mta.keyed.bucket import NEVER, Advance, Batch, Late
-from mta.keyed.lanes import is_vectorized
-from mta.keyed.table import Table
+from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
