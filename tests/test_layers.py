@@ -87,8 +87,8 @@ def test_the_core_needs_no_extra() -> None:
 #: The packages of each package from the ground up: each may import those before it.
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "kernels", "columns", "dataframes", "monoids", "in_order", "folds",
-        "frames", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
+        "errors", "times", "zones", "kernels", "columns", "dataframes", "monoids", "in_order",
+        "folds", "frames", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
         "keyed", "audit", "laws", "cli", "__main__",
     ),
     "spark_integration": (

@@ -1,9 +1,10 @@
 """The windows of many keys at once: where each begins, and the folds of their events.
 
 All keys' events stand end to end, key by key, each key's in order: *lanes*. Where a window begins
-follows from positions and times alone (``CountWindow``, ``TimeWindow``, and these joined by ``|``
-and ``&``), so a few searches over whole columns find it for every event of every key. No range
-crosses from one lane into another, so the folds of all ranges are taken together.
+follows from positions and times alone (``CountWindow``, ``TimeWindow``, ``CalendarWindow``, and
+these joined by ``|`` and ``&``), so a few searches over whole columns find it for every event of
+every key. No range crosses from one lane into another, so the folds of all ranges are taken
+together.
 
 Three ways, the cheapest of which is taken:
 
@@ -25,7 +26,7 @@ from mta.columns.schemas import Rows
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds
 from mta.frames.base import AbstractPolicy, Both
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.segments import first_later
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
@@ -76,8 +77,8 @@ class Lanes:
             return joined
         if isinstance(policy, CountWindow):
             return rows + 1 - policy.size
-        assert isinstance(policy, TimeWindow) and times is not None and self.times is not None
-        return first_later(self.times, self.bounds, keys, times - policy.size)
+        assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
+        return first_later(self.times, self.bounds, keys, policy.starts(times))
 
 
 def empties(monoid: AbstractMonoid, count: int) -> Rows:
