@@ -40,7 +40,7 @@ EXTRAS = {
 
 #: Takes the options of a command by their names; None is the exit code 0.
 Command = Callable[..., int | None]
-_PATH = "a file with a snapshot of Window or SharedWindows, or a root of KeyedWindows; with Spark, "
+_PATH = "a file with a snapshot of Window, SharedWindows or KeyedWindows; with Spark, "
 
 
 class CommandLine:

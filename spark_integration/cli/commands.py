@@ -41,8 +41,8 @@ def command_line() -> CommandLine:
     add_options(run)
     _add_demo(line.add("demo", _demo, help="run on a generated stream, or on your data"))
     _add_migrate(line.add(
-        "migrate", _migrate, help="make a stopped query's checkpoint anew, for other buckets or "
-        "another store",
+        "migrate", _migrate, help="make a new checkpoint of a stopped query's, for other buckets "
+        "or another store",
     ))  # fmt: skip
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",

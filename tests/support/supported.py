@@ -33,8 +33,8 @@ TABLES: dict[str, tuple[tuple[str, ...], str]] = {
         "The older ones run the core of the tests (`make spark-versions`), the newest runs all.",
     ),
     "options": (
-        ("swept", "key by key", "late events", "a batch"),
-        "What options of `sliding_aggregate` are tested with: windows that are swept by columns or "
+        ("vectorized", "key by key", "late events", "a batch"),
+        "What options of `sliding_aggregate` are tested with: vectorized windows, or windows that "
         "go key by key, an `allowed_lateness`, and a batch query.",
     ),
     "platforms": (

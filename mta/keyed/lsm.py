@@ -15,12 +15,12 @@ takes a tenth longer. A merge drops what no window needs any more. It goes by ra
 that it takes a few megabytes of memory whatever there is.
 
 In a store a run is pages (``pages``): tables in order, and above them indexes, of which the top is
-in the root. To find keys takes one ``get_many`` a level for all runs together. What a merge leaves
-is deleted ``retain`` roots later (``doomed``).
+in the snapshot. To find keys takes one ``get_many`` a level for all runs together. What a merge
+leaves is deleted ``retain`` snapshots later (``deletions``).
 
-An index says for each page from when on one of its keys may be silent. Who has looked then, and
-found that most have newer events elsewhere, writes the index anew, with the next time that it pays
-to look: so no page is read for this more often than it has keys that fall silent or go elsewhere.
+An index says for each page since when one of its keys may be idle. Who has looked then, and
+found that most have newer events elsewhere, writes a new index, with the next time that it pays to
+look: so no page is read for this more often than it has keys that become idle or go elsewhere.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ import numpy as np
 from mta.errors import CorruptPage, MissingPage
 from mta.kernels.ranges import Buffer
 from mta.kernels.segments import bounds_of
-from mta.keyed import doomed, pages
-from mta.keyed.doomed import LIST, Doomed, DoomedPages, Entry
+from mta.keyed import deletions, pages
+from mta.keyed.deletions import LIST, Entry, PendingDeletions, PendingPages
 from mta.keyed.keys import Keys
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.pages import Content, Index
@@ -47,12 +47,12 @@ from mta.pages.page import key_of, name_of
 from stores import PageStore
 
 #: How many runs of one order are merged, as a power of two; the weight of the first order.
-_TIER_BITS, _FIRST_TIER = 2, 1 << 16
-#: Pages below an index page; entries of a run's top, which is in the root.
+_ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
+#: Pages below an index page; entries of a run's top, which is in the snapshot.
 _FANOUT, _TOP = 256, 8
 #: How many pages of a run are read or written at once in a merge, and about how many bytes.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
-#: Runs beyond which all are merged, so that a root stays small.
+#: Runs beyond which all are merged, so that a snapshot stays small.
 _MOST_RUNS = 96
 _NEVER = int(np.iinfo("i8").max)
 T = TypeVar("T")
@@ -149,7 +149,7 @@ class RunPages:
             data = pages.encode(self.layout, level, number, content)
             names.append(name_of(data))
             found[key_of(self.layout.window, level, number, names[-1])] = data
-        self.written.append(DoomedPages(number, level, names, below=False))
+        self.written.append(PendingPages(number, level, names, below=False))
         self.store.put_many(found)
         return names
 
@@ -160,7 +160,7 @@ class RunPages:
         """
         missing = [place for place in places if place[2] not in self._cache]
         if not missing:
-            return see([self._at_hand(name) for _, _, name in places])
+            return see([self._cached_page(name) for _, _, name in places])
         keys = [key_of(self.layout.window, *place) for place in missing]
 
         def of(found: list[Buffer | None]) -> T:
@@ -174,13 +174,13 @@ class RunPages:
                     self.store.forget([key])
                     raise
                 fresh[place[2]] = page
-            made = see([fresh.get(name) or self._at_hand(name) for _, _, name in places])
+            made = see([fresh.get(name) or self._cached_page(name) for _, _, name in places])
             self._keep(fresh)
             return made
 
         return self.store.view_many(keys, of)
 
-    def _at_hand(self, name: bytes) -> bytes:
+    def _cached_page(self, name: bytes) -> bytes:
         self._cache.move_to_end(name)
         return self._cache[name]
 
@@ -290,15 +290,15 @@ class RunPages:
             index = self.index(level, run.number, index.names)
         return index
 
-    def listed(self, entry: DoomedPages) -> list[Entry]:
-        """What a list of the doomed says; nothing where it is gone or damaged."""
+    def listed(self, entry: PendingPages) -> list[Entry]:
+        """What a list of pending deletions says; nothing where it is gone or damaged."""
         try:
             lists = self._loaded([(LIST, entry.number, name) for name in entry.names])
         except (MissingPage, CorruptPage):
             return []
         return [each for content in lists if isinstance(content, list) for each in content]
 
-    def keys(self, entry: DoomedPages) -> Iterator[str]:
+    def keys(self, entry: PendingPages) -> Iterator[str]:
         """The keys of pages and of all below them; a ``get_many`` a level."""
         level, names = entry.level, entry.names
         while True:
@@ -309,7 +309,7 @@ class RunPages:
             names = self.index(level, entry.number, names).names
             level -= 1
 
-    def delete(self, entry: DoomedPages) -> None:
+    def delete(self, entry: PendingPages) -> None:
         """Delete pages, the topmost last; a store call a level, and to find them."""
         levels = [(entry.level, entry.names)]
         if entry.below and entry.level != LIST:
@@ -324,7 +324,7 @@ class RunPages:
             self.store.delete_many(keys)
 
 
-class Tiers:
+class LSMTree:
     """The runs of some windows, the oldest first."""
 
     def __init__(
@@ -334,12 +334,13 @@ class Tiers:
         self.layout, self.pages = layout, run_pages
         self._trim, self._late = trim, late
         self.runs: list[Run] = []
-        #: What has come since the last root, the oldest first, and in the root itself before.
-        self.young: list[Table] = []
-        self.doomed = Doomed()
+        #: What has come since the last snapshot, the oldest first, and in the snapshot itself
+        #: before.
+        self.memtable: list[Table] = []
+        self.pending = PendingDeletions()
         #: The number of the newest run there was.
         self.number = 0
-        #: No key of the young has its newest event at this moment or before.
+        #: No key of the memtable has its newest event at this moment or before.
         self._looked = -_NEVER
 
     # --- finding --------------------------------------------------------------------------------
@@ -353,7 +354,9 @@ class Tiers:
             runs = [(run.number, levels[-1].names) for run, levels in reached]
             found = self.pages.of_keys(runs, keys, self._late)
         found = [
-            table for table in [*found, *(table.among(keys) for table in self.young)] if len(table)
+            table
+            for table in [*found, *(table.among(keys) for table in self.memtable)]
+            if len(table)
         ]
         return join(found, self._late) if found else None
 
@@ -390,9 +393,11 @@ class Tiers:
 
     def everything(self) -> Iterator[Table]:
         """All keys with their events, in order, range by range; reads every page once or twice."""
-        yield from self._merged(self.runs, self.young, whole=True)
+        yield from self._merged(self.runs, self.memtable, whole=True)
 
-    def _merged(self, runs: Sequence[Run], young: Sequence[Table], whole: bool) -> Iterator[Table]:
+    def _merged(
+        self, runs: Sequence[Run], memtable: Sequence[Table], whole: bool
+    ) -> Iterator[Table]:
         """Some runs and tables as one, trimmed; ``whole`` if no older one has any of their keys."""
         leaves = [self._leaves(run) for run in runs]
         firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
@@ -401,7 +406,7 @@ class Tiers:
             step = min(step, max(8, _BYTES_AT_ONCE // self.pages.size.bytes))
         cuts = [0, *np.unique(firsts[step::step]).tolist(), None]
         for low, high in pairwise(cuts):
-            found = [table.between(low, high) for table in young]
+            found = [table.between(low, high) for table in memtable]
             if runs:
                 assert self.pages is not None
                 pairs = zip(runs, leaves, strict=True)
@@ -424,83 +429,84 @@ class Tiers:
         """What a batch has brought; no store call."""
         if table.times is not None:
             self._looked = min(self._looked, int(_newest_of(table).min(initial=_NEVER)) - 1)
-        self.young.append(table)
+        self.memtable.append(table)
         # Twos of one order, so that to find a key takes a look into few tables.
-        while len(self.young) > 1 and 2 * _weight(self.young[-1]) >= _weight(self.young[-2]):
-            pair = self.young[-2:]
-            self.young[-2:] = [self._trim(join(pair, self._late))]
+        while len(self.memtable) > 1 and 2 * _weight(self.memtable[-1]) >= _weight(
+            self.memtable[-2]
+        ):
+            pair = self.memtable[-2:]
+            self.memtable[-2:] = [self._trim(join(pair, self._late))]
 
-    def settle(self, inline: int, retain: int) -> None:
+    def settle(self, inline: int) -> None:
         """Make what has come a run, unless it weighs so little, and merge what is to be merged.
 
         When a store call fails, what is in memory is as before, and the pages that nothing names
-        are to be deleted; what was merged before that stays merged. ``retain`` is how many roots
-        there are that may be restored.
+        are to be deleted; what was merged before that stays merged.
         """
         assert self.pages is not None
-        if self.young:
-            self.young = [self._trim(join(self.young, self._late))]
-        if self.young and _weight(self.young[0]) > inline:
-            self.runs += self._made(self.young)
-            self.young = []
+        if self.memtable:
+            self.memtable = [self._trim(join(self.memtable, self._late))]
+        if self.memtable and _weight(self.memtable[0]) > inline:
+            self.runs += self._made(self.memtable)
+            self.memtable = []
         while (count := _to_merge([run.weight for run in self.runs])) > 1:
             old = self.runs[-count:]
             whole = count == len(self.runs)
             self.runs[-count:] = self._made(self._merged(old, [], whole))
-            self.doomed.fresh += [DoomedPages(r.number, r.height, r.top.names) for r in old]
-        if self.doomed.is_heavy and len(self.doomed.fresh) > 1:
-            with self._doomed_on_failure():
-                self.doomed.fresh = [self._listed(self.doomed.fresh)]
+            self.pending.fresh += [PendingPages(r.number, r.height, r.top.names) for r in old]
+        if self.pending.is_heavy and len(self.pending.fresh) > 1:
+            with self._deleted_on_failure():
+                self.pending.fresh = [self._listed(self.pending.fresh)]
 
     def _made(self, tables: Iterable[Table]) -> list[Run]:
         assert self.pages is not None
         self.number += 1  # also where it fails, so that no other run has pages under its keys
-        with self._doomed_on_failure():
+        with self._deleted_on_failure():
             run = self.pages.write(self.number, tables)
         return [] if run is None else [run]
 
     @contextmanager
-    def _doomed_on_failure(self) -> Iterator[None]:
+    def _deleted_on_failure(self) -> Iterator[None]:
         """Pages that are written meanwhile are to be deleted if an exception comes."""
         assert self.pages is not None
         self.pages.written = []
         try:
             yield
         except Exception:
-            self.doomed.fresh += self.pages.written
+            self.pending.fresh += self.pages.written
             raise
 
-    def _listed(self, entries: Sequence[Entry]) -> DoomedPages:
+    def _listed(self, entries: Sequence[Entry]) -> PendingPages:
         """Entries as pages of a list, and the one entry that stands for them."""
         assert self.pages is not None
-        names = self.pages.put(LIST, self.number, doomed.parts(entries))
-        listed = [DoomedPages(self.number, LIST, [name]) for name in names]
+        names = self.pages.put(LIST, self.number, deletions.parts(entries))
+        listed = [PendingPages(self.number, LIST, [name]) for name in names]
         return listed[0] if len(listed) == 1 else self._listed(listed)
 
     def _nothing(self) -> Table:
         layout = self.layout
         return Table.bare(layout.schema, Keys.none(layout.kind), layout.timed, 0)
 
-    def all_pages(self) -> list[DoomedPages]:
+    def all_pages(self) -> list[PendingPages]:
         """The pages of every run."""
-        return [DoomedPages(run.number, run.height, run.top.names) for run in self.runs]
+        return [PendingPages(run.number, run.height, run.top.names) for run in self.runs]
 
-    def doom_all(self) -> None:
+    def drop_all(self) -> None:
         """Be without anything, as no key is left."""
-        self.doomed.fresh += self.all_pages()
-        self.runs, self.young = [], []
+        self.pending.fresh += self.all_pages()
+        self.runs, self.memtable = [], []
 
     def clear(self) -> None:
         """Be without anything, as all pages are deleted."""
-        self.runs, self.young, self.doomed = [], [], Doomed()
+        self.runs, self.memtable, self.pending = [], [], PendingDeletions()
 
-    # --- silence --------------------------------------------------------------------------------
+    # --- idle keys --------------------------------------------------------------------------------
 
-    def silent(self, until: int) -> Table:
+    def idle(self, until: int) -> Table:
         """What is known of the keys whose newest event is at ``until`` or before.
 
-        Whoever asks has to forget these. Reads the tables that hold an event of that kind which was
-        its key's newest once, and writes their indexes anew; a ``get_many`` a level, and one
+        The caller must expire these. Reads the tables that hold an event of that kind which was
+        its key's newest once, and writes their indexes again; a ``get_many`` a level, and one
         ``put_many``. When a store call fails, nothing has changed.
         """
         reached = self._reach(lambda index: _due(index, until))
@@ -509,8 +515,8 @@ class Tiers:
             assert self.pages is not None
             runs = [(run.number, levels[-1].names) for run, levels in reached]
             looked = self.pages.tables_of(runs)
-        tables = [*(table for table, _ in looked), *self.young]
-        found = [_silent_in(table, until) for table in tables]
+        tables = [*(table for table, _ in looked), *self.memtable]
+        found = [_idle_in(table, until) for table in tables]
         found = [table for table in found if len(table)]
         known = self.find(join(found, self._late).keys) if found else None
         renewed = [
@@ -519,9 +525,9 @@ class Tiers:
         ]
         for run, top, old in renewed:
             self.runs[self.runs.index(run)] = replace(run, top=top)
-            self.doomed.fresh += old
+            self.pending.fresh += old
         self._looked = until
-        return self._nothing() if known is None else _silent_in(known, until)
+        return self._nothing() if known is None else _idle_in(known, until)
 
     def _renewed(
         self, run: Run, levels: list[Reached], table: Table, counts: np.ndarray, until: int
@@ -540,7 +546,7 @@ class Tiers:
             before = [above.index.names[at] for at in above.places.tolist()]
             gone = [name for name in before if name not in names]
             if gone:
-                old.append(DoomedPages(run.number, above.level, gone, below=False))
+                old.append(PendingPages(run.number, above.level, gone, below=False))
             later = [part.earliest for part in parts]
             index = above.index.renewed(above.places, later, names)
         return run, index, old
@@ -548,7 +554,7 @@ class Tiers:
     def earliest(self) -> int | None:
         """No key's newest event is older than this; None where there are none. No store call."""
         found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
-        for table in self.young:
+        for table in self.memtable:
             if table.times is not None:
                 newest = _newest_of(table)
                 found.append(int(newest[newest > self._looked].min(initial=_NEVER)))
@@ -561,7 +567,7 @@ def _due(index: Index, until: int) -> np.ndarray:
     return np.flatnonzero(index.oldest <= until)
 
 
-def _silent_in(table: Table, until: int) -> Table:
+def _idle_in(table: Table, until: int) -> Table:
     return table.take(np.flatnonzero((table.newest() <= until) & (table.counts > 0)))
 
 
@@ -573,18 +579,18 @@ def _to_merge(weights: Sequence[int]) -> int:
     """How many of the newest runs are to become one; 0 for none."""
     if len(weights) > 1 and (sum(weights[1:]) >= weights[0] or len(weights) > _MOST_RUNS):
         return len(weights)
-    tiers = [_tier(weight) for weight in weights]
+    orders = [_order(weight) for weight in weights]
     same = 0
-    # A run that has become lighter than its tier goes along with those after it.
-    for tier in reversed(tiers):
-        if tier > tiers[-1]:
+    # A run that has become lighter than its order goes along with those after it.
+    for order in reversed(orders):
+        if order > orders[-1]:
             break
         same += 1
-    return same if same >= 1 << _TIER_BITS else 0
+    return same if same >= 1 << _ORDER_BITS else 0
 
 
-def _tier(weight: int) -> int:
-    return ((weight // _FIRST_TIER).bit_length() + _TIER_BITS - 1) // _TIER_BITS
+def _order(weight: int) -> int:
+    return ((weight // _FIRST_ORDER).bit_length() + _ORDER_BITS - 1) // _ORDER_BITS
 
 
 def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
@@ -598,7 +604,7 @@ def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
 
 
 def _newest_of(table: Table) -> np.ndarray:
-    """The time of each key's newest event, the most there is for what can never fall silent."""
+    """The time of each key's newest event, the most there is for what never becomes idle."""
     newest = table.newest()
     newest[table.marks == EXPIRED] = _NEVER
     return newest

@@ -1,4 +1,4 @@
-"""Keys dealt out to other roots: each has its windows there, and nothing else has changed."""
+"""Repartitioned keys: each has its windows in another snapshot, and nothing else has changed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from mta import Count, CountWindow, First, KeyedWindows, Max, Monoid, Product, Sum, TimeWindow
 from mta.errors import SnapshotMismatch
-from mta.keyed import dealing
-from mta.keyed.dealing import deal
-from mta.keyed.root import Unread
+from mta.keyed import repartitioning
+from mta.keyed.repartitioning import repartition
+from mta.keyed.snapshot import UnreadSnapshot
 from stores import MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 
@@ -62,28 +62,33 @@ def made(kind: str, of: int, store: PageStore) -> list[KeyedWindows]:
     return found
 
 
-def dealt(
+def repartitioned(
     windows: list[KeyedWindows], store: PageStore, target: PageStore, count: int
 ) -> dict[int, bytes]:
-    roots = {at: each.checkpoint() for at, each in enumerate(windows)}
+    snapshots = {at: each.checkpoint() for at, each in enumerate(windows)}
     brought: list[bytes] = []
 
-    def bring(handle: bytes) -> None:
-        brought.append(handle)
+    def copy_pages(window_snapshot: bytes) -> None:
+        brought.append(window_snapshot)
         if target is not store:  # the windows' own pages, whoever needs them
             pages = [key for key in [*store.keys()] if ":" in key]
             target.put_many({k: p for k, p in zip(pages, store.get_many(pages), strict=True) if p})
 
-    found = deal(
-        roots, store, target, lambda _: range(count), lambda key: number_of(key, count), bring
+    found = repartition(
+        snapshots,
+        store,
+        target,
+        lambda _: range(count),
+        lambda key: number_of(key, count),
+        copy_pages,
     )
-    assert len(brought) == sum(each.stats().apart for each in windows)
+    assert len(brought) == sum(each.stats().standalone for each in windows)
     return found
 
 
-def restored(kind: str, root: bytes, at: int, of: int, store: PageStore) -> KeyedWindows:
+def restored(kind: str, snapshot: bytes, at: int, of: int, store: PageStore) -> KeyedWindows:
     monoid, policy, settings = KINDS[kind]
-    windows = KeyedWindows.restore(root, monoid, policy, store, **SMALL, **settings)
+    windows = KeyedWindows.restore(snapshot, monoid, policy, store, **SMALL, **settings)
     windows.name = f"w{at}of{of}"  # of the test's own: by which events are fed
     return windows
 
@@ -96,21 +101,21 @@ def plainly(result: Any) -> Any:
     ("before", "after", "elsewhere"), [(1, 5, False), (3, 2, True), (3, 5, False), (3, 1, True)]
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_key_goes_on_where_it_is_dealt_to(
+def test_every_key_goes_on_where_it_is_repartitioned_to(
     kind: str, before: int, after: int, elsewhere: bool, tiny: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(dealing, "_HELD", 500)
-    monkeypatch.setattr(dealing, "_INLINE", 0)
+    monkeypatch.setattr(repartitioning, "_HELD", 500)
+    monkeypatch.setattr(repartitioning, "_INLINE", 0)
     store = MemoryStore()
     target = MemoryStore() if elsewhere else store
     old = made(kind, before, store)
-    roots = dealt(old, store, target, after)
-    assert dealt(old, store, target, after) == roots, "to do it again gives the same"
-    assert sum(Unread.decode(root).root.counts[2] for root in roots.values()) == sum(
-        each.stats().inserted for each in old
-    )
-    new = [restored(kind, root, at, after, target) for at, root in roots.items()]
+    snapshots = repartitioned(old, store, target, after)
+    assert repartitioned(old, store, target, after) == snapshots, "to do it again gives the same"
+    assert sum(
+        UnreadSnapshot.decode(snapshot).snapshot.counts[2] for snapshot in snapshots.values()
+    ) == sum(each.stats().inserted for each in old)
+    new = [restored(kind, snapshot, at, after, target) for at, snapshot in snapshots.items()]
     for part in range(2):
         for each in new:
             each.check()
@@ -128,10 +133,12 @@ def test_every_key_goes_on_where_it_is_dealt_to(
 
 def test_tables_are_read_once_and_written_once(tiny: None) -> None:
     store, target = CountingStore(MemoryStore()), CountingStore(MemoryStore())
-    roots = {at: each.checkpoint() for at, each in enumerate(made("one policy", 2, store))}
+    snapshots = {at: each.checkpoint() for at, each in enumerate(made("one policy", 2, store))}
     there = len([*store.keys()])
     before = store.counts.get.pages
-    deal(roots, store, target, lambda _: range(2), lambda k: number_of(k, 2), lambda _: None)
+    repartition(
+        snapshots, store, target, lambda _: range(2), lambda k: number_of(k, 2), lambda _: None
+    )
     assert 10 < store.counts.get.pages - before <= 2 * there
     kept = sum(len(page or b"") for page in target.get_many([*target.keys()]))
     assert target.counts.put.bytes == kept
@@ -145,11 +152,15 @@ def windows_of(monoid: Any, store: PageStore, key: bytes) -> bytes:
 
 def test_windows_of_different_kinds_are_not_put_together() -> None:
     store = MemoryStore()
-    roots = {
+    snapshots = {
         0: windows_of(Product({"x": ("v", Max())}), store, b"\0"),
         1: windows_of(Product({"x": ("v", Sum())}), store, b"\1"),
     }
-    apart = deal(roots, store, store, lambda at: [at], lambda key: key[0], lambda _: None)
-    assert [Unread.decode(root).root.counts[0] for root in apart.values()] == [1, 1]
+    standalone = repartition(
+        snapshots, store, store, lambda at: [at], lambda key: key[0], lambda _: None
+    )
+    assert [
+        UnreadSnapshot.decode(snapshot).snapshot.counts[0] for snapshot in standalone.values()
+    ] == [1, 1]
     with pytest.raises(SnapshotMismatch, match="let each have rows, or keep them apart"):
-        deal(roots, store, store, lambda _: [0], lambda _: 0, lambda _: None)
+        repartition(snapshots, store, store, lambda _: [0], lambda _: 0, lambda _: None)

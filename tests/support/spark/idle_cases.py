@@ -15,7 +15,7 @@ from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import doomed_of, keys_of
+from tests.support.spark.saved import keys_of, pending_of
 
 SIZE = 60
 SCHEMA = pa.schema({"device": pa.string(), "ts": pa.timestamp("us", "UTC"), "watts": pa.float64()})
@@ -167,9 +167,9 @@ class Stream:
         return keys_of(self.state, self.store)
 
     @property
-    def doomed(self) -> int:
+    def pending(self) -> int:
         """The windows that wait for the deletion of their pages."""
-        return len(doomed_of(self.state))
+        return len(pending_of(self.state))
 
 
 def windows_in(pages: Iterable[str]) -> set[str]:

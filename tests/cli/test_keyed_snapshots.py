@@ -1,4 +1,4 @@
-"""``mta inspect``, ``check`` and ``gc`` on roots of keyed windows that a program saved."""
+"""``mta inspect``, ``check`` and ``gc`` on snapshots of keyed windows that a program saved."""
 
 import re
 
@@ -9,7 +9,7 @@ from mta import CountWindow, KeyedWindows, Max, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.cli.commands import CommandLine
 from mta.cli.exits import Exit
-from mta.keyed.root import MAGIC, VERSION
+from mta.keyed.snapshot import MAGIC, VERSION
 from mta.pages.snapshot import seal, unseal
 from stores import open_store
 
@@ -31,28 +31,28 @@ def batch(number, names=lambda key: f"m{key}"):
 
 
 class Saved:
-    """Windows of many keys in a store, and their root in a file."""
+    """Windows of many keys in a store, and their snapshot in a file."""
 
     def __init__(self, folder, policy=None, names=lambda key: f"m{key}"):
         self.address = f"file://{folder / 'pages'}?map_size=64MiB"
         self.folder, self.policy, self.names = folder, policy or POLICIES, names
         with open_store(self.address) as store:
             windows = KeyedWindows(Max(), self.policy, store, "meters", **SIZES)
-            self.root = self.save("saved.root", windows, range(BATCHES))
+            self.snapshot = self.save("saved.snapshot", windows, range(BATCHES))
 
     def save(self, name, windows, numbers):
         for number in numbers:
             windows.extend(*batch(number, self.names))
-            root = windows.checkpoint()
+            snapshot = windows.checkpoint()
         for _ in range(3):  # what merges left behind goes with later snapshots
-            root = windows.checkpoint()
-        (self.folder / name).write_bytes(root)
+            snapshot = windows.checkpoint()
+        (self.folder / name).write_bytes(snapshot)
         return self.folder / name
 
-    def grown(self, name, root, numbers):
-        """A newer root, by a writer who goes on from a root."""
+    def grown(self, name, snapshot, numbers):
+        """A newer snapshot, by a writer who goes on from a snapshot."""
         with open_store(self.address) as store:
-            of = root.read_bytes()
+            of = snapshot.read_bytes()
             windows = KeyedWindows.restore(of, Max(), self.policy, store, **SIZES)
             return self.save(name, windows, numbers)
 
@@ -99,7 +99,7 @@ def rows_of(printed):
 
 
 def test_every_window_is_counted_as_it_is(saved, capsys):
-    assert mta("inspect", saved.root, "--store", saved.address, "--limit", 1000) == 0
+    assert mta("inspect", saved.snapshot, "--store", saved.address, "--limit", 1000) == 0
     printed = capsys.readouterr().out
     expected, total = [], 0
     for key, (count, hour, few) in sorted(events_by_key().items()):
@@ -109,11 +109,11 @@ def test_every_window_is_counted_as_it_is(saved, capsys):
         total += hour
     found = rows_of(printed)
     large = next(rows for rows in expected if rows[0][0] == "m999")
-    swept = [row for rows in expected if rows is not large for row in rows]
+    vectorized = [row for rows in expected if rows is not large for row in rows]
     of_large = next(at for at, row in enumerate(found) if row[0] == "m999")
-    # Of a window by itself all positions are those of the key; it keeps a little more than it has.
+    # Of a standalone window all positions are those of the key; it keeps a little more than it has.
     assert found[of_large + 1 : of_large + 3] == large[1:]
-    assert [*found[:of_large], *found[of_large + 3 :]] == swept
+    assert [*found[:of_large], *found[of_large + 3 :]] == vectorized
     kept = found[of_large][1]
     assert large[0][1] <= kept < large[0][1] + 8
     assert f"windows   {KEYS + 1} keys, {total - large[0][1] + kept:,} events\n" in printed
@@ -123,16 +123,16 @@ def test_every_window_is_counted_as_it_is(saved, capsys):
 
 
 def test_the_first_keys_and_one_key(saved, capsys):
-    assert mta("inspect", saved.root, "--store", saved.address, "--limit", 2) == 0
+    assert mta("inspect", saved.snapshot, "--store", saved.address, "--limit", 2) == 0
     printed = capsys.readouterr().out
     assert [row[0] for row in rows_of(printed) if row[0].startswith("m")] == ["m0", "m1"]
     assert f"... and {KEYS - 1} more (--limit)" in printed
     count, hour, _ = events_by_key()["m7"]
-    assert mta("inspect", saved.root, "--store", saved.address, "--key", "m7") == 0
+    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7") == 0
     printed = capsys.readouterr().out
     assert rows_of(printed)[0] == ("m7", hour, count - hour, count)
     assert f"windows   1 key, {hour} events" in printed
-    assert mta("inspect", saved.root, "--store", saved.address, "--key", "m7000") == 2
+    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7000") == 2
     assert "--key 'm7000': no window has it" in capsys.readouterr().err
 
 
@@ -146,17 +146,19 @@ def test_the_first_keys_and_one_key(saved, capsys):
 )
 def test_one_key_of_any_kind(tmp_path, names, given, capsys):
     saved = Saved(tmp_path, names=names)
-    assert mta("inspect", saved.root, "--store", saved.address, "--key", given) == 0
+    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", given) == 0
     printed = capsys.readouterr().out
     assert printed.splitlines()[2].startswith(given)
     assert re.search(r"^  few +5 ", printed, re.MULTILINE)
 
 
 def test_events_are_said_to_be_kept_where_no_window_is_known(saved, capsys):
-    fields = unseal(saved.root.read_bytes(), MAGIC, VERSION, "a root", lambda fields: fields)
+    fields = unseal(
+        saved.snapshot.read_bytes(), MAGIC, VERSION, "a snapshot", lambda fields: fields
+    )
     fields[3] = [["", "Median(5)", b"m" * 16]]
-    saved.root.write_bytes(seal(MAGIC, VERSION, fields))
-    assert mta("inspect", saved.root, "--store", saved.address, "--key", "m7") == 0
+    saved.snapshot.write_bytes(seal(MAGIC, VERSION, fields))
+    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7") == 0
     printed = capsys.readouterr().out
     kept = int(re.search(r"windows +1 key, (\d+) events kept$", printed, re.MULTILINE)[1])
     count, hour, _ = events_by_key()["m7"]
@@ -170,8 +172,8 @@ def test_dropped_events_are_counted(tmp_path, capsys):
         windows = KeyedWindows(Max(), HOUR, store, "meters", on_late="drop", on_invalid="drop")
         windows.extend(["a", "b", "a"], [1.0, np.nan, 2.0], [10, 10, 9])
         windows.extend(["b", "b"], [1.0, 3.0], [10, 9])
-        (tmp_path / "saved.root").write_bytes(windows.checkpoint())
-    assert mta("inspect", tmp_path / "saved.root", "--store", address) == 0
+        (tmp_path / "saved.snapshot").write_bytes(windows.checkpoint())
+    assert mta("inspect", tmp_path / "saved.snapshot", "--store", address) == 0
     printed = capsys.readouterr().out
     assert "late      2 events, dropped\ninvalid   1 event, dropped\n" in printed
 
@@ -179,25 +181,25 @@ def test_dropped_events_are_counted(tmp_path, capsys):
 # --- check ----------------------------------------------------------------------------------------
 
 
-def test_damage_is_told_by_page_with_what_it_touches(saved, capsys):
-    assert mta("check", saved.root, "--store", saved.address) == 0
+def test_damage_is_reported_by_page_with_what_it_touches(saved, capsys):
+    assert mta("check", saved.snapshot, "--store", saved.address) == 0
     printed = capsys.readouterr().out
     assert f"windows   {KEYS + 1} keys" in printed
     assert f"pages     {len(saved.pages())} verified" in printed
     assert "damaged   none" in printed
     with open_store(saved.address) as store:
-        keyed = OpaqueKeys(saved.root.read_bytes(), store)
-        ((_, handle),) = keyed.handles()
-        newest = max(run.number for run in keyed.root.runs)
+        keyed = OpaqueKeys(saved.snapshot.read_bytes(), store)
+        ((_, window_snapshot),) = keyed.window_snapshots()
+        newest = max(run.number for run in keyed.snapshot.runs)
         tables = sorted(store.keys(f"meters/0/{newest}/"))
-        # Not the one with the handle of the large window, which could not be looked at then.
+        # Not the one with the snapshot of the large window, which could not be looked at then.
         others = zip(tables, store.get_many(tables), strict=True)
         table = next(name for name, page in others if b"m999" not in page)
     large = max(saved.pages("meters:"), key=lambda key: int(key.split("/")[2]))
     saved.put(table)
     saved.delete(large)
-    assert handle
-    assert mta("check", saved.root, "--store", saved.address) == Exit.DAMAGED
+    assert window_snapshot
+    assert mta("check", saved.snapshot, "--store", saved.address) == Exit.DAMAGED
     printed = capsys.readouterr().out
     of_table = rf"damaged +meters: page {table} \(level 0, run {newest}\): its bytes do not match"
     assert re.search(of_table + r" its name; it holds events of 1 key in \d+, which are", printed)
@@ -208,29 +210,29 @@ def test_damage_is_told_by_page_with_what_it_touches(saved, capsys):
 def test_an_index_and_what_it_names(saved, capsys):
     index = saved.pages("meters/1/")[0]
     saved.delete(index)
-    assert mta("check", saved.root, "--store", saved.address) == Exit.DAMAGED
+    assert mta("check", saved.snapshot, "--store", saved.address) == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert re.search(rf"page {index} .*not in the store; nothing else names the tables", printed)
 
 
 def test_nothing_of_many_keys_can_be_rebuilt(saved, capsys):
-    assert mta("check", saved.root, "--store", saved.address, "--repair") == 2
+    assert mta("check", saved.snapshot, "--store", saved.address, "--repair") == 2
     assert "events of many keys are in no other page" in capsys.readouterr().err
 
 
 # --- gc -------------------------------------------------------------------------------------------
 
 
-def test_what_a_dead_writer_left_goes_once_a_root_has_passed_it(saved, capsys):
+def test_what_a_dead_writer_left_goes_once_a_snapshot_has_passed_it(saved, capsys):
     before = set(saved.pages())
-    saved.grown("lost.root", saved.root, [BATCHES + 5])
+    saved.grown("lost.snapshot", saved.snapshot, [BATCHES + 5])
     left = set(saved.pages()) - before
     assert left
-    assert mta("gc", saved.root, "--store", saved.address, "--delete") == 0
+    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
     printed = capsys.readouterr().out
     assert "deleted   0 pages" in printed
     assert re.search(rf"left out +{len(left)} pages further on, where a writer may be", printed)
-    newer = saved.grown("newer.root", saved.root, range(BATCHES, BATCHES + 4))
+    newer = saved.grown("newer.snapshot", saved.snapshot, range(BATCHES, BATCHES + 4))
     foreign = ["meters", "meters/x/1/ab", "meter/0/1/ab", "meters.b/0/1/ab"]
     saved.put(*foreign)
     with open_store(saved.address) as store:
@@ -243,7 +245,7 @@ def test_what_a_dead_writer_left_goes_once_a_root_has_passed_it(saved, capsys):
     assert set(saved.pages()) & garbage == set()
     assert set(saved.pages()) >= needed | set(foreign)
     assert mta("check", newer, "--store", saved.address) == 0
-    again = saved.grown("again.root", newer, [BATCHES + 4])
+    again = saved.grown("again.snapshot", newer, [BATCHES + 4])
     with open_store(saved.address) as store:
         windows = KeyedWindows.restore(again.read_bytes(), Max(), POLICIES, store, **SIZES)
         alone = KeyedWindows(Max(), POLICIES, None, **SIZES)
@@ -254,78 +256,82 @@ def test_what_a_dead_writer_left_goes_once_a_root_has_passed_it(saved, capsys):
             assert windows.query(keys)[name].tolist() == results.tolist()
 
 
-def test_a_newer_root_does_not_make_the_older_ones_pages_garbage(saved):
-    newer = saved.grown("newer.root", saved.root, [BATCHES])
+def test_a_newer_snapshot_does_not_make_the_older_ones_pages_garbage(saved):
+    newer = saved.grown("newer.snapshot", saved.snapshot, [BATCHES])
     before = saved.pages()
-    for roots in ((newer,), (saved.root, newer)):
-        assert mta("gc", *roots, "--store", saved.address, "--delete") == 0
+    for snapshots in ((newer,), (saved.snapshot, newer)):
+        assert mta("gc", *snapshots, "--store", saved.address, "--delete") == 0
         assert saved.pages() == before
-    assert mta("check", saved.root, "--store", saved.address) == 0
+    assert mta("check", saved.snapshot, "--store", saved.address) == 0
 
 
-def test_pages_of_runs_that_an_older_root_may_still_write_are_left(saved, capsys):
-    newer = saved.grown("newer.root", saved.root, [BATCHES])
+def test_pages_of_runs_that_an_older_snapshot_may_still_write_are_left(saved, capsys):
+    newer = saved.grown("newer.snapshot", saved.snapshot, [BATCHES])
     with open_store(saved.address) as store:
-        numbers = [OpaqueKeys(r.read_bytes(), store).root.number for r in (saved.root, newer)]
+        numbers = [
+            OpaqueKeys(r.read_bytes(), store).snapshot.number for r in (saved.snapshot, newer)
+        ]
     assert numbers[0] < numbers[1]
     put = [f"meters/0/{number}/{'ab' * 16}" for number in numbers]
     saved.put(*put)
-    assert mta("gc", saved.root, newer, "--store", saved.address, "--delete") == 0
+    assert mta("gc", saved.snapshot, newer, "--store", saved.address, "--delete") == 0
     assert "left out  1 page further on" in capsys.readouterr().out
     assert [key in saved.pages() for key in put] == [False, True]
 
 
-def test_indexes_and_lists_that_a_writer_may_make_anew_are_left(saved):
+def test_indexes_and_lists_that_a_writer_may_make_again_are_left(saved):
     with open_store(saved.address) as store:
-        root = OpaqueKeys(saved.root.read_bytes(), store).root
-    live = max(run.number for run in root.runs)
-    passed = next(n for n in range(1, root.number) if all(n != run.number for run in root.runs))
-    kept = [f"meters/1/{live}/{'ab' * 16}", f"meters/15/{root.number}/{'ab' * 16}"]
-    garbage = [f"meters/1/{passed}/{'ab' * 16}", f"meters/15/{root.number - 1}/{'ab' * 16}"]
+        snapshot = OpaqueKeys(saved.snapshot.read_bytes(), store).snapshot
+    live = max(run.number for run in snapshot.runs)
+    passed = next(
+        n for n in range(1, snapshot.number) if all(n != run.number for run in snapshot.runs)
+    )
+    kept = [f"meters/1/{live}/{'ab' * 16}", f"meters/15/{snapshot.number}/{'ab' * 16}"]
+    garbage = [f"meters/1/{passed}/{'ab' * 16}", f"meters/15/{snapshot.number - 1}/{'ab' * 16}"]
     saved.put(*kept, *garbage)
-    assert mta("gc", saved.root, "--store", saved.address, "--delete") == 0
+    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
     assert [key in saved.pages() for key in (*kept, *garbage)] == [True, True, False, False]
 
 
-def test_windows_by_themselves(tmp_path, capsys):
+def test_standalone_windows(tmp_path, capsys):
     saved = Saved(tmp_path, policy=CountWindow(2000))
     window = saved.pages("meters:")[0].partition("/")[0]
     with open_store(saved.address) as store:
-        ((_, handle),) = OpaqueKeys(saved.root.read_bytes(), store).handles()
-    assert handle
+        ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).window_snapshots()
+    assert window_snapshot
     garbage, ahead = f"{window}/0/99/{'ab' * 16}", f"{window}/0/99999/{'ab' * 16}"
     other = f"meters:{'0' * 32}/0/1/{'ab' * 16}"
     saved.put(garbage, ahead, other)
-    assert mta("gc", saved.root, "--store", saved.address, "--delete") == 0
+    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
     assert "left out  2 pages further on" in capsys.readouterr().out
     assert [key in saved.pages() for key in (garbage, ahead, other)] == [False, True, True]
 
 
-def test_a_window_by_itself_that_may_begin_anew_is_left_alone(saved):
+def test_a_window_by_itself_that_may_begin_again_is_left_alone(saved):
     window = saved.pages("meters:")[0].partition("/")[0]
     saved.put(page := f"{window}/0/3/{'ab' * 16}")
-    assert mta("gc", saved.root, "--store", saved.address, "--delete") == 0
+    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
     assert page in saved.pages()
 
 
 def test_windows_with_a_damaged_index_are_left_out(saved, capsys):
     saved.put(saved.pages("meters/1/")[0], f"meters/0/1/{'ab' * 16}")
     before = saved.pages()
-    assert mta("gc", saved.root, "--store", saved.address, "--delete") == 0
+    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
     assert re.search(r"left out +meters: page .*see 'mta check'", capsys.readouterr().out)
     assert saved.pages() == before
 
 
-def test_a_root_needs_its_store_and_a_handle_has_no_keys(saved, tmp_path, capsys):
+def test_a_snapshot_needs_its_store_and_a_snapshot_has_no_keys(saved, tmp_path, capsys):
     for command in ("inspect", "check", "gc"):
-        assert mta(command, saved.root) == 2
+        assert mta(command, saved.snapshot) == 2
         assert "--store" in capsys.readouterr().err
     with open_store(saved.address) as store:
-        ((_, handle),) = OpaqueKeys(saved.root.read_bytes(), store).handles()
-    (tmp_path / "one.handle").write_bytes(handle)
-    assert mta("inspect", tmp_path / "one.handle", "--key", "m7") == 2
-    assert "a handle of one window" in capsys.readouterr().err
-    broken = tmp_path / "broken.root"
-    broken.write_bytes(saved.root.read_bytes()[:-1])
+        ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).window_snapshots()
+    (tmp_path / "one.snapshot").write_bytes(window_snapshot)
+    assert mta("inspect", tmp_path / "one.snapshot", "--key", "m7") == 2
+    assert "a snapshot of one window" in capsys.readouterr().err
+    broken = tmp_path / "broken.snapshot"
+    broken.write_bytes(saved.snapshot.read_bytes()[:-1])
     assert mta("inspect", broken, "--store", saved.address) == Exit.DAMAGED
     assert "cannot be read" in capsys.readouterr().err

@@ -1,18 +1,18 @@
-"""What is to be deleted once no root needs it that may be restored: pages, and whole windows.
+"""Pending deletions: pages and whole windows to delete once no restorable snapshot needs them.
 
-A merge leaves runs behind, and windows by themselves are left when their keys expire. Roots
-before that name them still, and as many of these as ``retain`` may be restored while the next root
-is taken, which may fail. So they go with the root ``retain`` roots later. Till then the root says
-what is doomed, a group for each root to come:
+A merge leaves runs behind, and standalone windows are left when their keys expire. Earlier
+snapshots still name them, and as many of these as ``retain`` may be restored while the next
+snapshot is taken, which may fail. So they are deleted ``retain`` snapshots later. Until then
+snapshots list them, in a group for each snapshot to come:
 
-    doomed = array of [roots, array of entry]
-    roots  = after how many more roots these go
-    entry  = bytes, the handle of a window
+    pending   = array of [snapshots, array of entry]
+    snapshots = after how many more snapshots these go
+    entry  = bytes, the snapshot of a window
            | [number, level, below, names]: pages of a run; ``below`` if those below them go too,
              ``names`` the digests one after the other
 
-However much is doomed, a root has room: a group that is too large becomes pages of level LIST, and
-its entry is one name. Of these "below" is what they list.
+However many there are, a snapshot has room: a group that is too large becomes pages of level LIST,
+and its entry is one name. Of these "below" is what they list.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import Any
 from mta.errors import CorruptPage
 from mta.pages.page import NAME_BYTES
 
-#: The level of pages that list what is doomed; no run is so high.
+#: The level of pages that list pending deletions; no run is so high.
 LIST = 15
-#: What the groups in a root may weigh, and what a page of a list weighs, in bytes.
+#: What the groups in a snapshot may weigh, and what a page of a list weighs, in bytes.
 ROOM, _LIST_BYTES = 1 << 13, 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class DoomedPages:
+class PendingPages:
     """Pages of one level of a run, and with ``below`` all that these name."""
 
     number: int
@@ -40,12 +40,12 @@ class DoomedPages:
     below: bool = True
 
 
-Entry = DoomedPages | bytes
+Entry = PendingPages | bytes
 
 
 @dataclass(slots=True)
-class Doomed:
-    """What is doomed: since the last root, and by the number of roots that it has to outlive."""
+class PendingDeletions:
+    """Entries since the last snapshot, and groups by how many snapshots they must outlive."""
 
     fresh: list[Entry] = field(default_factory=list)
     groups: list[tuple[int, list[Entry]]] = field(default_factory=list)
@@ -54,21 +54,23 @@ class Doomed:
         return bool(self.fresh or self.groups)
 
     def due(self) -> list[Entry]:
-        """What goes with this root."""
-        return [entry for roots, entries in self.groups if roots <= 0 for entry in entries]
+        """What goes with this snapshot."""
+        return [entry for snapshots, entries in self.groups if snapshots <= 0 for entry in entries]
 
     def all(self) -> list[Entry]:
-        """Whatever is doomed."""
+        """All pending deletions."""
         return [*self.fresh, *(entry for _, entries in self.groups for entry in entries)]
 
     @property
     def is_heavy(self) -> bool:
-        """Whether all of it is too much for a root."""
+        """Whether all of it is too much for a snapshot."""
         return sum(map(_weight, self.all())) > ROOM
 
     def age(self, retain: int) -> None:
-        """A root is taken, and what was due is gone."""
-        self.groups = [(roots - 1, entries) for roots, entries in self.groups if roots > 0]
+        """A snapshot is taken, and what was due is gone."""
+        self.groups = [
+            (snapshots - 1, entries) for snapshots, entries in self.groups if snapshots > 0
+        ]
         if self.fresh:
             self.groups.append((retain - 1, self.fresh))
             self.fresh = []
@@ -99,7 +101,7 @@ def dump(entries: Sequence[Entry]) -> list[Any]:
 def load(entries: Any, most: int) -> list[Entry]:
     """Plain data as entries, of runs up to a height. Raises CorruptPage."""
     if not isinstance(entries, list):
-        raise CorruptPage("what is doomed is no list")
+        raise CorruptPage("the pending deletions are no list")
     return [_entry(entry, most) for entry in entries]
 
 
@@ -111,8 +113,8 @@ def _entry(entry: Any, most: int) -> Entry:
             fits = number >= 0 and (0 <= level <= most or level == LIST)
             if fits and not len(names) % NAME_BYTES:
                 digests = [names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES)]
-                return DoomedPages(number, level, digests, below)
-    raise CorruptPage("an entry of what is doomed cannot be")
+                return PendingPages(number, level, digests, below)
+    raise CorruptPage("an entry of the pending deletions cannot be")
 
 
 def _weight(entry: Entry) -> int:

@@ -34,8 +34,7 @@ from stores import FaultyStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
 from tests.support.spark.events import SECOND, START
-from tests.support.spark.saved import doomed_of, handles_of, keys_of
-from tests.support.spark.silences import (
+from tests.support.spark.idle_cases import (
     SIZE,
     Stream,
     bursts,
@@ -46,6 +45,7 @@ from tests.support.spark.silences import (
     turns,
     windows_in,
 )
+from tests.support.spark.saved import keys_of, pending_of, snapshots_of
 
 LONG = 100 * SIZE
 
@@ -97,7 +97,7 @@ def test_the_timer_is_the_earliest_key_s(store: MemoryStore) -> None:
     assert stream.timer == START + (9 + SIZE) * SECOND
 
 
-def test_keep_forgets_nothing(store: MemoryStore) -> None:
+def test_keep_expires_nothing(store: MemoryStore) -> None:
     plan = idle_plan(idle="keep")
     state = step(None, rows_of(("a", 0, 1.0)), plan, store).state
     done = step(state, rows_of(), plan, store, START + LONG * SECOND)
@@ -159,7 +159,7 @@ def test_equals_the_oracle_at_every_tie(
     for i in range(retain + 1):
         stream.others(LONG + i)
     assert stream.results == naive(rows_of(*rows), LONG, size)
-    assert (stream.keys, stream.doomed, page_keys(store)) == (set(), 0, [])
+    assert (stream.keys, stream.pending, page_keys(store)) == (set(), 0, [])
 
 
 def test_rows_of_one_key_come_out_in_order_of_time(store: MemoryStore) -> None:
@@ -173,7 +173,7 @@ def test_rows_of_one_key_come_out_in_order_of_time(store: MemoryStore) -> None:
         assert [t for d, t in rows if d == device] == [r[1] for r in expected if r[0] == device]
 
 
-def test_rows_that_are_due_at_once_go_before_the_forgetting(store: MemoryStore) -> None:
+def test_rows_that_are_due_at_once_go_before_the_expiry(store: MemoryStore) -> None:
     """A key that lags: its row is older than the watermark, and younger than its window's end."""
     stream = Stream(idle_plan(), store)
     stream.feed(rows_of(("a", 0, 1.0)))
@@ -267,11 +267,11 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
     before = len(stream.calls)
     stream.feed(rows_of(("b", 2 * SIZE + 1, 2.0)))  # the call that forgets "a"
     assert stream.keys == {b"\x91\xa1b"}
-    of_a = describe_snapshot(doomed_of(stream.state)[0]).window
+    of_a = describe_snapshot(pending_of(stream.state)[0]).window
     pages = [key for key in page_keys(store) if key.startswith(f"{of_a}/")]
     assert len(pages) == 30
     for call in range(retain):  # the last of them may fail, and then as many states still serve
-        assert stream.doomed == 1
+        assert stream.pending == 1
         assert [key for key in page_keys(store) if key.startswith(f"{of_a}/")] == pages
         # A state from before still serves: Spark may go back there, and do all of it again.
         state = stream.calls[before][0]
@@ -279,15 +279,15 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
         restored(state, stream, store)
         assert in_form(stream.replay(before, call).rows) == in_form(stream.done[before].rows)
         stream.feed(rows_of(("b", 2 * SIZE + 2 + call, 2.0)))
-    assert stream.doomed == 0
+    assert stream.pending == 0
     assert of_a.rpartition(":")[2] not in windows_in(page_keys(store))
 
 
 def restored(state: bytes | None, stream: Stream, store: MemoryStore) -> list[Window]:
     """The windows of a state, every page of them verified."""
     windows = [
-        Window.restore(handle, stream.plan.monoid, stream.plan.window, store)
-        for handle in handles_of(state, store).values()
+        Window.restore(window_snapshot, stream.plan.monoid, stream.plan.window, store)
+        for window_snapshot in snapshots_of(state, store).values()
     ]
     for window in windows:
         found = audit(window)
@@ -300,19 +300,19 @@ def test_the_next_look_is_at_the_watermark_s_next_move(store: MemoryStore) -> No
     stream = Stream(idle_plan(idle="expire"), store)
     stream.feed(rows_of(*(("a", i / 4, 1.0) for i in range(100))))
     assert stream.others(LONG) is not None
-    assert (stream.keys, stream.doomed) == (set(), 1)
+    assert (stream.keys, stream.pending) == (set(), 1)
     assert stream.idle() is None  # nothing moves, nothing is called
     for later in (0.001, 0.002):
-        assert stream.doomed == 1
+        assert stream.pending == 1
         assert stream.others(LONG + later) is not None
-    assert (stream.doomed, page_keys(store), stream.timer) == (0, [], None)
+    assert (stream.pending, page_keys(store), stream.timer) == (0, [], None)
 
 
 def test_a_window_without_pages_leaves_nothing(store: MemoryStore) -> None:
     stream = Stream(idle_plan(), store)
     stream.feed(rows_of(("a", 0, 1.0), ("a", 1, 2.0)))
     stream.others(LONG)
-    assert (stream.keys, stream.doomed, stream.timer) == (set(), 0, None)
+    assert (stream.keys, stream.pending, stream.timer) == (set(), 0, None)
 
 
 @pytest.mark.parametrize(("retain", "seed"), [(2, 0), (4, 1)])
@@ -321,7 +321,7 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
 ) -> None:
     events = turns(500, 4, seed)
     stream = Stream(idle_plan(retain=retain), store)
-    lives, keys = 0, dict[str, bytes]()
+    restarts, keys = 0, dict[str, bytes]()
     for at in range(0, 500, 25):
         for call in (partial(stream.feed, events.slice(at, 25)), stream.idle):
             done = call()
@@ -333,16 +333,21 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
             assert in_form(again.rows) == in_form(done.rows)
             assert page_keys(store) == pages
             restored(stream.state, stream, store)
-            handles = handles_of(stream.state, store)
-            keys |= {describe_snapshot(handle).window: key for key, handle in handles.items()}
-            doomed = doomed_of(stream.calls[-1][0] or done.state)
-            waiting = {keys.get(describe_snapshot(handle).window) for handle in doomed}
-            lives += len(waiting & handles.keys())
-    assert lives > 9  # keys that began anew while pages of their earlier life were there
+            window_snapshots = snapshots_of(stream.state, store)
+            keys |= {
+                describe_snapshot(window_snapshot).window: key
+                for key, window_snapshot in window_snapshots.items()
+            }
+            pending = pending_of(stream.calls[-1][0] or done.state)
+            waiting = {
+                keys.get(describe_snapshot(window_snapshot).window) for window_snapshot in pending
+            }
+            restarts += len(waiting & window_snapshots.keys())
+    assert restarts > 9  # keys that began again while pages of their earlier life were there
     assert stream.results == naive(events, until=(stream.watermark - START) / SECOND)
     for i in range(retain + 1):
         stream.others(LONG + i)
-    assert (stream.keys, stream.doomed, page_keys(store)) == (set(), 0, [])
+    assert (stream.keys, stream.pending, page_keys(store)) == (set(), 0, [])
 
 
 def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) -> None:
@@ -354,7 +359,7 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
         stream.feed(rows_of(*(("a", i / 9, 1.0) for i in range(300))))
         stream.others(LONG)
         stream.others(LONG + 1)
-        assert (stream.doomed, len(page_keys(pages)) > 90) == (1, True)
+        assert (stream.pending, len(page_keys(pages)) > 90) == (1, True)
         faulty = FaultyStore(pages)
         faulty.fail(nth=nth)
         try:
@@ -362,7 +367,7 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
         except StoreUnavailable:
             done = step(stream.state, rows_of(), stream.plan, pages, START + 2 * LONG * SECOND)
             assert page_keys(pages) == []
-            assert doomed_of(done.state) == []
+            assert pending_of(done.state) == []
             continue
         break
     assert nth > 20
@@ -390,7 +395,7 @@ def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(applied: 
         stream.feed(events.slice(300, 50))
         for i in range(4):
             stream.others(LONG + i)
-        assert (stream.keys, stream.doomed, page_keys(pages)) == (set(), 0, [])
+        assert (stream.keys, stream.pending, page_keys(pages)) == (set(), 0, [])
         if not fired:
             break
     assert nth > 9
@@ -469,7 +474,7 @@ def test_keys_expired_together_count_by_the_latest(store: MemoryStore) -> None:
     stream.feed(rows_of(("c", 30 + SIZE, 6.0)))
 
 
-def test_rows_not_older_than_the_watermark_are_never_late_for_silence(store: MemoryStore) -> None:
+def test_rows_not_older_than_the_watermark_are_never_late_for_idle_keys(store: MemoryStore) -> None:
     events = bursts(400, 30, seed=5)
     stream = Stream(idle_plan(), store, delay=10.0)
     rng = np.random.default_rng(5)
@@ -501,7 +506,7 @@ def test_late_rows_come_out_marked(emit: str, store: MemoryStore) -> None:
 def test_nothing_but_late_rows(store: MemoryStore) -> None:
     for late, out in (("side", 2), ("drop", 0)):
         stream = forgetful(store, on_late=late)
-        before = handles_of(stream.state, store)
+        before = snapshots_of(stream.state, store)
         done = stream.feed(rows_of(("a", 11, 5.0), ("b", 99, float("nan"))))
         assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (
             2,
@@ -509,10 +514,10 @@ def test_nothing_but_late_rows(store: MemoryStore) -> None:
             2 - out,
         )
         assert done.rows.num_rows == out
-        assert handles_of(done.state, store) == before
+        assert snapshots_of(done.state, store) == before
 
 
-def test_late_and_invalid_rows_are_counted_apart(store: MemoryStore) -> None:
+def test_late_and_invalid_rows_are_counted_separately(store: MemoryStore) -> None:
     stream = forgetful(store, on_late="side", on_invalid="drop")
     rows = rows_of(("b", 99, 6.0), ("b", 102, float("nan")), ("b", 103, 8.0), ("b", 104, 1.0))
     without_time = rows.slice(3).set_column(1, "ts", pa.nulls(1, rows.schema.field("ts").type))

@@ -1,8 +1,8 @@
-"""The format of a root: all of some keyed windows that is not in pages, at most 64 KiB.
+"""The format of a snapshot of keyed windows: all that is not in pages, at most 64 KiB.
 
-root     = body digest                                    (as a handle: ``mta.pages.snapshot``)
+snapshot = body digest                              (as that of a window: ``mta.pages.snapshot``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
-           number, counts, expired, runs, young, doomed, changed]
+           number, counts, expired, runs, memtable, pending, changed]
 magic    = "mta-keyed"
 version  = 1
 window   = text, the name of the windows
@@ -13,12 +13,12 @@ timed    = whether pages keep times
 lateness = microseconds, or nil where events come in order; where it was less before
            [microseconds, [microseconds then, up to which moment], ...]
 number   = of the newest run there ever was
-counts   = [keys, keys with a window by itself, accepted, late, invalid events]
+counts   = [keys, keys with a standalone window, accepted, late, invalid events]
 expired = nil, or the latest moment at which the windows of an expired key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
-young    = nil, or a table that weighs too little for pages, as a page of run 0
+memtable = nil, or a table that weighs too little for pages, as a page of run 0
            (``mta.keyed.leaves``)
-doomed   = what is to be deleted with later roots (``mta.keyed.doomed``)
+pending  = what is to be deleted with later snapshots (``mta.keyed.deletions``)
 changed  = [columns, changes, starts]
 columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
            where events are no mappings. A name that begins with a zero byte is of marks, which
@@ -38,23 +38,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mta.errors import CorruptPage
-from mta.keyed import doomed, leaves, pages
-from mta.keyed.doomed import Doomed
+from mta.keyed import deletions, leaves, pages
+from mta.keyed.deletions import PendingDeletions
 from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import Leaves, TableLayout
+from mta.keyed.lsm import Run
 from mta.keyed.pages import MAX_HEIGHT, Index
 from mta.keyed.table import Table
-from mta.keyed.tiers import Run
 from mta.pages.snapshot import NAME, corrupt, seal, unseal
 
 MAGIC = "mta-keyed"
 VERSION = 1
 MAX_BYTES = 1 << 16
-#: The longest name, so that those of windows by themselves fit behind it.
+#: The longest name, so that those of standalone windows fit behind it.
 NAME_LENGTH = 60
 FINGERPRINT_BYTES = 16
-#: The number of the run that a table in a root is of, as no run has it.
-_YOUNG = 0
+#: The number of the run that a table in a snapshot is of, as no run has it.
+_MEMTABLE = 0
 #: Times and durations are below this, in microseconds, and so are all other numbers.
 _FAR = 1 << 62
 #: Windows are not changed so often: the number is in the names of pages.
@@ -71,8 +71,8 @@ class Start(NamedTuple):
 
 
 @dataclass(slots=True)
-class Root:
-    """A root's fields, in their order; see the module for what they mean."""
+class KeyedSnapshot:
+    """A snapshot's fields, in their order; see the module for what they mean."""
 
     window: str
     kind: str | None
@@ -85,118 +85,120 @@ class Root:
     counts: list[int]
     expired: int | None
     runs: list[Run]
-    young: Table | None
-    doomed: Doomed
+    memtable: Table | None
+    pending: PendingDeletions
     columns: list[tuple[str, str]]
     changes: int
     starts: dict[str, Start]
 
     def encode(self) -> bytes:
-        """The root as bytes. Raises NotPageable for values that are no plain data."""
+        """The snapshot as bytes. Raises NotPageable for values that are no plain data."""
         runs = [
             [r.number, r.weight, r.keys, r.events, r.height, pages.dump(r.top)] for r in self.runs
         ]
-        young = None
-        if self.young is not None:
+        memtable = None
+        if self.memtable is not None:
             assert self.kind is not None
-            layout = TableLayout(self.window, self.kind, self.young.schema, self.timed)
-            young = leaves.encode(layout, _YOUNG, self.young)
+            layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
+            memtable = leaves.encode(layout, _MEMTABLE, self.memtable)
         lateness = [self.lateness, *self.kept] if self.kept else self.lateness
-        groups = [[roots, doomed.dump(entries)] for roots, entries in self.doomed.groups]
+        groups = [
+            [snapshots, deletions.dump(entries)] for snapshots, entries in self.pending.groups
+        ]
         return seal(
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.policies, self.timed,
-                lateness, self.number, self.counts, self.expired, runs, young, groups,
+                lateness, self.number, self.counts, self.expired, runs, memtable, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
         )  # fmt: skip
 
 
 @dataclass(slots=True)
-class Unread:
-    """A root whose tables are still columns, as their layout is not known yet."""
+class UnreadSnapshot:
+    """A snapshot whose tables are still columns, as their layout is not known yet."""
 
-    root: Root
+    snapshot: KeyedSnapshot
     runs: list[Any]
-    young: bytes | None
+    memtable: bytes | None
 
     @classmethod
-    def decode(cls, data: bytes) -> Unread:
-        """Bytes as a root. Raises CorruptSnapshot for damaged bytes or an unknown format."""
-        return unseal(data, MAGIC, VERSION, "a root of keyed windows", _validated)
+    def decode(cls, data: bytes) -> UnreadSnapshot:
+        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
 
-    def read(self, layout: TableLayout) -> Root:
-        """The root. Raises CorruptSnapshot."""
-        root = self.root
+    def read(self, layout: TableLayout) -> KeyedSnapshot:
+        """The snapshot. Raises CorruptSnapshot."""
+        snapshot = self.snapshot
         try:
             for number, weight, keys, events, height, index in self.runs:
                 top = pages.load(layout, 1, *index)
                 assert isinstance(top, Index)
-                root.runs.append(Run(number, weight, keys, events, height, top))
-            if self.young is not None:
-                root.young = Leaves(layout, [_YOUNG], [self.young]).table()
+                snapshot.runs.append(Run(number, weight, keys, events, height, top))
+            if self.memtable is not None:
+                snapshot.memtable = Leaves(layout, [_MEMTABLE], [self.memtable]).table()
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
-        return root
+        return snapshot
 
 
-def is_root(data: bytes) -> bool:
-    """Whether bytes begin as a root does."""
+def is_keyed_snapshot(data: bytes) -> bool:
+    """Whether bytes begin as a snapshot does."""
     head = bytes(data[:16])
     return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
 
 
-def _validated(values: list[Any]) -> Unread:
+def _validated(values: list[Any]) -> UnreadSnapshot:
     match values:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), (int() | None | [int(), *_]) as lateness, int(number),
             list(counts),
-            int() | None as expired, list(runs), (bytes() | None) as young, list(groups),
+            int() | None as expired, list(runs), (bytes() | None) as memtable, list(groups),
             [list(columns), changes, list(starts)],
         ]:  # fmt: skip
             lateness, *kept = lateness if isinstance(lateness, list) else [lateness]
-            root = Root(
+            snapshot = KeyedSnapshot(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
                 lateness, [_kept(each) for each in kept], number, counts, expired, [], None,
-                Doomed([], [_group(group) for group in groups]), [_column(c) for c in columns],
-                changes, dict(map(_start, starts)),
+                PendingDeletions([], [_group(group) for group in groups]), [_column(c) for c in
+                columns], changes, dict(map(_start, starts)),
             )  # fmt: skip
         case _:
             raise corrupt("its fields are of the wrong number or types")
-    _require_possible(root)
+    _require_possible(snapshot)
     for run in runs:
         _require(run)
-    return Unread(root, runs, young)
+    return UnreadSnapshot(snapshot, runs, memtable)
 
 
-def _require_possible(root: Root) -> None:
-    """Raises CorruptSnapshot for a root of fields of the right types that no windows have."""
-    if not NAME.fullmatch(root.window) or len(root.window) > NAME_LENGTH:
+def _require_possible(snapshot: KeyedSnapshot) -> None:
+    """Raises CorruptSnapshot for a snapshot of fields of the right types that no windows have."""
+    if not NAME.fullmatch(snapshot.window) or len(snapshot.window) > NAME_LENGTH:
         raise corrupt("its name cannot be")
-    if root.kind not in (None, *KINDS):
+    if snapshot.kind not in (None, *KINDS):
         raise corrupt("its kind of keys cannot be")
-    names = [name for name, _, _ in root.policies]
+    names = [name for name, _, _ in snapshot.policies]
     if not names or len({*names}) < len(names) or ("" in names and len(names) > 1):
         raise corrupt("its windows are not one, or several of different names")
-    if len(root.monoid[1]) != FINGERPRINT_BYTES:
+    if len(snapshot.monoid[1]) != FINGERPRINT_BYTES:
         raise corrupt("its fingerprints are of the wrong length")
-    if root.lateness is not None and not _is_number(root.lateness):
+    if snapshot.lateness is not None and not _is_number(snapshot.lateness):
         raise corrupt("its lateness cannot be")
-    if root.lateness is None and root.kept:
+    if snapshot.lateness is None and snapshot.kept:
         raise corrupt("it has no lateness, and had one before")
-    if root.expired is not None and not (root.timed and _is_time(root.expired)):
+    if snapshot.expired is not None and not (snapshot.timed and _is_time(snapshot.expired)):
         raise corrupt("the moment up to which it has expired keys cannot be")
-    _require_possible_counts(root)
+    _require_possible_counts(snapshot)
 
 
-def _require_possible_counts(root: Root) -> None:
-    if len(root.counts) != 5 or not all(map(_is_number, root.counts)):
+def _require_possible_counts(snapshot: KeyedSnapshot) -> None:
+    if len(snapshot.counts) != 5 or not all(map(_is_number, snapshot.counts)):
         raise corrupt("its counts cannot be")
-    if root.counts[1] > root.counts[0]:
-        raise corrupt("more keys are by themselves than there are")
-    if not _is_number(root.number) or not _is_number(root.changes, _MOST_CHANGES):
+    if snapshot.counts[1] > snapshot.counts[0]:
+        raise corrupt("more keys have standalone windows than there are")
+    if not _is_number(snapshot.number) or not _is_number(snapshot.changes, _MOST_CHANGES):
         raise corrupt("its numbers cannot be")
 
 
@@ -238,10 +240,12 @@ def _start(entry: Any) -> tuple[str, Start]:
     raise corrupt("what its windows miss is of the wrong types")
 
 
-def _group(entry: Any) -> tuple[int, list[doomed.Entry]]:
+def _group(entry: Any) -> tuple[int, list[deletions.Entry]]:
     match entry:
-        case [roots, list(entries)] if type(roots) is int and abs(roots) < _MOST_CHANGES:
-            return roots, doomed.load(entries, MAX_HEIGHT)
+        case [snapshots, list(entries)] if (
+            type(snapshots) is int and abs(snapshots) < _MOST_CHANGES
+        ):
+            return snapshots, deletions.load(entries, MAX_HEIGHT)
     raise corrupt("what is to be deleted is of the wrong types")
 
 

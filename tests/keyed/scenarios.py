@@ -69,7 +69,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "bytes": lambda number: b"k%d" % number,
     "tuple": lambda number: (number, f"x{number % 3}"),
 }
-#: What a plain list says of a window's values, for monoids that are told so simply.
+#: What a plain list says of a window's values, for monoids that are so simple.
 PLAIN: dict[str, Callable[[list[float]], Any]] = {
     "Max": max, "Min": min, "Count": len, "First": lambda v: v[0], "Last": lambda v: v[-1],
     "Collect": list, "text": lambda v: "".join([f"{each:g};" for each in v]),
@@ -79,7 +79,7 @@ PLAIN: dict[str, Callable[[list[float]], Any]] = {
 
 @dataclass
 class Plan:
-    """What a life is: drawn once, so that a failure can be told in one line."""
+    """What a scenario is: drawn once, so that one line describes a failure."""
 
     seed: int
     rng: random.Random = field(init=False, repr=False)
@@ -115,11 +115,11 @@ class Plan:
             self.monoid, self.policy, self.store, "w", **self.settings, **self.sizes
         )
 
-    def restore(self, root: bytes) -> KeyedWindows:
-        """The windows of a root."""
+    def restore(self, snapshot: bytes) -> KeyedWindows:
+        """The windows of a snapshot."""
         assert self.store is not None
         settings = {**self.settings, **self.sizes}
-        return KeyedWindows.restore(root, self.monoid, self.policy, self.store, **settings)
+        return KeyedWindows.restore(snapshot, self.monoid, self.policy, self.store, **settings)
 
     def single(self) -> Any:
         """A window for one key."""
@@ -188,9 +188,9 @@ class Life:
         #: What each call has brought, by key, so that windows can be made again as they were.
         self.calls: list[tuple[int, Any, list[int] | None]] = []
         self.single: dict[int, Any] = {}
-        self.roots: list[tuple[bytes, int]] = []
+        self.snapshots: list[tuple[bytes, int]] = []
         self.furthest = 0
-        #: Whether a root was given up, whose pages may be left over.
+        #: Whether a snapshot was given up, whose pages may be left over.
         self.strayed = False
         self.time = 1000
 
@@ -204,8 +204,8 @@ class Life:
             if rng.random() < 0.3:
                 self.windows.check()
             if plan.store is not None and rng.random() < 0.5:
-                self.roots.append((self.windows.checkpoint(), len(self.calls)))
-                self.furthest = max(self.furthest, len(self.roots))
+                self.snapshots.append((self.windows.checkpoint(), len(self.calls)))
+                self.furthest = max(self.furthest, len(self.snapshots))
                 if rng.random() < 0.5:
                     self.restore(rng.choice([1, 1, 1, 2, plan.retain]))
         self.windows.check()
@@ -218,21 +218,22 @@ class Life:
             assert self.left_over() == []
 
     def left_over(self) -> list[str]:
-        """Pages that nothing names; those of roots that were given up are not looked at."""
+        """Pages that nothing names; those of snapshots that were given up are not looked at."""
         store = self.plan.store
         assert store is not None
         return [] if self.strayed else sorted(store.keys())
 
     def restore(self, back: int) -> None:
-        """Go on from one of the last roots, and have all events since given up."""
-        # What the furthest root there ever was keeps: those that it comes after, and itself.
+        """Go on from one of the last snapshots, and have all events since given up."""
+        # What the furthest snapshot there ever was keeps: those that it comes after, and itself.
         back = max(
-            1, min(back, len(self.roots), self.plan.retain + len(self.roots) - self.furthest)
+            1,
+            min(back, len(self.snapshots), self.plan.retain + len(self.snapshots) - self.furthest),
         )
-        root, calls = self.roots[-back]
-        del self.roots[len(self.roots) - back + 1 :]
+        snapshot, calls = self.snapshots[-back]
+        del self.snapshots[len(self.snapshots) - back + 1 :]
         self.strayed |= back > 1
-        self.windows = self.plan.restore(root)
+        self.windows = self.plan.restore(snapshot)
         del self.calls[calls:]
         self.single = {}
         for key, given, times in self.calls:

@@ -36,8 +36,8 @@ from mta.monoids.product import Parts
 _ONE_BY_ONE = 4
 
 
-def is_swept(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
-    """Whether windows of such policies are swept by columns."""
+def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
+    """Whether windows of such policies are vectorized by columns."""
     return monoid.is_columnar and all(policy.foreseen for policy in policies)
 
 
@@ -93,7 +93,7 @@ def folds(
 ) -> Rows:
     """The fold from each front to its row, both included, of which neither ever decreases.
 
-    At most about 2 log2(longest) combines a row, fewer where all rows are asked for.
+    At most about 2 log2(longest) combines per row, fewer where all rows are asked for.
     """
     once = bool((rows[1:] > rows[:-1]).all())
     if len(rows) == count and once and monoid.is_columnar:

@@ -21,13 +21,13 @@ from spark_integration.cli.checkpoints import list_windows
 from spark_integration.errors import InvalidRequest
 from tests.support.spark.events import SECOND, START, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end
+from tests.support.spark.idle_cases import SIZE, bursts, naive, plain, rows_of, turns, windows_in
 from tests.support.spark.jobs import Job, of_rows
-from tests.support.spark.silences import SIZE, bursts, naive, plain, rows_of, turns, windows_in
 
 NAMES = ("device", "ts", "watts", "all", "peak", "n")
 
 
-class SilentJob(Job):
+class IdleJob(Job):
     """A job whose source has a watermark, over windows of a minute."""
 
     delay = "0 seconds"
@@ -66,15 +66,15 @@ class SilentJob(Job):
         listing = list_windows(self.spark, self.checkpoint, self.store, limit=1000)
         return {name for name, _ in listing.windows}
 
-    def forget_offsets(self, batch: int) -> None:
+    def delete_offsets(self, batch: int) -> None:
         """As if a batch that is not committed had never been planned."""
         for name in (str(batch), f".{batch}.crc"):
             (self.checkpoint / "offsets" / name).unlink(missing_ok=True)
 
 
 @pytest.fixture
-def job(spark: SparkSession, tmp_path: Path) -> SilentJob:
-    return SilentJob(spark, tmp_path)
+def job(spark: SparkSession, tmp_path: Path) -> IdleJob:
+    return IdleJob(spark, tmp_path)
 
 
 def totals(query: StreamingQuery) -> dict[str, int]:
@@ -84,7 +84,7 @@ def totals(query: StreamingQuery) -> dict[str, int]:
 
 
 @pytest.mark.proves("options", "`idle`", "key by key")
-def test_a_key_that_stops_goes_with_its_pages(job: SilentJob) -> None:
+def test_a_key_that_stops_goes_with_its_pages(job: IdleJob) -> None:
     """d0 speaks for 25 seconds, others go on for three minutes, in files of 50 seconds."""
     first, rest = turns(25, 1, seed=1), bursts(175, 1, seed=2)
     later = pa.array(rest.column("ts").cast(pa.int64()).to_numpy() + 25 * SECOND)
@@ -105,7 +105,7 @@ def test_a_key_that_stops_goes_with_its_pages(job: SilentJob) -> None:
     assert job.keys() == {"d1", "d2", "d3"}
 
 
-def test_restarts_and_replays_give_every_row_once(job: SilentJob) -> None:
+def test_restarts_and_replays_give_every_row_once(job: IdleJob) -> None:
     """Batches are run twice: those with rows, and those that the watermark alone brings."""
     events = turns(300, 4, seed=3)
     two_back = {"retain": 3}
@@ -123,7 +123,7 @@ def test_restarts_and_replays_give_every_row_once(job: SilentJob) -> None:
             job.batches.pop(number)
             job.remove_commit(number)
         if data in again:
-            job.forget_offsets(last)
+            job.delete_offsets(last)
         job.run(**two_back)
         assert sorted(job.batches)[-2:] == [data, last]
         assert (job.found(), job.pages()) == (results, pages)
@@ -135,7 +135,7 @@ def test_restarts_and_replays_give_every_row_once(job: SilentJob) -> None:
     assert {name for name in windows_in(job.pages()) if len(name) == len(of_z)} <= {of_z}
 
 
-def test_a_killed_worker_is_made_good_by_the_restart(job: SilentJob, tmp_path: Path) -> None:
+def test_a_killed_worker_is_made_good_by_the_restart(job: IdleJob, tmp_path: Path) -> None:
     events = turns(250, 4, seed=4)
     job.write(events, files=3)
     marker = tmp_path / "killed"
@@ -146,7 +146,7 @@ def test_a_killed_worker_is_made_good_by_the_restart(job: SilentJob, tmp_path: P
     assert job.found() == naive(events, until=249)
 
 
-def test_drop_and_emit_take_turns(job: SilentJob) -> None:
+def test_drop_and_emit_take_turns(job: IdleJob) -> None:
     events = turns(200, 4, seed=5)
     job.write(events.slice(0, 100))
     job.run(idle="expire")
@@ -158,7 +158,7 @@ def test_drop_and_emit_take_turns(job: SilentJob) -> None:
     assert found == expected
 
 
-def test_another_zone_and_columns_that_cannot_be_null(job: SilentJob) -> None:
+def test_another_zone_and_columns_that_cannot_be_null(job: IdleJob) -> None:
     events = turns(150, 4, seed=6)
     job.write(events, files=3)
     zone = job.spark.conf.get("spark.sql.session.timeZone")
@@ -179,7 +179,7 @@ def test_another_zone_and_columns_that_cannot_be_null(job: SilentJob) -> None:
     assert {row.site for row in rows if not row.n} == {None}
 
 
-def test_events_before_1970_are_never_silent(job: SilentJob) -> None:
+def test_events_before_1970_are_never_idle(job: IdleJob) -> None:
     """Spark's watermark cannot be there."""
     events = turns(100, 2, seed=7)
     early = events.column("ts").cast(pa.int64()).to_numpy() - START - 10**6 * SECOND
@@ -194,7 +194,7 @@ def test_events_before_1970_are_never_silent(job: SilentJob) -> None:
 
 @pytest.mark.parametrize("idle", ["keep", "expire"])
 @pytest.mark.proves("options", '`on_late="side"`', "key by key")
-def test_late_rows_come_out_beside_the_results(job: SilentJob, idle: str) -> None:
+def test_late_rows_come_out_beside_the_results(job: IdleJob, idle: str) -> None:
     on_time = [rows_of(("a", 10, 1.0), ("b", 20, 2.0)), rows_of(("a", 30, 3.0), ("b", 130, 4.0))]
     late = rows_of(("a", 9, 5.0), ("b", 19, 6.0))
     job.write(on_time[0])
@@ -221,7 +221,7 @@ def test_late_rows_come_out_beside_the_results(job: SilentJob, idle: str) -> Non
     assert len(job.found(marked=True)) == (2 if idle == "keep" else 3)
 
 
-def test_a_batch_query_marks_no_row(job: SilentJob) -> None:
+def test_a_batch_query_marks_no_row(job: IdleJob) -> None:
     events = turns(300, 4, seed=8)
     df = job.spark.createDataFrame(events)
     seen = Observation()
@@ -270,7 +270,7 @@ def test_a_batch_query_marks_no_row(job: SilentJob) -> None:
     ],
 )
 def test_mistakes(
-    job: SilentJob, change: Callable[[DataFrame], DataFrame], settings: dict[str, Any], advice: str
+    job: IdleJob, change: Callable[[DataFrame], DataFrame], settings: dict[str, Any], advice: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=advice):
         sliding_aggregate(change(job.source()), **job.settings(**settings))

@@ -28,7 +28,7 @@ def pages_of(out, device):
         return {key for key in store.keys("") if f":{name}/" in key}
 
 
-def test_silent_keys_and_late_rows(tmp_path, capsys):
+def test_idle_keys_and_late_rows(tmp_path, capsys):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     # "a" is heard of every minute for 50 hours; "b" once an hour, and to the end.

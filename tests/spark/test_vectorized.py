@@ -1,4 +1,4 @@
-"""Windows swept by columns beside windows by themselves: the same rows out of the step."""
+"""Windows vectorized by columns beside standalone windows: the same rows out of the step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mta import (
     TimeWindow,
 )
 from mta.keyed import kind
-from mta.keyed.sweep import is_swept
+from mta.keyed.lanes import is_vectorized
 from spark_integration.plan import Plan
 from spark_integration.step import windows
 from spark_integration.step.step import Advanced, step
@@ -64,7 +64,7 @@ def some_plan(rng: random.Random) -> Plan:
     if all(each.lifetime is not None for each in policies.values()):
         idle = rng.choice(["keep", "keep", "expire", "emit"])
     if idle != "keep":
-        # Which late rows a key takes that has begun anew may differ, if they are older than the
+        # Which late rows a key takes that has started again may differ, if they are older than the
         # watermark.
         lateness = None
     emit_updates = False
@@ -147,7 +147,7 @@ def test_both_ways_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
             watermark = max(watermark or 0, (clock.now - rng.choice([5, 40, 90])) * SECOND)
         found = []
         for way, state, store in zip((False, True), states, stores, strict=True):
-            monkeypatch.setattr(kind, "is_swept", is_swept if way else lambda *_: False)
+            monkeypatch.setattr(kind, "is_vectorized", is_vectorized if way else lambda *_: False)
             found.append(outcome(state, rows, plan, store, watermark))
             again = outcome(state, shuffled(rows, rng), plan, store, watermark)
             if isinstance(again, Advanced) and isinstance(found[-1], Advanced):
@@ -197,7 +197,7 @@ def test_a_key_of_many_rows_has_larger_pages_unless_sizes_are_given(sized: bool)
 
 
 def test_a_state_of_other_settings_is_refused() -> None:
-    """Also where one of both is a root and the other one is not."""
+    """Also where one of both is a snapshot and the other one is not."""
     store, plan = MemoryStore(), make_plan()
     rows = Clock(random.Random(0), plan).rows(10).drop_null()
     state = step(None, rows, plan, store).state
