@@ -3,7 +3,7 @@
 Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
 before it:
 
-- ``errors``, ``times``: what goes wrong, and times as whole microseconds
+- ``errors``, ``times``, ``zones``: what goes wrong; times as whole microseconds; time zones
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
 - ``dataframes``: data frames of pandas, polars and Arrow
 - ``monoids``: what a window computes
