@@ -7,9 +7,9 @@ from numbers import Real
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, Stretch, TimeFronts, known
+from mta.folds.fronts import Fronts, moved
 from mta.frames.base import AbstractPolicy, Run, TimeSearch, View
-from mta.kernels.ranks import SortedTimes
+from mta.kernels.segments import ranks
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.
@@ -93,13 +93,6 @@ class TimeWindow(AbstractPolicy):
 
     def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
         assert times is not None
-        ahead = self.fronts_by_times(run, times, count)
-        return None if ahead is None else (known(ahead[0]), ahead[1])
-
-    def fronts_by_times(
-        self, run: Run, times: np.ndarray, count: int
-    ) -> tuple[int | TimeFronts, int] | None:
-        """As ``fronts``, to be searched for as far as need be."""
         first_time = run.oldest_time()
         if first_time is None:
             first_time = int(times[0])  # the window is empty: the run itself brings the oldest one
@@ -110,8 +103,7 @@ class TimeWindow(AbstractPolicy):
         some = self._not_past(times[:count], int(head[-1]))
         if some == 0:
             return None
-        stretch = Stretch(SortedTimes(head), first, some)
-        return TimeFronts(times[:some], self.size, [stretch]), some
+        return moved(ranks(head, times[:some], self.size), first), some
 
     def _not_past(self, times: np.ndarray, oldest: int) -> int:
         """For how many times, which never decrease, an event of an older one is in the window."""
@@ -121,9 +113,7 @@ class TimeWindow(AbstractPolicy):
     def foreseen(self) -> bool:
         return type(self) is TimeWindow
 
-    def cuts(
-        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-    ) -> Fronts | TimeFronts:
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         if not self.foreseen or times is None:
             return super().cuts(search, start, times, count)
         return search.first_after_each(times[:count], self.size)
