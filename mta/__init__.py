@@ -13,7 +13,9 @@ before it:
 - ``pages``: the formats of pages and handles
 - ``cursors``: fronts over events that others keep
 - ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
+- ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
+- ``published``: what is published, to be read
 - ``audit``, ``laws``: checks of what is stored, and of what users write
 - ``cli``: the commands without Spark
 """
@@ -33,6 +35,13 @@ from mta.levels.log_mta import LogMTA
 from mta.levels.steady_mta import SteadyMTA
 from mta.monoids import *  # noqa: F403
 from mta.policies import *  # noqa: F403
+from mta.published import (
+    PublishedStatus,
+    PublishedWindows,
+    open_published,
+    published_names,
+    unpublish,
+)
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
@@ -58,6 +67,8 @@ __all__ = [
     "OnDemand",
     "PagedFlatFAT",
     "PagedReactiveAggregator",
+    "PublishedStatus",
+    "PublishedWindows",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",
@@ -69,7 +80,10 @@ __all__ = [
     "TriggeredWindow",
     "Window",
     "describe_snapshot",
+    "open_published",
+    "published_names",
     "rolling",
+    "unpublish",
 ]
 __all__ += monoids.__all__
 __all__ += policies.__all__

@@ -87,9 +87,9 @@ def test_the_core_needs_no_extra() -> None:
 #: The wings of each package from the ground up: each may import those before it.
 WINGS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "kernels", "columns", "dataframes", "monoids", "in_order", "folds",
-        "policies", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
-        "keyed", "audit", "laws", "cli", "__main__",
+        "errors", "times", "kernels", "columns", "recipes", "dataframes", "monoids", "in_order",
+        "folds", "policies", "pages", "cursors", "levels", "reactive", "fiba", "publishing",
+        "windows", "triggers", "keyed", "audit", "published", "laws", "cli", "__main__",
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "step", "runners",

@@ -59,6 +59,8 @@ from mta.monoids.product import Product, reader_of, require_distinct, result_col
 from mta.pages.handle import NAME
 from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What, what_of
 from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
@@ -109,7 +111,7 @@ class KeyedStats:
         return self.late + self.invalid
 
 
-class KeyedWindows:
+class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of that key.
 
     ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
@@ -518,19 +520,28 @@ class KeyedWindows:
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
+        self._settle_published()
         bucket = self._bucket
         if bucket is None:
-            return self._root(None).encode()
+            data = self._root(None).encode()
+            self._publish(data)
+            return data
         tiers = bucket.tiers
         bucket.write_handles()
         tiers.settle(_INLINE, self._kind.settings.retain)
         bucket.delete_doomed()
-        if wait:
+        if wait or self._publisher is not None:
             self.store.flush()
         bucket.hold()
         data = self._root(bucket).encode()
         assert len(data) <= MAX_BYTES, "a root that is too large: report this as a bug"
+        self._publish(data)
         return data
+
+    def _what(self) -> tuple[What, int]:
+        settings = self._kind.settings
+        what = what_of("keys", self.monoid, self._kind.policies, settings.on_duplicate)
+        return what, settings.retain
 
     def _root(self, bucket: Bucket | None) -> Root:
         kind, tiers = self._kind, None if bucket is None else bucket.tiers
@@ -603,7 +614,7 @@ class KeyedWindows:
         windows.__dict__.update(self.__dict__)
         windows.name, windows._owns_store, windows.busy = unread.root.window, False, False
         windows._kind = replace(self._kind, name=windows.name)
-        windows._bucket = windows._key_kind = windows.last_accepted = None
+        windows._bucket = windows._key_kind = windows.last_accepted = windows._publisher = None
         windows._restore(unread)
         return windows
 

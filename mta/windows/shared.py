@@ -39,9 +39,12 @@ from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.handle import Handle
 from mta.pages.structure import OnDuplicate, Structure
 from mta.policies.base import AbstractPolicy
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
+from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
 from mta.windows.shared_single import SharedSingles
@@ -71,7 +74,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows(EventsFace[Out]):
+class SharedWindows(Publishable, EventsFace[Out]):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -242,8 +245,14 @@ class SharedWindows(EventsFace[Out]):
         As ``Window.checkpoint``: save the handle before you take the next one.
         """
         engine = self.engine
+        self._settle_published()
         engine.evict()
-        return self._as_handle(engine.checkpoint(wait))
+        data = self._as_handle(engine.checkpoint(wait or self._publisher is not None))
+        self._publish(data)
+        return data
+
+    def _what(self) -> tuple[What, int]:
+        return what_of_engine("windows", self.engine, self.windows)
 
     @alone
     def handle(self) -> bytes:
