@@ -99,7 +99,7 @@ class ByTime:
 
 
 class Paged:
-    """A window that only evicts what it is told to; it is written and reopened now and then."""
+    """A window that evicts only on request; it is reopened from time to time."""
 
     def __init__(self, monoid: AbstractMonoid, aggregator: type[Aggregator], store: bool) -> None:
         self._window = Window(

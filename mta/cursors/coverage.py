@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 
 from mta.cursors.ranges import Positions
+from mta.frames.base import AbstractPolicy
 from mta.pages.structure import Remembered
-from mta.policies.base import AbstractPolicy
 
 
 @dataclass(frozen=True)

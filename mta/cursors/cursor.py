@@ -34,13 +34,13 @@ from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
 from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, known, rows_at
 from mta.folds.overlaps import may_overlap
 from mta.folds.sliding import sweep_goes_on, sweep_into
+from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.structure import Aggregator, Batch, Lens
-from mta.policies.base import AbstractPolicy
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
@@ -136,7 +136,7 @@ class WindowView(ObservedWindow):
     def longest_prefix(
         self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
     ) -> int:
-        """Where the longest prefix ends whose result is accepted; see ``policies.View``."""
+        """Where the longest prefix ends whose result is accepted; see ``frames.View``."""
         structure, asked = self._structure, None
         # Where events are kept by time, another one may be at the front by now.
         if isinstance(total, int | float | np.integer) and not structure.by_time:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mta.errors import EventsGone, InvalidTime
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import Partial
 from mta.pages.structure import Remembered
-from mta.policies.base import AbstractPolicy
 from mta.times import clock
 
 
 class Positions:
-    """What a policy on positions and times sees, wherever its window ends (``policies.View``).
+    """What a policy on positions and times sees, wherever its window ends (``frames.View``).
 
     One that ``merges`` sees totals as well.
     """

@@ -10,7 +10,7 @@ A batch goes in run by run, in order of time. Each run is put together with the 
 are later than its first one (none, if nothing is late), and a cursor (``mta.cursor``) gives the
 result of each; only then is it inserted, so that nothing has changed where a page is missing.
 
-A window out of a handle, as Spark has one for each batch of a key, restores no more of its tree
+A window out of a snapshot, as Spark has one for each batch of a key, restores no more of its tree
 than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
 no leaf is read or written anew for that.
 
@@ -37,11 +37,11 @@ from mta.fiba.bulk import insert_sorted
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
+from mta.frames.windows import TimeWindow
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages.handle import Handle
+from mta.pages.snapshot import Snapshot
 from mta.pages.structure import AtHand, Batch, OnDuplicate, Setting
-from mta.policies.base import AbstractPolicy
-from mta.policies.windows import TimeWindow
 from mta.times import clock
 
 #: How many events of a batch go in at once: so many, or as many as these leaves hold.
@@ -322,7 +322,7 @@ class FiBA(TreePages):
         """Move the window's front on, as its policy says; late events may still look behind it.
 
         What nobody may ask for any more leaves the tree, so that a query needs no page; without a
-        left spine before the next insertion or handle, as a query must look for the front anyway.
+        left spine before the next insertion or snapshot, as a query must look for the front anyway.
         A few events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
@@ -641,7 +641,7 @@ class FiBA(TreePages):
             at += last - first
         return Hand(self.monoid, start, rows, times, count)
 
-    # --- handles --------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
@@ -653,10 +653,10 @@ class FiBA(TreePages):
         finally:
             self._cursor = cursor
 
-    def restore_state(self, handle: Handle) -> None:
-        super().restore_state(handle)
-        self._newest_ever = handle.last_time
-        if self.newest_time() == handle.last_time:  # else the newest was retracted
+    def restore_state(self, snapshot: Snapshot) -> None:
+        super().restore_state(snapshot)
+        self._newest_ever = snapshot.last_time
+        if self.newest_time() == snapshot.last_time:  # else the newest was retracted
             self._cursor.place(self.front, self.back)
         else:
             self._cursor.place(self.kept_from, self.kept_from)
@@ -672,7 +672,7 @@ class KeptTree(FiBA):
 
     @property
     def discards(self) -> bool:
-        """Whether events may be let go of at any time, as no handle needs them."""
+        """Whether events may be let go of at any time, as no snapshot needs them."""
         return self.setting.store is None or not self.paged.retain
 
     def _evict_before(self, position: int) -> None:

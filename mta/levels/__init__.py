@@ -6,7 +6,7 @@
 - ``runs``: batches that slide over many groups at once
 - ``log_mta``, ``amortized_mta``: the paper's two algorithms
 - ``steady_mta``: the latter without its pauses
-- ``pages``, ``parts``: pages and handles, and what keeps these small
+- ``pages``, ``parts``: pages and snapshots, and what keeps these small
 - ``rebuilding``, ``read_ahead``: repairs, and reads in time
 - ``kept``: events by position, and events that several windows share
 """

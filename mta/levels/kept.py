@@ -17,7 +17,7 @@ at either end, one element a level to go down into:
 is aggregated beyond what is sealed, since every window has a cursor (``cursors``) which reads here.
 Eviction only moves the position before which pages may be deleted: no read, no combine.
 
-In a handle, beside the common fields:
+In a snapshot, beside the common fields:
 
     state    = [swept, kept, tails], each as in ``pages``
 """
@@ -33,14 +33,14 @@ from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand, Leaf
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy, View
 from mta.levels.pages import LevelPages
 from mta.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
-from mta.pages.handle import Handle, corrupt
 from mta.pages.page import OBJECT_BYTES, Group
+from mta.pages.snapshot import Snapshot, corrupt
 from mta.pages.structure import Setting
-from mta.policies.base import AbstractPolicy, View
 
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8
@@ -304,15 +304,15 @@ class KeptEvents(LevelPages, LeafReader):
         assert leaf.times is not None
         return int(leaf.times[self.front - leaf.first])
 
-    # --- handles --------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     def write_state(self) -> list[Any]:
         return [self.levels.swept, self.kept, self.tail_states()]
 
-    def restore_state(self, handle: Handle) -> None:
-        if list(map(type, handle.state)) != [int, list, list]:
+    def restore_state(self, snapshot: Snapshot) -> None:
+        if list(map(type, snapshot.state)) != [int, list, list]:
             raise corrupt("its state is not one of kept events")
-        self.restore_tails(handle, handle.front, *handle.state)
+        self.restore_tails(snapshot, snapshot.front, *snapshot.state)
 
     @property
     def resident_rows(self) -> int:

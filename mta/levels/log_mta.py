@@ -27,7 +27,7 @@ from mta.folds.sliding import Events
 from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial, Refold
-from mta.pages.handle import Handle
+from mta.pages.snapshot import Snapshot
 from mta.pages.structure import AtHand, Setting
 
 
@@ -35,7 +35,7 @@ class LogMTA(MonoidTree):
     """A window with O(log n) insertion, eviction and bulk eviction, and the result at hand."""
 
     name = "Log MTA"
-    has_parts = False  # out of a handle, its branch is folded of all events of the open group
+    has_parts = False  # out of a snapshot, its branch is folded of all events of the open group
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -133,8 +133,8 @@ class LogMTA(MonoidTree):
         self.right = self.monoid.combine(self._upper, self.branch[0])
         return super().write_state()
 
-    def restore_state(self, handle: Handle) -> None:
-        super().restore_state(handle)
+    def restore_state(self, snapshot: Snapshot) -> None:
+        super().restore_state(snapshot)
         self._renew_right()  # the branch is in the tails
 
     def _check_folds(self, events: list[Partial]) -> None:

@@ -1,9 +1,9 @@
-"""Level queues as a structure of pages and handles, whatever is computed over them.
+"""Level queues as a structure of pages and snapshots, whatever is computed over them.
 
-What they keep in a handle stands with each of them; all have these in it:
+What they keep in a snapshot stands with each of them; all have these in it:
 
 swept    = position before which pages have been deleted
-kept     = fronts of the earlier handles that are still to be restorable
+kept     = fronts of the earlier snapshots that are still to be restorable
 tails    = from level 0 up, [group, count, columns], columns as in a page; that of the leaves has
            the parts behind its columns, if there are any, which are then of the other events
 parts    = [events of a part, names, retired]; see ``parts``
@@ -21,22 +21,22 @@ from mta.columns.schemas import Rows
 from mta.levels.parts import LeafParts
 from mta.levels.queues import Levels, RestoredTail
 from mta.levels.rebuilding import Rebuilder
-from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import Group, Layout
+from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 from mta.pages.structure import Named, Rebuild, Setting, Structure
 from mta.times import are_in_order
 
-#: So many leaf groups leave before their pages are deleted, where no handle needs them.
+#: So many leaf groups leave before their pages are deleted, where no snapshot needs them.
 _SWEEP_GROUPS = 32
 
-#: An open group as a handle holds it: group, count, columns, and parts where there are any.
+#: An open group as a snapshot holds it: group, count, columns, and parts where there are any.
 TailState = list[Any]
 
 
 class LevelPages(Structure):
     """The events of level queues, and their pages, which the tails name."""
 
-    #: Not where events of the open leaf group change, or are needed when a handle is restored.
+    #: Not where events of the open leaf group change, or are needed when a snapshot is restored.
     has_parts = True
 
     def __init__(self, setting: Setting) -> None:
@@ -44,9 +44,9 @@ class LevelPages(Structure):
         self.levels = Levels(setting)
         self.parts = LeafParts(self.levels, self.has_parts)
         self.front = 0
-        #: Fronts of the last handles, which stay restorable until the next one is saved.
+        #: Fronts of the last snapshots, which stay restorable until the next one is saved.
         self.kept: list[int] = []
-        #: Whether pages that have left are deleted now and then, as no handle needs them.
+        #: Whether pages that have left are deleted now and then, as no snapshot needs them.
         self.discards = True
 
     @property
@@ -66,7 +66,7 @@ class LevelPages(Structure):
         return leaf.capacity - leaf.count
 
     def _discard(self) -> None:
-        """Delete the pages of what has left, if it is much and no handle needs it."""
+        """Delete the pages of what has left, if it is much and no snapshot needs it."""
         levels = self.levels
         if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
             levels.sweep(self.front)
@@ -86,7 +86,7 @@ class LevelPages(Structure):
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
         return stop - start
 
-    # --- handles --------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     def tidy(self) -> None:
         self.parts.write()
@@ -108,7 +108,7 @@ class LevelPages(Structure):
 
     @property
     def page_count(self) -> int:
-        """How many pages a handle names, those of earlier handles included."""
+        """How many pages a snapshot names, those of earlier snapshots included."""
         swept, span, count = self.levels.swept, 1, 0
         for tail in self.levels.tails:
             span *= tail.capacity
@@ -116,7 +116,7 @@ class LevelPages(Structure):
         return count + len(self.parts)
 
     def tail_states(self) -> list[TailState]:
-        """The tails as a handle holds them."""
+        """The tails as a snapshot holds them."""
         leaf, *above = self.levels.tails
         states: list[TailState] = [[leaf.number, leaf.count, leaf.columns(self.parts.events)]]
         if parts := self.parts.state(len(self.kept)):
@@ -124,23 +124,23 @@ class LevelPages(Structure):
         return states + [[tail.number, tail.count, tail.columns()] for tail in above]
 
     def restore_tails(
-        self, handle: Handle, middle: int, swept: int, kept: list[int], tails: list[TailState]
+        self, snapshot: Snapshot, middle: int, swept: int, kept: list[int], tails: list[TailState]
     ) -> None:
-        """Have the levels and positions that a handle says.
+        """Have the levels and positions that a snapshot says.
 
         Raises CorruptSnapshot unless tails hang together and end at the back, and positions, with a
         ``middle`` between front and back, are in their order.
         """
-        check_tails(handle, swept, tails)
-        fronts = [swept, *kept, handle.front]
+        check_tails(snapshot, swept, tails)
+        fronts = [swept, *kept, snapshot.front]
         if {type(number) for number in kept} - {int}:
             raise corrupt("its positions are of the wrong types")
-        if not 0 <= swept <= handle.front <= middle <= handle.back:
+        if not 0 <= swept <= snapshot.front <= middle <= snapshot.back:
             raise corrupt("its positions are out of order")
         if fronts != sorted(fronts):
             raise corrupt("the positions to keep are out of order")
         levels = self.levels
-        levels.swept, levels.back = swept, handle.back
+        levels.swept, levels.back = swept, snapshot.back
         (number, count, columns, *parts), *above = tails
         self.parts.restore(parts, number, count, len(kept))
         start = len(self.parts.names) * self.parts.size
@@ -148,7 +148,7 @@ class LevelPages(Structure):
             RestoredTail(levels, 0, number, count, columns, self.parts.places(), start),
             *(RestoredTail(levels, level, *tail) for level, tail in enumerate(above, 1)),
         ]
-        self.front, self.kept = handle.front, kept
+        self.front, self.kept = snapshot.front, kept
 
     # --- verifying ------------------------------------------------------------------------------
 
@@ -217,17 +217,17 @@ class LevelPages(Structure):
         return lambda named: pages.rebuild(named.level, named.number, named.name)
 
 
-def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
+def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
     """Raises CorruptSnapshot unless tails hang together and end at the back."""
     if not 0 < len(tails) <= MAX_LEVELS or any(
         len(tail) != 3 and (level or len(tail) != 4) for level, tail in enumerate(tails)
     ):
         raise corrupt("its tails make no window")
-    span, begin = 1, handle.back
+    span, begin = 1, snapshot.back
     for level, (number, count, columns, *_) in enumerate(tails):
         if type(number) is not int or type(count) is not int or type(columns) is not list:
             raise corrupt(f"the tail of level {level} is of the wrong types")
-        arity = handle.arity if level else handle.leaf_arity
+        arity = snapshot.arity if level else snapshot.leaf_arity
         end = (number * arity + count) * span
         if number < 0 or not (level > 0) <= count <= arity:
             raise corrupt(f"the tail of level {level} cannot be")

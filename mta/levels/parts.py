@@ -1,14 +1,14 @@
-"""The open leaf group's events in pages of their own, which keep a handle small.
+"""The open leaf group's events in pages of their own, which keep a snapshot small.
 
-A handle holds the tails, and the leaves' tail may have thousands of events. What is written of it
+A snapshot holds the tails, and the leaves' tail may have thousands of events. What is written of it
 never changes until the group is sealed, so it is cut into *parts*, and each full part is put in the
-store once, before the first handle that would hold it. The handle names it:
+store once, before the first snapshot that would hold it. The snapshot names it:
 
     open leaf group     [v v v v | v v v v | v v . . | . . . .]       parts of four
-    in the handle         name      name     v v
+    in the snapshot         name      name     v v
 
 A part is a page of level 0 under its group's number. When the group is sealed all its parts are
-*retired*: deleted once no handle that may still be restored names them.
+*retired*: deleted once no snapshot that may still be restored names them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 
 from mta.errors import InvariantViolation
 from mta.levels.queues import Levels, Tail
-from mta.pages.handle import corrupt
 from mta.pages.page import Group, encode, is_name, part_rows
 from mta.pages.pager import Place
 from mta.pages.retired import RetiredPages
+from mta.pages.snapshot import corrupt
 from mta.pages.structure import Named
 from mta.times import are_in_order
 
-#: How parts stand in a handle, if there are any: how many events one has, the names of the open
-#: group's, and those retired since each of the handles that are kept.
+#: How parts stand in a snapshot, if there are any: how many events one has, the names of the open
+#: group's, and those retired since each of the snapshots that are kept.
 State = list[Any]
 
 
@@ -58,10 +58,10 @@ class LeafParts:
         """The names of the open group's parts; none when it has been sealed."""
         return self.names if self._number == self._levels.tails[0].number else []
 
-    # --- for handles ----------------------------------------------------------------------------
+    # --- for snapshots ----------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Before a handle is taken: write the parts that became full; one store call, if any did.
+        """Before a snapshot is taken: write the parts that became full; one store call, if any did.
 
         Retires those of a group that has been sealed. When the store fails, no part is added.
         """
@@ -85,17 +85,17 @@ class LeafParts:
         self.retired.add(self.places())
         self.names = []
 
-    def state(self, handles: int) -> State:
-        """As a handle holds it that keeps so many; empty where there are no parts."""
-        retired = self.retired.state(handles)
+    def state(self, snapshots: int) -> State:
+        """As a snapshot holds it that keeps so many; empty where there are no parts."""
+        retired = self.retired.state(snapshots)
         return [self.size, self.current, retired] if self.current or any(retired) else []
 
-    def restore(self, states: list[Any], number: int, count: int, handles: int) -> None:
-        """Have what a handle says, if it says anything, of an open group of so many events.
+    def restore(self, states: list[Any], number: int, count: int, snapshots: int) -> None:
+        """Have what a snapshot says, if it says anything, of an open group of so many events.
 
         Raises CorruptSnapshot.
         """
-        [state] = states or [[self.size, [], [[]] * handles]]
+        [state] = states or [[self.size, [], [[]] * snapshots]]
         match state:
             case [int(size), list(names), list(retired)] if all(map(is_name, names)):
                 pass
@@ -103,7 +103,7 @@ class LeafParts:
                 raise corrupt("its parts are of the wrong types")
         if size < bool(names) or len(names) * size > count:
             raise corrupt("it has more parts than its open leaf group has events")
-        self.retired.restore(retired, handles)
+        self.retired.restore(retired, snapshots)
         if any(level or group >= number for level, group, _ in self.retired):
             raise corrupt("its retired parts are of no leaf group that was sealed")
         self._number, self.names, self.size = number, names, size
@@ -122,7 +122,7 @@ class LeafParts:
     # --- verifying ------------------------------------------------------------------------------
 
     def pages(self) -> Iterator[Named]:
-        """Every part as a handle names it."""
+        """Every part as a snapshot names it."""
         size, arity, current = self.size, self._levels.leaf_arity, self.current
         for index, name in enumerate(current):
             begin = self._number * arity + index * size

@@ -17,8 +17,9 @@ Invariants (the paper's 1 to 3, for groups):
 3. The tail of level l begins where the elements of level l + 1 end.
 
 ``swept`` is the position before which pages have been deleted. It follows the front at a distance,
-because handles that were given out still need the pages between; the trees are kept down to there,
-so that the names of pages to delete are found by walking, and nothing else need be remembered.
+because snapshots that were given out still need the pages between; the trees are kept down to
+there, so that the names of pages to delete are found by walking, and nothing else need be
+remembered.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Tail(Group):
         super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
 
     def columns(self, start: int = 0) -> list[Payload]:
-        """The columns as a handle keeps them, from an element on."""
+        """The columns as a snapshot keeps them, from an element on."""
         times = None if self.times is None else self.times[start : self.count]
         rows = self._layout.schema.cut(self.rows, start, self.count)
         return write_columns(Group(rows, times, self.names, self.count - start), self._layout)
@@ -79,7 +80,7 @@ class Tail(Group):
 
 
 class RestoredTail(Tail):
-    """A tail out of a handle; its columns are read when they are first needed.
+    """A tail out of a snapshot; its columns are read when they are first needed.
 
     A class of its own, since Python looks up every attribute more slowly where there is a
     ``__getattr__``.
@@ -94,7 +95,7 @@ class RestoredTail(Tail):
         self.level, self.number, self.count = level, number, count
         self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
         self.folded = (0, None)
-        #: The columns as the handle had them, right for as long as the count is the same.
+        #: The columns as the snapshot had them, right for as long as the count is the same.
         self._saved, self._saved_count = columns, count
         #: What reads the elements before ``start``, which are in pages.
         self._parts, self._start = partial(levels.pager.read_many, parts), start
@@ -107,13 +108,13 @@ class RestoredTail(Tail):
         groups = self._parts() if self._start else []
         if sum(group.count for group in groups) != self._start:
             raise CorruptSnapshot(
-                "the parts of the handle's open leaf group are of another size; use an earlier one"
+                "the parts of the open leaf group are of another size; use an earlier snapshot"
             )
         try:
             groups.append(read_columns(self._saved_count - self._start, self._saved, self._layout))
         except CorruptPage as error:
             raise CorruptSnapshot(
-                f"the handle's level {self.level} cannot be read: {error}; use an earlier one"
+                f"the snapshot's level {self.level} cannot be read: {error}; use an earlier one"
             ) from error
         rows, at = self._layout.schema.new(self.capacity), 0
         times = np.empty(self.capacity, "<i8") if self._layout.timed else None
@@ -127,7 +128,7 @@ class RestoredTail(Tail):
         return getattr(self, name)
 
     def columns(self, start: int = 0) -> list[Payload]:
-        """The columns as a handle keeps them: the same as they came, if nothing was added."""
+        """The columns as a snapshot keeps them: the same as they came, if nothing was added."""
         as_saved = (self.count, start) == (self._saved_count, self._start)
         return self._saved if as_saved else super().columns(start)
 

@@ -18,12 +18,12 @@ bulk is in.
 
 A window that is shorter than the bulk would use up the leftmost tree again and again. Its events
 are put side by side with the new ones, as they mostly lie in one batch already, and *Two-Stacks*
-goes over all of them; what lies in between is never folded by way of the tree, and where no handle
-needs it, its pages are not written.
+goes over all of them; what lies in between is never folded by way of the tree, and where no
+snapshot needs it, its pages are not written.
 
 So it is with a longer window and a batch that is longer still: what comes and leaves within it
-needs no page, unless a handle does. The stack of a whole window is in memory then, which is no more
-than the caller's batch and its results are. Where the last result alone is wanted, nothing is
+needs no page, unless a snapshot does. The stack of a whole window is in memory then, which is no
+more than the caller's batch and its results are. Where the last result alone is wanted, nothing is
 folded but what stays.
 """
 
@@ -53,6 +53,7 @@ from mta.folds.sliding import (
     turning_folds,
     turns,
 )
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
 from mta.kernels.scans import MOST_ONES, zeros
@@ -61,7 +62,6 @@ from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial
 from mta.pages.structure import Batch
-from mta.policies.windows import CountWindow, TimeWindow
 
 #: The values of one bulk have at most so many bytes, or so many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16
@@ -445,7 +445,7 @@ class RunningTree(MonoidTree):
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """As ever; all at once where a leaf group's worth of them leaves again before the last.
 
-        What comes and leaves so is neither written nor folded, unless a handle was taken.
+        What comes and leaves so is neither written nor folded, unless a snapshot was taken.
         """
         coming = None if times is None else times[start:stop]
         front = self._front_after(coming, stop - start)

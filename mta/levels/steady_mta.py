@@ -26,7 +26,7 @@ together. In shorter windows (choose smaller leaf groups for them), in batches, 
 group after a restore or a bulk eviction, it takes what Amortized MTA does. One more leaf group and
 its folds are in memory.
 
-Handles and pages are those of Amortized MTA: each goes on from the other's. What is made ahead is
+Snapshots and pages are those of Amortized MTA: each goes on from the other's. What is made ahead is
 in none. Results are the same, but for the rounding of doubles added in another order.
 """
 

@@ -3,7 +3,7 @@
 Each frame of the head path (``search``) is a group of which some elements are left; an element is
 opened, its page read, only when the front reaches into it.
 
-In a handle, beside the common fields (for swept, kept and tails see ``pages``):
+In a snapshot, beside the common fields (for swept, kept and tails see ``pages``):
 
 state    = [middle, swept, kept, pair, tails]
 middle   = position where the leftmost tree ends
@@ -26,8 +26,8 @@ from mta.levels.kept import LeafReader
 from mta.levels.read_ahead import ReadAhead
 from mta.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial
-from mta.pages.handle import Handle, corrupt
 from mta.pages.page import Group, Layout, read_columns
+from mta.pages.snapshot import Snapshot, corrupt
 from mta.pages.structure import AtHand, Setting
 
 
@@ -300,7 +300,8 @@ class MonoidTree(SegmentedWindow):
         tails = sum(tail.count for tail in self.levels.tails)
         return tails + sum(frame.stop - frame.next for frame in self.path) + 2
 
-    # --- handles ----------------------------------------------------------------------------------
+    # --- snapshots
+    # ----------------------------------------------------------------------------------
 
     def write_state(self) -> list[Any]:
         partials = self.monoid.partials
@@ -309,11 +310,11 @@ class MonoidTree(SegmentedWindow):
         partials.put(pair, 1, self.right)
         return [self.middle, self.levels.swept, self.kept, partials.dump(pair), self.tail_states()]
 
-    def restore_state(self, handle: Handle) -> None:
-        if list(map(type, handle.state)) != [int, int, list, list, list]:
+    def restore_state(self, snapshot: Snapshot) -> None:
+        if list(map(type, snapshot.state)) != [int, int, list, list, list]:
             raise corrupt("its state is not one of level queues")
-        middle, swept, kept, pair, tails = handle.state
-        self.restore_tails(handle, middle, swept, kept, tails)
+        middle, swept, kept, pair, tails = snapshot.state
+        self.restore_tails(snapshot, middle, swept, kept, tails)
         self.middle, top = middle, self.levels.top(self.front)
         if top and middle != self.levels.end(top):
             raise CorruptPage("its middle is not where the leftmost tree ends")
@@ -321,4 +322,4 @@ class MonoidTree(SegmentedWindow):
         rows = read_columns(2, pair, Layout(partials, timed=False, named=False)).rows
         self.left = partials.at(rows, 0)
         self.right = partials.at(rows, 1)
-        self.restore_front_time(handle.front_time)
+        self.restore_front_time(snapshot.front_time)

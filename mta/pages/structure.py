@@ -5,7 +5,7 @@ one after the newest. Level queues give an event its position for ever; where ev
 time, one that comes late moves those after it on by one.
 
 In a ``Structure`` events come in at the back, one by one and in batches, and leave at the front; it
-has what handles, audits and the deletion of pages ask. That is enough for events that several
+has what snapshots, audits and the deletion of pages ask. That is enough for events that several
 windows share, each with a cursor. An ``Aggregator``, which a window of its own slides over, has
 also the result, runs of results, and the searches for a policy's cut.
 """
@@ -24,10 +24,10 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages.handle import Handle
 from mta.pages.page import Group, Layout
-from mta.policies.base import AbstractPolicy
+from mta.pages.snapshot import Snapshot
 from stores import PageStore
 
 #: What an event does to one at the same time, where events are kept by time.
@@ -91,7 +91,7 @@ class Named:
     """The position of the first event below the page."""
     end: int
     needed: bool = True
-    """Whether the window itself needs the page, and not only the handles before it."""
+    """Whether the window itself needs the page, and not only the snapshots before it."""
 
 
 class AtHand(NamedTuple):
@@ -146,13 +146,13 @@ class Remembered(Protocol):
 class Structure(ABC):
     """Events in pages, as an engine of windows holds them; at first without any."""
 
-    #: As it stands in handles.
+    #: As it stands in snapshots.
     name: str
     #: The position of the oldest event.
     front: int
     #: Whether events are kept in the order of their times, whatever order they come in.
     by_time: bool = False
-    #: Whether handles hold a little of the open leaf group only, the rest being in pages.
+    #: Whether snapshots hold a little of the open leaf group only, the rest being in pages.
     has_parts: bool = False
 
     def __init__(self, setting: Setting) -> None:
@@ -218,15 +218,15 @@ class Structure(ABC):
     def remembered(self) -> Remembered:
         """The events, for one range of them: what is read for it is read once."""
 
-    # --- pages and handles ----------------------------------------------------------------------
+    # --- pages and snapshots ----------------------------------------------------------------------
 
     @abstractmethod
     def tidy(self) -> None:
-        """Before a handle is taken: write the pages it will name, delete those nobody needs."""
+        """Before a snapshot is taken: write the pages it will name, delete those nobody needs."""
 
     @abstractmethod
     def hold(self, retain: int) -> None:
-        """A handle has been taken of what is now.
+        """A snapshot has been taken of what is now.
 
         Its pages stay until ``retain`` newer ones have been taken, and another one is begun, as
         that may fail.
@@ -238,11 +238,11 @@ class Structure(ABC):
 
     @abstractmethod
     def write_state(self) -> list[Any]:
-        """What a handle keeps beside its common fields; plain data for msgpack."""
+        """What a snapshot keeps beside its common fields; plain data for msgpack."""
 
     @abstractmethod
-    def restore_state(self, handle: Handle) -> None:
-        """Make an empty structure what the handle says. Raises CorruptSnapshot or CorruptPage."""
+    def restore_state(self, snapshot: Snapshot) -> None:
+        """Make an empty structure what the snapshot says. Raises CorruptSnapshot or CorruptPage."""
 
     @property
     @abstractmethod
@@ -252,7 +252,7 @@ class Structure(ABC):
     @property
     @abstractmethod
     def page_count(self) -> int:
-        """How many pages a handle would name, as far as is known without reading."""
+        """How many pages a snapshot would name, as far as is known without reading."""
 
     @property
     @abstractmethod
@@ -276,7 +276,7 @@ class Structure(ABC):
 
     @abstractmethod
     def pages(self) -> Iterator[Named]:
-        """The pages that are named in memory, those of handles to be kept included."""
+        """The pages that are named in memory, those of snapshots to be kept included."""
 
     @abstractmethod
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
@@ -327,7 +327,7 @@ class Aggregator(Structure):
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
-        """Have the time of the oldest event out of a handle."""
+        """Have the time of the oldest event out of a snapshot."""
         if time is not None and self.front < self.back:
             self._front_time = self.front, time
 

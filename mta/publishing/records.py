@@ -12,7 +12,7 @@ record that is overwritten: one small put moves all buckets at once, so that a r
 batch or nothing of it. A ``written`` record belongs to one batch and bucket, so that a task of an
 earlier attempt, which is late, overwrites nothing of a later batch.
 
-    head       = body digest                      (as a snapshot: ``mta.pages.handle``)
+    head       = body digest                      (as a snapshot: ``mta.pages.snapshot``)
     body       = msgpack array [magic, version, name, source, batch, time, what, buckets]
     magic      = "mta-published"
     version    = 1
@@ -47,10 +47,10 @@ from typing import Any, Literal, get_args
 
 import xxhash
 
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
-from mta.pages.handle import NAME, corrupt, seal, unseal
 from mta.pages.page import NAME_BYTES
-from mta.policies.base import AbstractPolicy
+from mta.pages.snapshot import NAME, corrupt, seal, unseal
 from mta.publishing import known
 from mta.publishing.known import Description
 

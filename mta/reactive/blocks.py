@@ -17,7 +17,7 @@ changed and are not written yet (*dirty*), and the *ends* of the last range: the
 read for it. So a range that begins and ends where the last one did, or a little further on, reads
 no page, and walks the levels within blocks that are there. A block that is written anew gets a page
 of another name, so each dirty block's ancestors are dirty too; the page it had is *retired*:
-deleted once no handle that may still be restored needs it.
+deleted once no snapshot that may still be restored needs it.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ import numpy as np
 from mta.columns.schemas import Row
 from mta.cursors.cursor import Cursor
 from mta.fiba.aggregator import KeptTree
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.levels.kept import KeptEvents
 from mta.monoids.base import Partial
-from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_time
 from mta.windows.single import EXACT, MANY, SECOND, UNIT, UNKNOWN, NewEvents, Owner, busy
 

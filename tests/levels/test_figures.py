@@ -23,9 +23,9 @@ from mta import (
     Sum,
     Window,
 )
+from mta.frames.base import AbstractPolicy
 from mta.levels.queues import Levels
 from mta.pages.page import Group
-from mta.policies.base import AbstractPolicy
 
 BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
 

@@ -1,4 +1,4 @@
-"""Parts of the open leaf group: what handles name of it, and that nothing is left behind."""
+"""Parts of the open leaf group: what snapshots name of it, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mta import (
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailable
 from mta.pages import page
-from mta.pages.handle import Handle
+from mta.pages.snapshot import Snapshot
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import FaultyStore, MemoryStore, PageStore
@@ -44,34 +44,34 @@ def begin(store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Wind
     )
 
 
-def again(handle: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:
-    return Window.restore(handle, Sum(), CountWindow(SIZE), store, aggregator=tree, **more)
+def again(snapshot: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:
+    return Window.restore(snapshot, Sum(), CountWindow(SIZE), store, aggregator=tree, **more)
 
 
 @pytest.mark.parametrize("restores", [False, True])
 @pytest.mark.parametrize("retain", [2, 3, 5])
 @pytest.mark.parametrize("tree", TREES)
-def test_the_store_holds_what_retained_handles_name(
+def test_the_store_holds_what_retained_snapshots_name(
     tree: type[Any], retain: int, restores: bool
 ) -> None:
     store, rng = MemoryStore(), np.random.default_rng(retain)
-    window, values, handles = begin(store, tree, retain=retain), list[float](), list[Any]()
+    window, values, snapshots = begin(store, tree, retain=retain), list[float](), list[Any]()
     for _ in range(60):
         new = rng.integers(0, 9, rng.integers(1, 15)).astype(float)
         window.extend(new)
         values.extend(new)
-        handles.append((window.checkpoint(), sum(values[-SIZE:])))
+        snapshots.append((window.checkpoint(), sum(values[-SIZE:])))
         assert set(store.keys()) == set(live_keys(window))
         assert not audit(window).left
-        for handle, expected in handles[-retain:]:
-            earlier = again(handle, store, tree, retain=retain)
+        for snapshot, expected in snapshots[-retain:]:
+            earlier = again(snapshot, store, tree, retain=retain)
             assert not audit(earlier).left
             front, back = earlier.structure.front, earlier.structure.back
             assert earlier.range_by_position(front, back) == expected  # which reads the parts
             assert earlier.query() == expected
         window.check()
         if restores:
-            window = again(handles[-1][0], store, tree, retain=retain)
+            window = again(snapshots[-1][0], store, tree, retain=retain)
             assert set(store.keys()) == set(live_keys(window))
     window.delete_pages()
     assert not list(store.keys())
@@ -84,10 +84,10 @@ def test_each_part_is_written_once_and_read_once() -> None:
         window.insert(value)
         window.checkpoint()
     assert (store.counts.put.calls, store.counts.put.pages) == (3, 3)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     assert store.counts.put.pages == 3
     store.reset()
-    window = again(handle, store)
+    window = again(snapshot, store)
     assert (window.query(), store.counts.get.calls) == (36.0, 0)
     window.insert(9.0)
     assert (window.query(), store.counts.get.calls, store.counts.get.pages) == (45.0, 1, 3)
@@ -112,7 +112,7 @@ def test_a_replay_in_other_cuts_names_the_same_parts() -> None:
     window = begin(store)
     window.extend(range(2))
     saved = window.checkpoint()
-    for cut in (3, 5, 9):  # handles that are lost with their writer
+    for cut in (3, 5, 9):  # snapshots that are lost with their writer
         lost = again(saved, store)
         lost.extend(range(2, cut))
         lost.checkpoint()
@@ -122,7 +122,7 @@ def test_a_replay_in_other_cuts_names_the_same_parts() -> None:
     assert set(store.keys()) == set(live_keys(window))
 
 
-def test_parts_of_a_lost_handle_are_garbage_once_their_group_is_sealed() -> None:
+def test_parts_of_a_lost_snapshot_are_garbage_once_their_group_is_sealed() -> None:
     store = MemoryStore()
     window = begin(store)
     saved = window.checkpoint()
@@ -142,15 +142,15 @@ def test_parts_of_a_lost_handle_are_garbage_once_their_group_is_sealed() -> None
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
-    """And nothing is lost, whether one goes on or starts again from the newest handle."""
+    """And nothing is lost, whether one goes on or starts again from the newest snapshot."""
 
-    def make(store: PageStore, handle: bytes | None) -> Any:
+    def make(store: PageStore, snapshot: bytes | None) -> Any:
         policies = {"all": CountWindow(SIZE), "few": CountWindow(3)}
         if not shared:
-            return begin(store) if handle is None else again(handle, store)
-        if handle is None:
+            return begin(store) if snapshot is None else again(snapshot, store)
+        if snapshot is None:
             return SharedWindows(Sum(), policies, store, "w", leaf_arity=LEAF, arity=3)
-        return SharedWindows.restore(handle, Sum(), policies, store)
+        return SharedWindows.restore(snapshot, Sum(), policies, store)
 
     def value(of: Any) -> Any:
         return of.query("all") if shared else of.query()
@@ -158,7 +158,7 @@ def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
     for starts_again in (False, True):
         for n in count(1):
             store = FaultyStore(MemoryStore())
-            window, handle, saved, done = make(store, None), None, 0, 0
+            window, snapshot, saved, done = make(store, None), None, 0, 0
             store.fail(n)
             while done < 50:
                 try:
@@ -167,10 +167,10 @@ def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
                         done += 1
                         assert value(window) == sum(range(max(0, done - SIZE), done))
                         if done % 4 == 0:
-                            handle, saved = window.checkpoint(), done
+                            snapshot, saved = window.checkpoint(), done
                 except StoreUnavailable:
-                    if starts_again and handle is not None:
-                        window, done = make(store, handle), saved
+                    if starts_again and snapshot is not None:
+                        window, done = make(store, snapshot), saved
             fired = store.fired
             store.heal()
             window.check()
@@ -185,14 +185,14 @@ def test_a_lost_part_is_named_and_takes_nothing_with_it(harm: str) -> None:
     store = MemoryStore()
     window = begin(store)
     window.extend(range(8))
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     [key, _] = sorted(store.keys())
     [data] = store.get_many([key])
     assert data is not None
     store.delete_many([key])
     if harm == "damaged":
         store.put_many({key: data[:-1] + bytes([data[-1] ^ 1])})
-    window = again(handle, store)
+    window = again(snapshot, store)
     [found] = audit(window).damaged
     assert (found.key, found.needed) == (key, True)
     assert window.query() == 28.0
@@ -208,7 +208,7 @@ def test_a_lost_part_is_named_and_takes_nothing_with_it(harm: str) -> None:
     window.check()
 
 
-def test_a_handle_stays_small_however_many_columns_there_are(
+def test_a_snapshot_stays_small_however_many_columns_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()
@@ -234,8 +234,8 @@ def test_groups_that_change_or_are_needed_at_once_have_no_parts(tree: type[Any])
     assert not list(store.keys())
 
 
-def state_of(handle: bytes) -> Any:
-    return Handle.decode(handle).state[-1][0]
+def state_of(snapshot: bytes) -> Any:
+    return Snapshot.decode(snapshot).state[-1][0]
 
 
 def test_the_worked_example_of_a_state() -> None:
@@ -265,13 +265,13 @@ def test_states_that_cannot_be(state: Any) -> None:
     window = begin(store)
     window.checkpoint()
     window.extend(range(8))
-    handle = Handle.decode(window.checkpoint())
-    handle.state[-1][0] = [*handle.state[-1][0][:3], state]
+    snapshot = Snapshot.decode(window.checkpoint())
+    snapshot.state[-1][0] = [*snapshot.state[-1][0][:3], state]
     with pytest.raises(CorruptSnapshot):
-        again(handle.encode(), store)
+        again(snapshot.encode(), store)
 
 
-def test_handles_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     window = begin(MemoryStore())
     window.extend(range(2))
     small = window.checkpoint()
@@ -280,4 +280,4 @@ def test_handles_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch)
     other = begin(MemoryStore())
     other.extend(range(2))
     assert other.checkpoint() == small
-    assert msgpack.unpackb(small[:-16])[0] == "mta-handle"
+    assert msgpack.unpackb(small[:-16])[0] == "mta-snapshot"

@@ -144,10 +144,10 @@ def test_a_window_restored_for_a_few_events_asks_for_little() -> None:
     store = Ahead()
     window = window_of(store, 4000, arity=64)
     feed(window, 5000)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     store.asked.clear()
     store.here.clear()
-    again = Window.restore(handle, Max(), CountWindow(4000), store=store)
+    again = Window.restore(snapshot, Max(), CountWindow(4000), store=store)
     feed(again, 2 * LEAF)
     assert len(store.leaves(store.asked)) <= 8 + 2
     assert len(store.asked) <= 8 + 2 + 3

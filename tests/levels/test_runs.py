@@ -10,11 +10,11 @@ import pytest
 
 from mta import ColumnarMonoid, CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
 from mta.folds.sliding import SHORT
+from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.ranks import SortedTimes
 from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import AbstractPolicy
 from stores import MemoryStore
 from stores.errors import StoreUnavailable
 from stores.testing.counting import CountingStore
@@ -91,7 +91,7 @@ def test_a_bulk_is_written_at_once() -> None:
 
 
 @pytest.mark.parametrize("policy", [CountWindow(5 * LEAF), TimeWindow(5 * LEAF)])
-def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_handle_was_taken(
+def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_snapshot_was_taken(
     policy: AbstractPolicy,
 ) -> None:
     counts = []

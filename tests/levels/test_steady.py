@@ -79,7 +79,7 @@ def test_where_events_have_no_steps_in_time() -> None:
     steady.window.check()
 
 
-def test_each_goes_on_from_the_others_handle() -> None:
+def test_each_goes_on_from_the_others_snapshot() -> None:
     store = MemoryStore()
     window = Window(joined(), CountWindow(50), store, "w", arity=3, leaf_arity=7)
     plain: list[str] = []
@@ -91,8 +91,8 @@ def test_each_goes_on_from_the_others_handle() -> None:
         if at % 13 == 12:
             kind = (AmortizedMTA, SteadyMTA)[at % 2]
             window.check()
-            handle = window.checkpoint()
-            window = Window.restore(handle, joined(), CountWindow(50), store, aggregator=kind)
+            snapshot = window.checkpoint()
+            window = Window.restore(snapshot, joined(), CountWindow(50), store, aggregator=kind)
         if at % 41 == 40:
             values = [f"{at}+{i}." for i in range(17)]
             window.extend(values)

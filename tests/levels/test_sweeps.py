@@ -1,4 +1,4 @@
-"""The store holds the pages that the newest handle names, and no others."""
+"""The store holds the pages that the newest snapshot names, and no others."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from mta import AmortizedMTA, CountWindow, LogMTA, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
+from mta.frames.base import AbstractPolicy
 from mta.levels.tree import MonoidTree
-from mta.policies.base import AbstractPolicy
 from stores import MemoryStore
 
 AGGREGATORS = [AmortizedMTA, LogMTA]

@@ -13,8 +13,8 @@ import pytest
 from mta import BoundWindow, ColumnarMonoid, CountWindow, Max, Mean, Sum, TimeWindow
 from mta.cursors.ordered import Hand
 from mta.errors import StoreUnavailable
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
 from tests.support.counted import rolling_hash
@@ -202,8 +202,8 @@ def test_every_call_fails_once(
         calls, store.failing = store.calls, lambda call: False
         assert windows.query() == lists.results()
         windows.check()
-        handle = windows.checkpoint()
-        again = SharedWindows.restore(handle, joined(), policies, store)
+        snapshot = windows.checkpoint()
+        again = SharedWindows.restore(snapshot, joined(), policies, store)
         assert again.query() == windows.query()
         if calls < nth:
             break
