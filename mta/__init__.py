@@ -11,8 +11,9 @@ before it:
 - ``folds``: many ranges at once
 - ``frames``: which of the oldest events leave
 - ``pages``: the formats of pages and snapshots
-- ``cursors``: fronts over events that others keep
-- ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
+- ``logs``: events in order, in pages
+- ``evaluators``: how a moving frame over a log is folded
+- ``reactive``, ``fiba``: other papers' structures in pages
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``published``: what is published, to be read
@@ -26,14 +27,14 @@ from mta import errors as errors
 # isort: split
 from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.cursors.coverage import Coverage, Incomplete
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.coverage import Coverage, Incomplete
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.steady_mta import SteadyMTA
 from mta.fiba import FiBA
 from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.log_mta import LogMTA
-from mta.levels.steady_mta import SteadyMTA
 from mta.monoids import *  # noqa: F403
 from mta.published import (
     PublishedStatus,

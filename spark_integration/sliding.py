@@ -44,7 +44,7 @@ from .writers import check_starts
 
 if TYPE_CHECKING:
     from mta.frames.base import AbstractPolicy
-    from mta.pages.structure import OnDuplicate
+    from mta.logs.base import OnDuplicate
     from mta.times import TimeUnit
 
 METRICS = "sliding_aggregate"

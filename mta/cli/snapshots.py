@@ -32,8 +32,8 @@ from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_duration, plural, say, table
 from mta.cli.exits import Exit
 from mta.cli.output import note, note_item
-from mta.cursors.coverage import Incomplete
 from mta.errors import CorruptPage, MissingPage
+from mta.evaluators.coverage import Incomplete
 from mta.kernels import native
 from mta.keyed.coverage import later
 from mta.keyed.snapshot import is_keyed_snapshot

@@ -29,19 +29,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.cursor import Cursor, part_of
-from mta.cursors.ordered import Hand
-from mta.cursors.ranges import Positions
 from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
+from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.ranges import Positions
 from mta.fiba.bulk import insert_sorted
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import TimeWindow
+from mta.logs.base import AtHand, Batch, OnDuplicate, Setting
+from mta.logs.leaves import Chunk
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import AtHand, Batch, OnDuplicate, Setting
 from mta.times import clock
 
 #: How many events of a batch go in at once: so many, or as many as these leaves hold.
@@ -543,7 +543,7 @@ class FiBA(TreePages):
         new: Events,
         end: Callable[[], int] | None = None,
         into: tuple[Batch, int] | None = None,
-    ) -> tuple[Hand, Rows, np.ndarray | None] | None:
+    ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
         """Insert a run; what was looked at, the aggregates as of each, and which are new.
 
         ``end`` is asked for the position up to which stored events are looked at, if any are
@@ -600,7 +600,7 @@ class FiBA(TreePages):
         times: np.ndarray | None,
         count: int,
         stop: Callable[[], int] | None = None,
-    ) -> tuple[Hand, np.ndarray | None]:
+    ) -> tuple[Chunk, np.ndarray | None]:
         """New events in order of time, and the stored ones among them, as one hand.
 
         Of the stored ones those up to ``stop``, by default those not later than the last new one,
@@ -611,7 +611,7 @@ class FiBA(TreePages):
         met = self._met_by(int(times[0])) if count == 1 else None
         start = self.place_of(int(times[0])) if met is None else met
         if start == self.back:
-            return Hand(self.monoid, start, rows, times, count), None
+            return Chunk(self.monoid, start, rows, times, count), None
         end = self.place_of(int(times[-1])) if stop is None else stop()
         end = max(end, start + (met is not None))
         stored = self._stored(start, end)
@@ -626,9 +626,9 @@ class FiBA(TreePages):
             schema.put(together, size, row)
             order = order[order != 0]
         seen = schema.take(together, order)
-        return Hand(self.monoid, start, seen, joined[order], len(order)), order >= size
+        return Chunk(self.monoid, start, seen, joined[order], len(order)), order >= size
 
-    def _stored(self, start: int, stop: int) -> Hand:
+    def _stored(self, start: int, stop: int) -> Chunk:
         """Stored events as a hand; a page read a leaf, and a store call for all of one parent."""
         schema, at, count = self.monoid.inputs, 0, stop - start
         rows, times = schema.new(count), np.empty(count, "<i8")
@@ -639,7 +639,7 @@ class FiBA(TreePages):
             times[at : at + last - first] = leaf.times[first:last]
             schema.put_many(rows, at, schema.cut(leaf.rows, first, last))
             at += last - first
-        return Hand(self.monoid, start, rows, times, count)
+        return Chunk(self.monoid, start, rows, times, count)
 
     # --- snapshots --------------------------------------------------------------------------------
 
@@ -665,7 +665,7 @@ class FiBA(TreePages):
 class KeptTree(FiBA):
     """Events kept by time without a window of their own, for windows that share them.
 
-    What ``levels.kept`` is to level queues: every window has a cursor which reads here.
+    What ``LevelLog`` is to level queues: every window has a cursor which reads here.
     """
 
     name = "Kept events by time"
@@ -680,7 +680,7 @@ class KeptTree(FiBA):
         self._cut_off(position)
         self.front = position
 
-    def keep(self, hand: Hand) -> None:
+    def keep(self, hand: Chunk) -> None:
         """Late events may come among those in hand, so it is not kept."""
 
     def let_go(self) -> None:

@@ -61,8 +61,8 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
 from mta.fiba.btree import Folds, Tree, require, require_same
 from mta.fiba.node import Node, Piece, parent_of
+from mta.logs.base import AtHand
 from mta.monoids.base import Partial, Refold
-from mta.pages.structure import AtHand
 
 #: A way through a tree between two entries. In each node that it comes to it passes through one
 #: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before

@@ -29,19 +29,19 @@ from typing import Any, Self
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.cursor import Cursor
-from mta.cursors.ordered import JoinedLeaf, Leaf
 from mta.errors import CorruptPage, InvariantViolation
+from mta.evaluators.cursor import Cursor
 from mta.fiba.btree import require_same
 from mta.fiba.fingers import FingerTree, after_time
 from mta.fiba.node import Kind, Node, Note, parent_of
 from mta.fiba.node_cache import NodeCache, PagedNodeCache, check_note
 from mta.fiba.parts import LastLeafParts, Part
 from mta.folds.sliding import Events
+from mta.logs.base import Aggregator, Lens, Named, Setting
+from mta.logs.leaves import JoinedLeaf, Leaf
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
-from mta.pages.structure import Aggregator, Lens, Named, Setting
 
 _MAX_POSITION = 1 << 62
 #: How many leaves are remembered: for each of some windows the one its front is in.

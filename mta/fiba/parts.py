@@ -21,9 +21,9 @@ from typing import Any
 from mta.errors import InvariantViolation
 from mta.fiba.node import Node, RowBuffer
 from mta.fiba.node_cache import PagedNodeCache
+from mta.logs.base import Named
 from mta.pages.page import Group, encode, is_name, part_rows
 from mta.pages.snapshot import corrupt
-from mta.pages.structure import Named
 
 
 @dataclass(frozen=True, slots=True)

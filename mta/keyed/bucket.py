@@ -32,7 +32,7 @@ from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table, join
 from mta.keyed.work import Found, Want, Work, found_due, results_at, triggered
-from mta.levels.kept import KeptEvents, LeafReader
+from mta.logs.levels.log import LeafReader, LevelLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
@@ -465,7 +465,7 @@ class Bucket:
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | KeptEvents | FiBA)  # as ``Kind.open`` makes them
+        assert isinstance(events, LeafReader | LevelLog | FiBA)  # as ``Kind.open`` makes them
         if isinstance(events, FiBA) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:

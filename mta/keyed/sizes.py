@@ -4,7 +4,7 @@ A standalone window has a snapshot, which every batch writes that brings it even
 are small: a leaf page fills one page of the disk's. But to fill a leaf group and to leave it costs
 some 200 us of Python, however many events it has. A window that begins with many events at once, as
 one of few keys with many rows each, has larger leaf groups then, so that some ten of them hold
-what it begins with; of an open one that large, most is in pages of its own (``mta.levels.parts``).
+what it begins with; of an open one that large, most is in pages of its own (``logs.levels.parts``).
 """
 
 from __future__ import annotations

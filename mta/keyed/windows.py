@@ -19,7 +19,6 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage
 from mta.errors import (
     InvalidTime,
     InvalidValue,
@@ -29,6 +28,7 @@ from mta.errors import (
     UnsuitableKey,
     UnsupportedOperation,
 )
+from mta.evaluators.coverage import Coverage
 from mta.fiba.aggregator import require_joins
 from mta.frames.base import AbstractPolicy
 from mta.keyed.bucket import Batch, Bucket
@@ -55,10 +55,10 @@ from mta.keyed.retention import EarlierLateness
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Table, blank
 from mta.keyed.work import given_back
+from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
-from mta.pages.structure import OnDuplicate
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import TimeUnit, in_unit, to_time, to_times

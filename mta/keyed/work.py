@@ -28,7 +28,6 @@ import numpy as np
 
 from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
-from mta.cursors.ordered import OrderedEvents
 from mta.errors import EventsGone
 from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within, spread
@@ -36,9 +35,9 @@ from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.lanes import Lanes, empties, folds
 from mta.keyed.table import ALL, STANDALONE, Table, blank
+from mta.logs.base import OnDuplicate, OrderedEvents
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, result_name
-from mta.pages.structure import OnDuplicate
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
 from mta.windows.engine import by_time

@@ -16,8 +16,8 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Incomplete
 from mta.errors import EventsGone, NotPublished
+from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
 from mta.keyed.keys import Keys, read_keys
 from mta.keyed.lanes import empties

@@ -17,7 +17,7 @@ from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.segments import first_later
 from mta.keyed.lanes import Lanes
-from mta.pages.structure import Remembered
+from mta.logs.base import Remembered
 
 UNKNOWN = -1
 

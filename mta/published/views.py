@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Incomplete
 from mta.errors import InvalidTime, SnapshotMismatch, UnsupportedOperation
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.coverage import Incomplete
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.steady_mta import SteadyMTA
 from mta.fiba import FiBA
 from mta.fiba.aggregator import KeptTree
 from mta.frames.base import AbstractPolicy, Both
@@ -31,14 +34,11 @@ from mta.keyed.retention import EarlierLateness, Retention
 from mta.keyed.snapshot import UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.keyed.work import given_back, results_at
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.kept import KeptEvents
-from mta.levels.log_mta import LogMTA
-from mta.levels.steady_mta import SteadyMTA
+from mta.logs.base import EventLog
+from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import Structure
 from mta.published.moments import UNKNOWN, first_position, first_rows
 from mta.publishing.records import What
 from mta.reactive.paged import PagedReactiveAggregator
@@ -50,10 +50,10 @@ from mta.windows.window import Window
 from stores import PageStore
 
 #: The aggregators of windows without keys, as snapshots name them.
-AGGREGATORS: dict[str, type[Structure]] = {
+AGGREGATORS: dict[str, type[EventLog]] = {
     kind.name: kind
     for kind in (
-        AmortizedMTA, FiBA, KeptEvents, KeptTree, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
+        AmortizedMTA, FiBA, LevelLog, KeptTree, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
         SteadyMTA,
     )
 }  # fmt: skip

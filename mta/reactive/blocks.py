@@ -28,10 +28,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.ordered import Leaf
-from mta.levels.kept import LeafReader
-from mta.levels.pages import LevelPages
-from mta.levels.queues import Levels
+from mta.logs.leaves import Leaf
+from mta.logs.levels.log import LeafReader
+from mta.logs.levels.pages import LevelPages
+from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import NO_NAME, Group
 from mta.pages.pager import Pager, Place

@@ -44,16 +44,16 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import EmptyWindow, InvariantViolation
-from mta.levels.queues import BEFORE_ALL
+from mta.logs.base import Aggregator, Batch, Lens, Named, Rebuild, Setting
+from mta.logs.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import Scale
 from mta.pages.page import Group, Layout
 from mta.pages.snapshot import Snapshot, corrupt
-from mta.pages.structure import Aggregator, Batch, Lens, Named, Rebuild, Setting
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 
 if TYPE_CHECKING:
-    from mta.levels.queues import Levels
+    from mta.logs.levels.queues import Levels
 
 
 _MARK, _COUNT = Array("?"), Array("<i8")

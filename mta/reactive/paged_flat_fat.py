@@ -53,12 +53,12 @@ from typing import Any
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.folds.fronts import fronts_upto, rows_at
-from mta.levels.read_ahead import ReadAhead
-from mta.levels.search import Frame, Segment, SegmentedWindow
+from mta.logs.base import Batch, Named, Setting
+from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import Group, Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
-from mta.pages.structure import Batch, Named, Setting
 from mta.reactive.blocks import Block, BlockPager, BlockReader
 from mta.reactive.flat_fat import join
 

@@ -28,17 +28,17 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage, coverage_of
-from mta.cursors.cursor import Cursor, part_of
-from mta.cursors.ordered import Hand
 from mta.errors import EventsGone, InvariantViolation
+from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.cursor import Cursor, part_of
 from mta.fiba.aggregator import KeptTree
 from mta.frames.base import AbstractPolicy
-from mta.levels.kept import KeepAll, KeptEvents
+from mta.logs.base import EventLog, OnDuplicate
+from mta.logs.leaves import Chunk
+from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import OnDuplicate, Structure
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
@@ -103,7 +103,7 @@ class SharedWindows(Publishable, EventsFace[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), KeptEvents, KeptTree)
+        checked = Settings.read(locals(), LevelLog, KeptTree)
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
@@ -118,7 +118,7 @@ class SharedWindows(Publishable, EventsFace[Out]):
             self.query = single.query  # type: ignore[method-assign]
 
     @property
-    def structure(self) -> KeptEvents | KeptTree:
+    def structure(self) -> LevelLog | KeptTree:
         """What keeps the events."""
         return self.engine.structure
 
@@ -302,7 +302,7 @@ class SharedWindows(Publishable, EventsFace[Out]):
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
-        checked = Settings.read(locals(), KeptEvents, KeptTree).of_snapshot(events)
+        checked = Settings.read(locals(), LevelLog, KeptTree).of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
@@ -401,7 +401,7 @@ class SharedEngine(Engine[Out]):
     ``keep`` is a policy for events that no window holds.
     """
 
-    _structure: KeptEvents | KeptTree
+    _structure: LevelLog | KeptTree
 
     def __init__(
         self,
@@ -418,12 +418,12 @@ class SharedEngine(Engine[Out]):
         self._keep = keep
         self.place(windows, {})
 
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         self.single = SharedSingles(self, self._structure, self.store is not None)
 
     @property
-    def structure(self) -> KeptEvents | KeptTree:
+    def structure(self) -> LevelLog | KeptTree:
         """What keeps the events, with all that have come."""
         self.single.put_back()
         return self._structure
@@ -624,7 +624,7 @@ class SharedEngine(Engine[Out]):
 
     def _ingest_hand(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
-    ) -> Hand | None:
+    ) -> Chunk | None:
         """Store events; before that, run windows past them whose fronts are known ahead.
 
         Where fronts depend on values, one by one and with their results.

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from mta.cursors.coverage import Coverage
+from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
+from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import Aggregator, OnDuplicate
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit

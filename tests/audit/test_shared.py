@@ -12,8 +12,8 @@ from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_sn
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
 from mta.fiba.aggregator import KeptTree
+from mta.logs.base import Aggregator
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import Aggregator
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared_snapshot import SharedSnapshot
 from stores import MemoryStore

@@ -24,8 +24,8 @@ from mta import (
     Window,
 )  # fmt: skip
 from mta.audit.walk import audit, live_keys
-from mta.cursors import cursor
 from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
+from mta.evaluators import cursor
 from mta.frames.base import AbstractPolicy
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream

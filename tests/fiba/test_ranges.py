@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
-from mta.cursors.ranges import fold_between
 from mta.errors import CorruptSnapshot, EventsGone
+from mta.evaluators.ranges import fold_between
 from mta.frames.base import AbstractPolicy
 from mta.pages.snapshot import Snapshot
 from stores import MemoryStore

@@ -31,11 +31,11 @@ from mta import (
     Window,
 )
 from mta.errors import LateEvent
+from mta.evaluators import runs
 from mta.fiba import node_cache
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.native import numpy_alone
-from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
 from tests.support import oracle
 from tests.support.bits import bits

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from mta import CountWindow, PagedFlatFAT, PagedReactiveAggregator, Sum, Window
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from mta.reactive.in_memory import ReactiveAggregator
 from stores import MemoryStore
 from tests.support.naive import pages_of

@@ -14,8 +14,8 @@ import pytest
 
 from mta import CountWindow, Monoid, Policy, TimeWindow, Window
 from mta.errors import CorruptSnapshot, EventsGone
+from mta.logs.base import Aggregator
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import Aggregator
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores.memory import MemoryStore

@@ -27,8 +27,8 @@ from mta import (
 )
 from mta.errors import StoreUnavailable
 from mta.frames.base import AbstractPolicy
+from mta.logs.base import Aggregator
 from mta.pages import page
-from mta.pages.structure import Aggregator
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import FaultyStore, MemoryStore, PageStore

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from mta import ColumnarMonoid, CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
+from mta.evaluators import runs
 from mta.folds.sliding import SHORT
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.ranks import SortedTimes
-from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
 from stores import MemoryStore
 from stores.errors import StoreUnavailable

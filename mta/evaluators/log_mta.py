@@ -23,12 +23,12 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
+from mta.evaluators.tree import MonoidTree
 from mta.folds.sliding import Events
-from mta.levels.search import Frame
-from mta.levels.tree import MonoidTree
+from mta.logs.base import AtHand, Setting
+from mta.logs.levels.search import Frame
 from mta.monoids.base import Partial, Refold
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import AtHand, Setting
 
 
 class LogMTA(MonoidTree):

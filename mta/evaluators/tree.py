@@ -22,13 +22,13 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import CorruptPage
 from mta.folds.sliding import Events
-from mta.levels.kept import LeafReader
-from mta.levels.read_ahead import ReadAhead
-from mta.levels.search import Frame, Segment, SegmentedWindow
+from mta.logs.base import AtHand, Setting
+from mta.logs.levels.log import LeafReader
+from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial
 from mta.pages.page import Group, Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
-from mta.pages.structure import AtHand, Setting
 
 
 class MonoidTree(SegmentedWindow):

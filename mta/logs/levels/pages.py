@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.levels.parts import LeafParts
-from mta.levels.queues import Levels, RestoredTail
-from mta.levels.rebuilding import Rebuilder
+from mta.logs.base import EventLog, Named, Rebuild, Setting
+from mta.logs.levels.parts import LeafParts
+from mta.logs.levels.queues import Levels, RestoredTail
+from mta.logs.levels.rebuilding import Rebuilder
 from mta.pages.page import Group, Layout
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
-from mta.pages.structure import Named, Rebuild, Setting, Structure
 from mta.times import are_in_order
 
 #: So many leaf groups leave before their pages are deleted, where no snapshot needs them.
@@ -33,7 +33,7 @@ _SWEEP_GROUPS = 32
 TailState = list[Any]
 
 
-class LevelPages(Structure):
+class LevelPages(EventLog):
     """The events of level queues, and their pages, which the tails name."""
 
     #: Not where events of the open leaf group change, or are needed when a snapshot is restored.

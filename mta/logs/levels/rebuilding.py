@@ -18,7 +18,7 @@ from itertools import islice, product
 import numpy as np
 
 from mta.errors import CorruptPage
-from mta.levels.queues import BEFORE_ALL, Levels
+from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import Partial
 from mta.pages import page
 from mta.pages.page import NAME_BYTES, NO_NAME, Group

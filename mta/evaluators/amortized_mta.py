@@ -41,12 +41,12 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
+from mta.evaluators.runs import RunningTree
 from mta.folds.sliding import Events
-from mta.levels.runs import RunningTree
-from mta.levels.search import Frame
+from mta.logs.base import Setting
+from mta.logs.levels.search import Frame
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import Group
-from mta.pages.structure import Setting
 
 
 class AmortizedMTA(RunningTree):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mta import AmortizedMTA, CountWindow, Max, Window
-from mta.levels.tree import MonoidTree
+from mta.evaluators.tree import MonoidTree
 from mta.pages.page import Group
 from stores import MemoryStore
 from stores.base import Capabilities

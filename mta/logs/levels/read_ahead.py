@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mta.levels.queues import Levels
-from mta.levels.search import Frame
+from mta.logs.levels.queues import Levels
+from mta.logs.levels.search import Frame
 from mta.pages.pager import Place
 
 _FIRST_DEPTH = 8

@@ -11,8 +11,8 @@ from typing import Any
 
 from mta.errors import EventsGone, InvalidTime
 from mta.frames.base import AbstractPolicy
+from mta.logs.base import Remembered
 from mta.monoids.base import Partial
-from mta.pages.structure import Remembered
 from mta.times import clock
 
 

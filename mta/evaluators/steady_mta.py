@@ -33,13 +33,13 @@ in none. Results are the same, but for the rounding of doubles added in another 
 from __future__ import annotations
 
 from mta.columns.schemas import Row, Rows
+from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.folds.sliding import Events
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.queues import Levels
-from mta.levels.search import Frame
+from mta.logs.base import AtHand, Setting
+from mta.logs.levels.queues import Levels
+from mta.logs.levels.search import Frame
 from mta.monoids.base import Partial
 from mta.pages.page import Group
-from mta.pages.structure import AtHand, Setting
 
 #: The most single events that are taken up together.
 _TOGETHER = 8

@@ -26,10 +26,10 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.sliding import Events, ShortRun, short_run_of
-from mta.levels.pages import LevelPages
+from mta.logs.base import Aggregator, Batch, Lens
+from mta.logs.levels.pages import LevelPages
 from mta.monoids.base import Partial
 from mta.pages.page import Group
-from mta.pages.structure import Aggregator, Batch, Lens
 
 #: Some elements of a group: level, index of the group's first element, group, start, stop.
 Segment = tuple[int, int, Group, int, int]

@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.evaluators.tree import MonoidTree
 from mta.folds.fronts import (
     EachFront,
     Fronts,
@@ -57,11 +58,10 @@ from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
 from mta.kernels.scans import MOST_ONES, zeros
-from mta.levels.queues import TOGETHER
-from mta.levels.search import Frame
-from mta.levels.tree import MonoidTree
+from mta.logs.base import Batch
+from mta.logs.levels.queues import TOGETHER
+from mta.logs.levels.search import Frame
 from mta.monoids.base import Partial
-from mta.pages.structure import Batch
 
 #: The values of one bulk have at most so many bytes, or so many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16

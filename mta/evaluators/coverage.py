@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from mta.cursors.ranges import Positions
+from mta.evaluators.ranges import Positions
 from mta.frames.base import AbstractPolicy
-from mta.pages.structure import Remembered
+from mta.logs.base import Remembered
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
 from mta.errors import CorruptPage, CorruptSnapshot, InvariantViolation, MissingPage
+from mta.logs.base import Setting
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.pager import Pager, Place, ResidentPager, StorePager
-from mta.pages.structure import Setting
 
 BEFORE_ALL = np.iinfo(np.int64).min
 #: The most pages that are written in one store call where many events come at once.

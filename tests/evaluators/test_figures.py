@@ -24,7 +24,7 @@ from mta import (
     Window,
 )
 from mta.frames.base import AbstractPolicy
-from mta.levels.queues import Levels
+from mta.logs.levels.queues import Levels
 from mta.pages.page import Group
 
 BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])

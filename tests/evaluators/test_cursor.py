@@ -25,18 +25,18 @@ from mta import (
     Sum,
     Window,
 )
-from mta.cursors import cursor
-from mta.cursors.cursor import Cursor, Hand, Leaf
-from mta.cursors.ordered import JoinedLeaf
 from mta.errors import EventsGone, InvalidTime
+from mta.evaluators import cursor
+from mta.evaluators.cursor import Chunk, Cursor, Leaf
 from mta.folds.blocks import Blocks
 from mta.folds.fronts import Stretch, TimeFronts, fronts_upto, known, rows_at
 from mta.folds.overlaps import Overlaps, may_overlap
 from mta.folds.sliding import Events
 from mta.kernels.ranks import SortedTimes
-from mta.levels.kept import KeptEvents, LeafReader
+from mta.logs.base import Aggregator
+from mta.logs.leaves import JoinedLeaf
+from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
-from mta.pages.structure import Aggregator
 from mta.windows.shared import SharedWindows
 from tests.support.counted import Counted, rolling_hash
 from tests.support.naive import (
@@ -98,10 +98,10 @@ class ListedEvents:
     def first_after(self, time: int) -> int:
         return max(self.kept_from, bisect_right(self.events, time, key=lambda event: event[1]))
 
-    def hand(self, start: int, events: list[Event]) -> Hand:
+    def hand(self, start: int, events: list[Event]) -> Chunk:
         """Events in hand, stored or not."""
         times = np.array([time for _, time in events], dtype="i8")
-        return Hand(joined(), start, [value for value, _ in events], times, len(events))
+        return Chunk(joined(), start, [value for value, _ in events], times, len(events))
 
 
 TOLD: list[Callable[[int], Rule]] = [
@@ -254,7 +254,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
         joined(), {"all": time_rule(SECOND).policy()}, store, leaf_arity=leaf_arity, arity=arity
     )
     tree = shared.engine.structure
-    assert isinstance(tree, KeptEvents)
+    assert isinstance(tree, LevelLog)
     lookup = LeafReader(tree)
     for start in range(0, 90, 15):
         values, times = zip(*events[start : start + 15], strict=True)

@@ -5,7 +5,7 @@ down, and keeps what it has read for whoever comes next:
 
 - *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
 - *fetched* ones, read back for a front or a range, and the inner groups above them;
-- while a batch is under way its last *hands* (``cursors.ordered``), with what was computed of them.
+- while a batch is under way its last *hands* (``logs.leaves``), with what was computed of them.
 
 The first two are bounded in bytes, whatever the arity. A range is whole elements in the middle and,
 at either end, one element a level to go down into:
@@ -13,7 +13,7 @@ at either end, one element a level to go down into:
     level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
     level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
 
-``KeptEvents`` are level queues without a front of their own, for windows that share them: nothing
+``LevelLog`` are level queues without a front of their own, for windows that share them: nothing
 is aggregated beyond what is sealed, since every window has a cursor (``cursors``) which reads here.
 Eviction only moves the position before which pages may be deleted: no read, no combine.
 
@@ -30,17 +30,16 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.cursor import Cursor
-from mta.cursors.ordered import Hand, Leaf
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy, View
-from mta.levels.pages import LevelPages
-from mta.levels.queues import BEFORE_ALL
+from mta.logs.base import Setting
+from mta.logs.leaves import Chunk, Leaf
+from mta.logs.levels.pages import LevelPages
+from mta.logs.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages.page import OBJECT_BYTES, Group
 from mta.pages.snapshot import Snapshot, corrupt
-from mta.pages.structure import Setting
 
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8
@@ -87,7 +86,7 @@ class LeafReader:
         self._inner: OrderedDict[tuple[int, int], Group] = OrderedDict()
         self._open: Leaf | None = None
         #: Hands of the batch under way that have been stored, the newest first.
-        self._hands: list[Hand] = []
+        self._hands: list[Chunk] = []
 
     @property
     def kept_from(self) -> int:
@@ -228,7 +227,7 @@ class LeafReader:
         return None
 
 
-class KeptEvents(LevelPages, LeafReader):
+class LevelLog(LevelPages, LeafReader):
     """Events in levels, read by position. Inserting takes amortised 1 combine an event."""
 
     name = "Kept events"
@@ -270,11 +269,11 @@ class KeptEvents(LevelPages, LeafReader):
 
     def hand_with(
         self, rows: Rows, times: np.ndarray | None, count: int
-    ) -> tuple[Hand, np.ndarray | None]:
+    ) -> tuple[Chunk, np.ndarray | None]:
         """New events as a hand; None, as all in it are new."""
-        return Hand(self.monoid, self.back, rows, times, count), None
+        return Chunk(self.monoid, self.back, rows, times, count), None
 
-    def keep(self, hand: Hand) -> None:
+    def keep(self, hand: Chunk) -> None:
         """Keep a hand that has just been stored, for windows that come to it in this batch."""
         self._hands = [hand, *self._hands[: _HANDS - 1]]
 
@@ -282,7 +281,7 @@ class KeptEvents(LevelPages, LeafReader):
         """Forget the hands of a batch, at its end."""
         self._hands = []
 
-    def needed_from(self, window: Cursor, front: int) -> int:
+    def needed_from(self, window: Any, front: int) -> int:
         """From where on events of a window with a front are needed."""
         del window
         return front
@@ -294,7 +293,7 @@ class KeptEvents(LevelPages, LeafReader):
             places = [(0, number + 1 + i, name) for i, name in enumerate(following)]
             self.levels.pager.prefetch(places)
 
-    def remembered(self) -> KeptEvents:
+    def remembered(self) -> LevelLog:
         return self
 
     def oldest_time(self) -> int | None:

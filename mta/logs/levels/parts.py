@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from mta.errors import InvariantViolation
-from mta.levels.queues import Levels, Tail
+from mta.logs.base import Named
+from mta.logs.levels.queues import Levels, Tail
 from mta.pages.page import Group, encode, is_name, part_rows
 from mta.pages.pager import Place
 from mta.pages.retired import RetiredPages
 from mta.pages.snapshot import corrupt
-from mta.pages.structure import Named
 from mta.times import are_in_order
 
 #: How parts stand in a snapshot, if there are any: how many events one has, the names of the open

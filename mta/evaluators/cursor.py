@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
 from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, known, rows_at
 from mta.folds.overlaps import may_overlap
 from mta.folds.sliding import sweep_goes_on, sweep_into
@@ -38,9 +37,10 @@ from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
+from mta.logs.base import Aggregator, Batch, Lens, OrderedEvents
+from mta.logs.leaves import Chunk, Leaf, suffixes_of
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
-from mta.pages.structure import Aggregator, Batch, Lens
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
@@ -254,7 +254,7 @@ class Cursor(ObservedWindow):
             self.place(self.front, self.back - 1)
             raise
 
-    def run(self, hand: Hand) -> Rows | None:
+    def run(self, hand: Chunk) -> Rows | None:
         """The aggregate after each event in hand, vectorised; None if the policy cannot tell ahead.
 
         Events before the hand must be in the structure. Where the hand does not begin at the back
@@ -268,7 +268,7 @@ class Cursor(ObservedWindow):
             schema.put_many(out, at, folds)
         return out
 
-    def pieces(self, hand: Hand) -> Iterator[tuple[int, Rows]]:
+    def pieces(self, hand: Chunk) -> Iterator[tuple[int, Rows]]:
         """As ``run``, in pieces: where each begins, and its aggregates; none where run has none.
 
         The window moves on when the last piece has been taken.
@@ -278,7 +278,7 @@ class Cursor(ObservedWindow):
         for done, fronts, is_stored in self._stretches(hand):
             yield done, self._folds(hand, done, fronts, is_stored)
 
-    def run_into(self, hand: Hand, batch: Batch, start: int) -> bool:
+    def run_into(self, hand: Chunk, batch: Batch, start: int) -> bool:
         """As ``run``, results into those of a batch from ``start`` on; False if it cannot tell.
 
         To the same bits; by a kernel in one pass, if there is one.
@@ -301,7 +301,7 @@ class Cursor(ObservedWindow):
                 hand.sliding.total = monoid.partials.at(right, 0)
         return True
 
-    def _stretches(self, hand: Hand) -> Iterator[tuple[int, EachFront, bool]]:
+    def _stretches(self, hand: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
         """Pieces of the events in hand: where each begins, its fronts, and if these are stored.
 
         For those that are, folds are held by then. First come those that are in hand themselves.
@@ -324,7 +324,7 @@ class Cursor(ObservedWindow):
         if self._keeps_up():
             self._grow(hand.sliding.total)
 
-    def _folds(self, hand: Hand, done: int, fronts: EachFront, is_stored: bool) -> Rows:
+    def _folds(self, hand: Chunk, done: int, fronts: EachFront, is_stored: bool) -> Rows:
         """The aggregates after the events of such a piece."""
         if not is_stored:
             return hand.sliding.folds(fronts, done)
@@ -336,7 +336,7 @@ class Cursor(ObservedWindow):
         return monoid.combine_rows(folds, prefixes, count)
 
     def _sweep(
-        self, hand: Hand, done: int, fronts: range | np.ndarray, right: Rows, out: Rows
+        self, hand: Chunk, done: int, fronts: range | np.ndarray, right: Rows, out: Rows
     ) -> Rows | None:
         """The results of a piece with stored fronts by a kernel, if one takes its rows.
 
@@ -350,7 +350,7 @@ class Cursor(ObservedWindow):
         sweep = Sweep(hand.sliding.lifted, stack, first, last, done, fronts, right)
         return sweep_into(sweep, monoid, out, lowered=True)
 
-    def _fronts(self, hand: Hand) -> EachFront:
+    def _fronts(self, hand: Chunk) -> EachFront:
         """The front after each event in hand, never before what is kept or where it was.
 
         Counted from the first event in hand, before which it is negative.
@@ -424,7 +424,7 @@ class Cursor(ObservedWindow):
 
     def _look_at(self, leaf: Leaf) -> Leaf:
         """Remember a leaf as the last one; not a hand, which is only kept as long as its batch."""
-        self._leaf = None if isinstance(leaf, Hand) else leaf
+        self._leaf = None if isinstance(leaf, Chunk) else leaf
         return leaf
 
     def _hold(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
@@ -438,11 +438,11 @@ class Cursor(ObservedWindow):
             room, last = 2 * (stop - start), back + int(fronts[stop - 1])
             upto = last + 1 if last - front < room else 0  # else fronts may pass leaves over
             leaves = [self.leaf(front, back, upto)]
-            room = 0 if isinstance(leaves[0], Hand) else room - leaves[0].count
+            room = 0 if isinstance(leaves[0], Chunk) else room - leaves[0].count
             while room > 0 and leaves[-1].stop <= last:
                 following = int(fronts[_count_below(fronts, leaves[-1].stop - back)])
                 leaf = self.leaf(back + following, back, upto)
-                if leaf.first != leaves[-1].stop or isinstance(leaf, Hand):
+                if leaf.first != leaves[-1].stop or isinstance(leaf, Chunk):
                     break
                 leaves.append(leaf)
                 room -= leaf.count
@@ -577,7 +577,7 @@ class _CursorTimes:
     last the hand itself (``kernels.ranks``). So each time is compared about once, by whole columns.
     """
 
-    def __init__(self, cursor: Cursor, hand: Hand) -> None:
+    def __init__(self, cursor: Cursor, hand: Chunk) -> None:
         self._cursor, self._hand = cursor, hand
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
@@ -621,12 +621,12 @@ class _CursorTimes:
         leaf = start = cursor.leaf(position, back, until=until)
         stop = leaf.first
         gathered: list[np.ndarray] = []
-        while leaf.first == stop and not (gathered and isinstance(leaf, Hand)):
+        while leaf.first == stop and not (gathered and isinstance(leaf, Chunk)):
             gathered += [group.times for group in leaf.groups if group.times is not None]
             stop, end = leaf.stop, done + int(times[done:].searchsorted(gathered[-1][-1] + age))
             if end in (done, len(times)) or stop == back:
                 break
-            if leaf.count >= _MANY or isinstance(leaf, Hand):
+            if leaf.count >= _MANY or isinstance(leaf, Chunk):
                 break
             done, leaf = end, cursor.leaf(stop, back, until=until)
         if stop == start.stop:

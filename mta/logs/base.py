@@ -4,7 +4,7 @@ A *position* counts events in the order of the window: ``front`` is the oldest o
 one after the newest. Level queues give an event its position for ever; where events are ordered by
 time, one that comes late moves those after it on by one.
 
-In a ``Structure`` events come in at the back, one by one and in batches, and leave at the front; it
+In an ``EventLog`` events come in at the back, one by one and in batches, and leave at the front; it
 has what snapshots, audits and the deletion of pages ask. That is enough for events that several
 windows share, each with a cursor. An ``Aggregator``, which a window of its own slides over, has
 also the result, runs of results, and the searches for a policy's cut.
@@ -25,6 +25,7 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
+from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.page import Group, Layout
 from mta.pages.snapshot import Snapshot
@@ -143,7 +144,33 @@ class Remembered(Protocol):
         """
 
 
-class Structure(ABC):
+class OrderedEvents(Remembered, Protocol):
+    """Events by position, oldest first, as cursors read them."""
+
+    @property
+    def stamp(self) -> int:
+        """Grows whenever events before the back have changed positions.
+
+        Cursors then forget what they hold. Level queues never do that; where events may come late,
+        an insertion among others does.
+        """
+
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
+        """The leaf that holds a position, as far as it is filled; at most a page read a level.
+
+        Others after it may be in one with it: those that begin before the position ``upto``, or
+        not after the time ``until``. The next leaf may be fetched ahead.
+        """
+
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
+        """The aggregate from a position to a back, and from some positions behind it.
+
+        The positions, and as many aggregates. Those are best at which leaves begin; combines as a
+        few of ``fold``.
+        """
+
+
+class EventLog(ABC):
     """Events in pages, as an engine of windows holds them; at first without any."""
 
     #: As it stands in snapshots.
@@ -303,7 +330,7 @@ class Structure(ABC):
         return None
 
 
-class Aggregator(Structure):
+class Aggregator(EventLog):
     """The structure of a window of its own: its result, and where its policy cuts."""
 
     def __init__(self, setting: Setting) -> None:

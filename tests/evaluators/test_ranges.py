@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import CountWindow, TimeWindow, Window
-from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import EventsGone
-from mta.levels.queues import BEFORE_ALL
-from mta.pages.structure import Aggregator
+from mta.evaluators.ranges import fold_between, fold_positions
+from mta.logs.base import Aggregator
+from mta.logs.levels.queues import BEFORE_ALL
 from tests.support.naive import IN_ORDER, joined
 
 BEGIN = 10**15

@@ -6,8 +6,8 @@ import pytest
 
 from mta import AmortizedMTA, CountWindow, LogMTA, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
+from mta.evaluators.tree import MonoidTree
 from mta.frames.base import AbstractPolicy
-from mta.levels.tree import MonoidTree
 from stores import MemoryStore
 
 AGGREGATORS = [AmortizedMTA, LogMTA]

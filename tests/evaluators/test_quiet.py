@@ -20,7 +20,7 @@ from mta import (
     Window,
 )
 from mta.audit.walk import audit
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.windows.shared import SharedWindows
 

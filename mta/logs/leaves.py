@@ -1,15 +1,10 @@
-"""Events in order, as cursors read them: leaves, folds of ranges, positions by time.
-
-Whatever keeps events so can be shared by several windows: level queues (``levels.kept``), and the
-tree of FiBA.
-"""
+"""Consecutive events as a log hands them out: stored leaves, and chunks of a batch under way."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -17,7 +12,6 @@ from mta.columns.schemas import Rows, Schema
 from mta.folds.sliding import Events, SlidingFolds
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages.structure import Remembered
 
 
 @dataclass(eq=False)
@@ -128,33 +122,7 @@ def suffixes_of(
     return leaf.suffixes(position, right, monoid)
 
 
-class OrderedEvents(Remembered, Protocol):
-    """Events by position, oldest first, as cursors read them."""
-
-    @property
-    def stamp(self) -> int:
-        """Grows whenever events before the back have changed positions.
-
-        Cursors then forget what they hold. Level queues never do that; where events may come late,
-        an insertion among others does.
-        """
-
-    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The leaf that holds a position, as far as it is filled; at most a page read a level.
-
-        Others after it may be in one with it: those that begin before the position ``upto``, or
-        not after the time ``until``. The next leaf may be fetched ahead.
-        """
-
-    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
-        """The aggregate from a position to a back, and from some positions behind it.
-
-        The positions, and as many aggregates. Those are best at which leaves begin; combines as a
-        few of ``fold``.
-        """
-
-
-class Hand(Leaf):
+class Chunk(Leaf):
     """Events in hand: rows and times at positions from ``first`` on, whether stored yet or not.
 
     Whatever all cursors need of them is computed once, also for those that come to them later.
