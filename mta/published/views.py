@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.errors import InvalidTime, SnapshotMismatch, UnsupportedOperation
+from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Incomplete
 from mta.evaluators.log_mta import LogMTA
@@ -47,7 +47,7 @@ from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.shared_snapshot import SharedSnapshot
 from mta.windows.window import Window
-from stores import PageStore
+from stores import PageStore, WindowStoreError
 
 #: The aggregators of windows without keys, as snapshots name them.
 AGGREGATORS: dict[str, type[EventLog]] = {
@@ -247,30 +247,20 @@ class WindowView:
     """The snapshot of a window without keys, or of several that share their events."""
 
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
-        what, store = operation.what, operation.store
+        what = operation.what
         aggregator = AGGREGATORS.get(what.aggregator)
         if aggregator is None:
             raise SnapshotMismatch(
                 f"the windows are of the aggregator {what.aggregator!r}, this release knows "
                 f"{sorted(AGGREGATORS)}: read them with the release that publishes them"
             )
-        given: dict[str, Any] = {}
-        if what.lateness is not None:
-            given = {"allowed_lateness": what.lateness / 1e6, "on_duplicate": what.on_duplicate}
         self.policies, self._lock = operation.policies, threading.Lock()
-        self._window: AnyWindow
-        if what.shape == "windows":
-            state = SharedSnapshot.decode(snapshot)
-            _require_same(operation, {w.name: w.policy[1] for w in state.windows})
-            self._window = SharedWindows.restore(
-                snapshot, operation.monoid, operation.policies, store, **given
-            )
-        else:
-            (policy,) = operation.policies.values()
-            _require_same(operation, {"": Snapshot.decode(snapshot).policy[1]})
-            if what.lateness is None:
-                given["aggregator"] = aggregator
-            self._window = Window.restore(snapshot, operation.monoid, policy, store, **given)
+        try:
+            self._window = _restored(operation, snapshot, aggregator)
+        except WindowStoreError:
+            raise
+        except (ValueError, TypeError, OverflowError) as error:
+            raise CorruptSnapshot(f"what is published makes no windows: {error}") from error
         self.monoid, self.timed = operation.monoid, self._window.engine.timed
 
     def counts(self) -> Counts:
@@ -304,6 +294,22 @@ class WindowView:
         """The events that are retained, and their times."""
         with self._lock:
             return events_of(self._window)
+
+
+def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog]) -> AnyWindow:
+    """The windows of a snapshot, which are never added to."""
+    what, store, monoid = operation.what, operation.store, operation.monoid
+    given: dict[str, Any] = {}
+    if what.lateness is not None:
+        given = {"allowed_lateness": what.lateness / 1e6, "on_duplicate": what.on_duplicate}
+    if what.shape == "windows":
+        state = SharedSnapshot.decode(snapshot)
+        _require_same(operation, {w.name: w.policy[1] for w in state.windows})
+        return SharedWindows.restore(snapshot, monoid, operation.policies, store, **given)
+    _require_same(operation, {"": Snapshot.decode(snapshot).policy[1]})
+    if what.lateness is None:
+        given["aggregator"] = aggregator
+    return Window.restore(snapshot, monoid, operation.policies[""], store, **given)
 
 
 def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
