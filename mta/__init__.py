@@ -14,7 +14,9 @@ before it:
 - ``logs``: events in order, in pages
 - ``evaluators``: how a moving frame over a log is folded
 - ``reactive``, ``fiba``: other papers' structures in pages
+- ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
+- ``published``: what is published, to be read
 - ``audit``, ``laws``: checks of what is stored, and of what users write
 - ``cli``: the commands without Spark
 """
@@ -34,6 +36,13 @@ from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
 from mta.monoids import *  # noqa: F403
+from mta.published import (
+    PublishedStatus,
+    PublishedWindows,
+    open_published,
+    published_names,
+    unpublish,
+)
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
@@ -59,6 +68,8 @@ __all__ = [
     "OnDemand",
     "PagedFlatFAT",
     "PagedReactiveAggregator",
+    "PublishedStatus",
+    "PublishedWindows",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",
@@ -70,7 +81,10 @@ __all__ = [
     "TriggeredWindow",
     "Window",
     "describe_snapshot",
+    "open_published",
+    "published_names",
     "rolling",
+    "unpublish",
 ]
 __all__ += monoids.__all__
 __all__ += frames.__all__

@@ -25,6 +25,7 @@ import numpy as np
 from mta.folds.fronts import Fronts, as_array
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
+from mta.recipes import Recorded
 
 
 class View(Protocol):
@@ -90,7 +91,7 @@ class TimeSearch(Protocol):
         """
 
 
-class AbstractPolicy(ABC):
+class AbstractPolicy(Recorded, ABC):
     """A rule that says how much of the window's front leaves after an insertion."""
 
     #: Whether events must carry times.

@@ -62,6 +62,7 @@ class CalendarWindow(TimeFrame):
             raise ValueError(f"a window to date begins with a {', '.join(UNITS)}, not {unit!r}")
         window = cls(f"1 {unit}", zone)
         window.is_to_date = True
+        window.constructed_by, window.constructed_with = "to_date", ((unit, zone), {})
         return window
 
     @property

@@ -59,6 +59,8 @@ from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What, what_of
 from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
@@ -109,7 +111,7 @@ class KeyedStats:
         return self.late + self.invalid
 
 
-class KeyedWindows:
+class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of that key.
 
     ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
@@ -518,19 +520,28 @@ class KeyedWindows:
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
+        self._settle_published()
         bucket = self._bucket
         if bucket is None:
-            return self._snapshot(None).encode()
+            data = self._snapshot(None).encode()
+            self._publish(data)
+            return data
         tree = bucket.tree
         bucket.write_snapshots()
         tree.settle(_INLINE)
         bucket.delete_due()
-        if wait:
+        if wait or self._publisher is not None:
             self.store.flush()
         bucket.hold()
         data = self._snapshot(bucket).encode()
         assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
+        self._publish(data)
         return data
+
+    def _what(self) -> tuple[What, int]:
+        settings = self._kind.settings
+        what = what_of("keys", self.monoid, self._kind.policies, settings.on_duplicate)
+        return what, settings.retain
 
     def _snapshot(self, bucket: Bucket | None) -> KeyedSnapshot:
         kind, tree = self._kind, None if bucket is None else bucket.tree
@@ -603,7 +614,7 @@ class KeyedWindows:
         windows.__dict__.update(self.__dict__)
         windows.name, windows._owns_store, windows.busy = unread.snapshot.window, False, False
         windows._kind = replace(self._kind, name=windows.name)
-        windows._bucket = windows._key_kind = windows.last_accepted = None
+        windows._bucket = windows._key_kind = windows.last_accepted = windows._publisher = None
         windows._restore(unread)
         return windows
 

@@ -39,9 +39,12 @@ from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
+from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
@@ -71,7 +74,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows(EventsFace[Out]):
+class SharedWindows(Publishable, EventsFace[Out]):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -243,8 +246,14 @@ class SharedWindows(EventsFace[Out]):
         As ``Window.checkpoint``: save the snapshot before you take the next one.
         """
         engine = self.engine
+        self._settle_published()
         engine.evict()
-        return self._as_snapshot(engine.checkpoint(wait))
+        data = self._as_snapshot(engine.checkpoint(wait or self._publisher is not None))
+        self._publish(data)
+        return data
+
+    def _what(self) -> tuple[What, int]:
+        return what_of_engine("windows", self.engine, self.windows)
 
     @alone
     def snapshot(self) -> bytes:
