@@ -144,7 +144,7 @@ def keyed(space: Space, printed: str) -> None:
         recent = of_key & (times > times[of_key].max() - day)
         assert meters.query(key) == values[recent].max()
         assert space["peaks"][of_key][-1] == values[recent].max()
-    assert len(space["root"]) < 1 << 16
+    assert len(space["snapshot"]) < 1 << 16
     last = dict(zip(keys.tolist(), times.tolist(), strict=True))
     assert sorted(space["gone"]) == sorted(k for k, time in last.items() if time <= 400_000 - day)
     assert len(space["gone"]) > 0 and not printed
