@@ -6,6 +6,7 @@ before it:
 - ``errors``, ``times``, ``zones``: what goes wrong; times as whole microseconds; time zones
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
 - ``dataframes``: data frames of pandas, polars and Arrow
+- ``datasets``: a generated dataset for first examples
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once

@@ -87,8 +87,8 @@ def test_the_core_needs_no_extra() -> None:
 #: The packages of each package from the ground up: each may import those before it.
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "zones", "kernels", "columns", "recipes", "dataframes", "monoids",
-        "in_order", "folds", "frames", "pages", "logs", "evaluators", "reactive", "fiba",
+        "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
+        "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators", "reactive", "fiba",
         "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "cli",
         "__main__",
     ),
