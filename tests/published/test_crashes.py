@@ -17,7 +17,7 @@ from mta.publishing.publisher import unpublish
 from mta.publishing.records import what_of
 from stores import FaultyStore, MemoryStore, PageStore
 
-STEPS, KEYS, SIZE = 7, 40, 3
+STEPS, KEYS, SIZE = 4, 40, 3
 
 
 class Killed(BaseException):
@@ -68,7 +68,7 @@ class Single:
         kind: Any = SharedWindows if self.shared else Window
         policy: Any = {"a": CountWindow(SIZE * KEYS)} if self.shared else CountWindow(SIZE * KEYS)
         if snapshot is None:
-            self.windows = kind(Sum("int64"), policy, store, "w", arity=2, leaf_arity=4)
+            self.windows = kind(Sum("int64"), policy, store, "w", arity=4, leaf_arity=16)
         else:
             self.windows = kind.restore(snapshot, Sum("int64"), policy, store)
         self.windows.publish("p")
