@@ -82,7 +82,13 @@ class CommandLine:
         gc = self.add("gc", snapshots.gc, help="find and delete pages that no window needs")
         gc.add_argument("path", type=Path, nargs="*", help="files with the snapshots of some"
                         " windows; with Spark, a run's output folder")  # fmt: skip
-        for parser in (inspect, check, gc):
+        unpublish = self.add(
+            "unpublish", snapshots.unpublish, help="delete what is published under a name"
+        )
+        unpublish.add_argument(
+            "published", metavar="NAME", help="as in publish=NAME; the windows stay"
+        )
+        for parser in (inspect, check, gc, unpublish):
             parser.add_argument("--json", action="store_true", dest="as_json",
                                 help="print one JSON document in place of lines")  # fmt: skip
             parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "

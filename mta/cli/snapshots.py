@@ -28,6 +28,7 @@ import numpy as np
 
 from mta.audit.description import SnapshotSummary, describe_snapshot
 from mta.audit.keyed import OpaqueKeys
+from mta.audit.published import needed_by_published
 from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_duration, plural, say, table
 from mta.cli.exits import Exit
@@ -37,6 +38,8 @@ from mta.evaluators.coverage import Incomplete
 from mta.kernels import native
 from mta.keyed.coverage import later
 from mta.keyed.snapshot import is_keyed_snapshot
+from mta.publishing.publisher import read_head
+from mta.publishing.publisher import unpublish as delete_published
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
@@ -112,7 +115,8 @@ def check(path: Path, store: str | None, repair: bool) -> int:
 def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = None) -> None:
     """Print the pages of these snapshots' windows that nobody can need; ``delete`` deletes them.
 
-    With the name of ``windows`` in place of files, all pages of those that are called so.
+    With the name of ``windows`` in place of files, all pages of those that are called so. Pages
+    that a published snapshot needs stay, unless the windows are named.
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     Tables of keyed windows are read too, if they name standalone windows.
     """
@@ -136,8 +140,24 @@ def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = 
         keys = list(pages.keys())
         say_store(address, len(keys))
         garbage = [key for name, all_of in held_by.items() for key in _garbage(name, all_of, keys)]
+        if garbage:
+            published = needed_by_published(pages, keys)
+            garbage = [key for key in garbage if key not in published]
         print_unneeded(pages, garbage)
         sweep(pages, garbage, delete)
+
+
+def unpublish(published: str, store: str | None) -> None:
+    """Delete what is published under a name; the windows and their pages stay."""
+    address = _required(store)
+    with open_store(address) as pages:
+        head = read_head(pages, published)
+        if head is None:
+            raise InvalidCommand(f"nothing is published as {published!r} in this store")
+        count = delete_published(pages, published)
+        say_store(address)
+        say(f"deleted   {plural(count, 'record')} of {published}, which {head.source} published")
+        note(unpublished=published, source=head.source, deleted=count)
 
 
 def _gc_by_name(address: str, name: str, delete: bool) -> None:

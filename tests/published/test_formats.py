@@ -6,6 +6,7 @@ import datetime
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,7 @@ def head() -> bytes:
     """The head of two windows of a Spark query, of three buckets."""
     monoid = Product({"peak": ("watts", Max("int64")), "n": Count()})
     what = what_of("keys", monoid, {"hour": TimeWindow("1 hour"), "five": CountWindow(5)})
+    what = replace(what, keys=[("card", "string")], on=("ts", "timestamp[us, tz=UTC]"))
     buckets: Any = [[(7, bytes(range(16))), (5, bytes(16))], [], None]
     return Head("cards", "query", 7, 1_700_000_000_000_000, what, buckets).encode()
 
