@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, mock_jar
+from tests.support.s3_server import own_s3, s3_server
 from tests.support.servers import (
     own_redis,
     redis_cluster_url,
@@ -40,11 +41,13 @@ pytest.register_assert_rewrite("stores.testing.conformance")
 
 __all__ = [
     "own_redis",
+    "own_s3",
     "redis_cluster_url",
     "redis_container",
     "redis_tls",
     "redis_url",
     "redis_with_password",
+    "s3_server",
 ]
 
 

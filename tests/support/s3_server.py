@@ -1,0 +1,100 @@
+"""An S3 to test with: moto's server, which keeps all objects in memory."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import LONG
+from tests.support.servers import free_port
+
+ACCESS_KEY, SECRET = "AKIATESTS", "s3cr3t/of+tests"
+SECRET_IN_URL = "s3cr3t%2Fof+tests"
+BUCKET = "pages"
+_REQUEST = re.compile(r'"(?:\x1b\[\d+m)*(GET|PUT|POST|DELETE|HEAD) (\S+) HTTP')
+
+
+class S3Server:
+    """A server of moto's for tests, which can be stopped, frozen and asked what it was asked."""
+
+    def __init__(self, folder: Path) -> None:
+        pytest.importorskip("obstore", reason="NOT TESTED: no obstore: pip install '.[objects]'")
+        pytest.importorskip("moto.server", reason="NOT TESTED: no moto: pip install '.[test]'")
+        self.port, self._log = free_port(), folder / "s3.log"
+        command = [sys.executable, "-c", "from moto.server import main; main()"]
+        command += ["-H", "127.0.0.1", "-p", str(self.port)]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + LONG
+        while not self._made(BUCKET):
+            assert time.monotonic() < deadline and self.process.poll() is None, (
+                self._log.read_text()
+            )
+            time.sleep(0.05)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def url(self, prefix: str, *options: str, endpoint: str = "") -> str:
+        """The address of a prefix in the bucket."""
+        options = (f"endpoint={endpoint or self.endpoint}", "region=us-east-1", *options)
+        return f"s3://{ACCESS_KEY}:{SECRET_IN_URL}@{BUCKET}/{prefix}?{'&'.join(options)}"
+
+    def requests(self) -> Counter[str]:
+        """How often the server was asked what, so far: LIST, GET, PUT, DELETE."""
+        found: Counter[str] = Counter()
+        for method, path in _REQUEST.findall(self._log.read_text()):
+            if path.startswith(f"/{BUCKET}"):
+                found[_kind(method, path)] += 1
+        return found
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _made(self, bucket: str) -> bool:
+        request = urllib.request.Request(f"{self.endpoint}/{bucket}", method="PUT")
+        try:
+            with urllib.request.urlopen(request, timeout=LONG):
+                return True
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+
+def _kind(method: str, path: str) -> str:
+    if "list-type=2" in path:
+        return "LIST"
+    return "DELETE" if "?delete" in path else method
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 that the tests of a process share."""
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def own_s3(tmp_path: Path) -> Iterator[S3Server]:
+    """An S3 for one test, to be frozen and killed."""
+    server = S3Server(tmp_path)
+    yield server
+    server.stop()
