@@ -180,7 +180,7 @@ class Bucket:
         """
         try:
             if self._client is None:
-                self._client = _connect(self._address.scheme, self._settings)
+                self._client = _connect(self._address, self._settings)
             return call(*self._client)
         except WindowStoreError:
             raise
@@ -277,6 +277,12 @@ def _code(text: str) -> str:
 
 def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAccessDenied | None:
     """The error where a request came without the right or the right credentials."""
+    if _METADATA.search(text):
+        return StoreAccessDenied(
+            f"{url}: no credentials were found: set those of the provider in the environment, give "
+            "the machine a role, or write ?anonymous=true; in Spark also in the environment of "
+            "the workers (spark.executorEnv.AWS_ACCESS_KEY_ID and so on)"
+        )
     if code in _CLOCK:
         return StoreAccessDenied(
             f"{url} refused ({said}): the clock of this machine is off by more than the store "
@@ -292,12 +298,6 @@ def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAcc
             "delete objects there (on S3: s3:ListBucket on the bucket, s3:GetObject, "
             "s3:PutObject and s3:DeleteObject on the prefix)"
         )
-    if _METADATA.search(text) or "MissingAccount" in text or "redential" in text:
-        return StoreAccessDenied(
-            f"{url}: no credentials were found: set those of the provider in the environment, give "
-            "the machine a role, or write ?anonymous=true; in Spark also in the environment of "
-            "the workers (spark.executorEnv.AWS_ACCESS_KEY_ID and so on)"
-        )
     return None
 
 
@@ -306,6 +306,10 @@ def _misdirected(url: str, said: str, status: int, code: str, text: str) -> Inva
     if code in _REGION or status in (301, 307) or "LOCATION" in text:
         return InvalidStoreURL(
             f"{url} is in another region ({said}): write it as ?region=... or set AWS_REGION"
+        )
+    if "MissingAccount" in text:
+        return InvalidStoreURL(
+            f"{url} needs an account: write ?account=... or set AZURE_STORAGE_ACCOUNT_NAME"
         )
     if code in _NO_BUCKET or status == 404:
         return InvalidStoreURL(
@@ -318,7 +322,7 @@ def _misdirected(url: str, said: str, status: int, code: str, text: str) -> Inva
 def _reason(text: str) -> str:
     """Why there was no answer, without the address, which may hold a token."""
     for mark, reason in (
-        ("certificate", "the certificate is not trusted: see ca_file"),
+        ("Certificate", "the certificate is not trusted: see ca_file"),
         ("dns error", "its host is not known"),
         ("kind: Timeout", "it takes too long"),
         ("TimedOut", "it takes too long"),
@@ -385,7 +389,7 @@ def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[st
     if options.get("anonymous"):
         settings["skip_signature"] = True
     settings |= _identity(scheme, options, credentials)
-    return {"bucket": address.host, **settings}
+    return settings
 
 
 def _identity(
@@ -428,10 +432,10 @@ _EXTENSION = "obstore._obstore"
 _loaded: tuple[int, ModuleType] | None = None
 
 
-def _connect(scheme: str, settings: Mapping[str, Any]) -> tuple[ModuleType, Any]:
+def _connect(address: StoreAddress, settings: Mapping[str, Any]) -> tuple[ModuleType, Any]:
     library = _library()
-    kind = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}[scheme]
-    return library, getattr(library.store, kind)(**settings)
+    kind = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}[address.scheme]
+    return library, getattr(library.store, kind)(address.host, **settings)
 
 
 def _library() -> ModuleType:

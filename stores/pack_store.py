@@ -12,12 +12,14 @@ Thread safety: any number of threads; a forked child knows nothing and begins wi
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from .base import Capabilities, PageStore, check_keys, check_pages
+from .errors import WindowStoreError
 from .forks import start_over_in_children
 from .pack_folder import PACK_BYTES, Objects, PackFolder, Shelf
 
@@ -29,6 +31,7 @@ LIMITS = Capabilities(
     remote=True,
     waits_for_flush=True,
 )
+_log = logging.getLogger(__name__)
 _FOLDER = re.compile(r"[^/:]{0,100}")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 
@@ -136,11 +139,18 @@ class PackStore(PageStore):
             folder.flush()
 
     def close(self) -> None:
-        """Flush, and remove objects that nobody needs; if that fails the store stays open."""
+        """Flush, and remove objects that nobody needs; where that fails they stay.
+
+        Only deletes can be lost, for pages are stored when ``put_many`` returns.
+        """
         if self._closed:
             return
         for folder in self._open_folders():
-            folder.close()
+            try:
+                folder.close()
+            except WindowStoreError as error:
+                _log.warning("pages that were deleted may stay until mta gc: %s", error)
+                break
         self._closed = True
         if self._cache is not None:
             self._cache.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -27,12 +28,15 @@ _REQUEST = re.compile(r'"(?:\x1b\[\d+m)*(GET|PUT|POST|DELETE|HEAD) (\S+) HTTP')
 class S3Server:
     """A server of moto's for tests, which can be stopped, frozen and asked what it was asked."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tls: tuple[Path, Path] | None = None) -> None:
         pytest.importorskip("obstore", reason="NOT TESTED: no obstore: pip install '.[objects]'")
         pytest.importorskip("moto.server", reason="NOT TESTED: no moto: pip install '.[test]'")
         self.port, self._log = free_port(), folder / "s3.log"
         command = [sys.executable, "-c", "from moto.server import main; main()"]
         command += ["-H", "127.0.0.1", "-p", str(self.port)]
+        if tls is not None:
+            command += ["-c", str(tls[0]), "-k", str(tls[1])]
+        self._scheme = "http" if tls is None else "https"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + LONG
@@ -44,7 +48,7 @@ class S3Server:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def url(self, prefix: str, *options: str, endpoint: str = "") -> str:
         """The address of a prefix in the bucket."""
@@ -72,7 +76,8 @@ class S3Server:
     def _made(self, bucket: str) -> bool:
         request = urllib.request.Request(f"{self.endpoint}/{bucket}", method="PUT")
         try:
-            with urllib.request.urlopen(request, timeout=LONG):
+            unverified = ssl._create_unverified_context()  # it is the tests' own
+            with urllib.request.urlopen(request, timeout=LONG, context=unverified):
                 return True
         except (urllib.error.URLError, ConnectionError):
             return False
