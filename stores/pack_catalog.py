@@ -36,6 +36,8 @@ class Pack:
     deleted: set[int] = field(default_factory=set)
     listed: bool = False
     """Whether a list repeats this pack and what it says."""
+    was_read: bool = False
+    """Whether this process has read pages of it."""
 
     @property
     def is_dead(self) -> bool:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
@@ -52,6 +53,13 @@ PACK_BYTES = 64 << 20
 """A pack that ``compact`` makes holds about so much at most."""
 SMALL_PACK = 1 << 20
 """``compact`` puts packs smaller than this together."""
+
+READ_WHOLE = 256 << 10
+"""A pack no larger than this is read whole: pages written together are read together."""
+READ_AGAIN = 8 << 20
+"""One no larger than this is read whole by the second call that wants pages of it."""
+RECENT_BYTES = 16 << 20
+"""So many bytes of packs that were written or read last are kept in memory, for each folder."""
 
 _END_BYTES = 16 << 10  # read of a pack whose index is wanted; most indexes are shorter
 _TURNS = 5  # how often a reader starts again because objects were removed meanwhile
@@ -123,6 +131,8 @@ class PackFolder:
         self._loaded = False
         self._listed_until = self._shelved_until = ""
         self._added: dict[str, float] = {}  # when packs were added, while listings may lack them
+        self._recent: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
+        self._recent_bytes = 0
         self._damaged: dict[str, str] = {}
         self._leftover: list[str] = []  # objects to remove that the catalog does not know
         self._since_list = 0
@@ -144,8 +154,7 @@ class PackFolder:
             lost: list[str] = []
             for name, entries, found in self._fetch(places):
                 if found is None:
-                    with self._lock:
-                        self._catalog.remove(name)
+                    self._drop([name])
                     lost += [entry.key for entry in entries]
                 else:
                     pages |= zip((entry.key for entry in entries), found, strict=True)
@@ -248,15 +257,49 @@ class PackFolder:
         """The pages of each pack, None for a pack whose object is gone."""
 
         def fetch(name: str) -> list[bytes] | None:
-            entries = places[name]
-            ranges = [(entry.start, entry.length) for entry in entries if entry.length]
             try:
-                found = iter(self._objects.get_ranges(self._named(name), ranges) if ranges else ())
+                return self._pages_of(name, places[name])
             except FileNotFoundError:
                 return None
-            return [next(found) if entry.length else b"" for entry in entries]
 
         return [(name, places[name], found) for name, found in _together(fetch, [*places])]
+
+    def _pages_of(self, name: str, entries: Sequence[Entry]) -> list[bytes]:
+        """Pages of one pack; no request if it is kept, one if it is read whole."""
+        with self._lock:
+            pack, data = self._catalog.packs.get(name), self._recent.get(name)
+            if data is not None:
+                self._recent.move_to_end(name)
+            whole = False
+            if pack is not None:
+                whole = pack.size <= (READ_AGAIN if pack.was_read else READ_WHOLE)
+                pack.was_read = True
+        if data is None and whole:
+            data = self._objects.get(self._named(name))
+            self._keep(name, data)
+        if data is not None:
+            return [data[entry.start : entry.start + entry.length] for entry in entries]
+        ranges = [(entry.start, entry.length) for entry in entries if entry.length]
+        found = iter(self._objects.get_ranges(self._named(name), ranges) if ranges else ())
+        return [next(found) if entry.length else b"" for entry in entries]
+
+    def _keep(self, name: str, data: bytes) -> None:
+        """Keep a pack in memory, and those no more that were not used for longest."""
+        with self._lock:
+            if len(data) > READ_AGAIN or name not in self._catalog.packs or name in self._recent:
+                return
+            self._recent[name] = data
+            self._recent_bytes += len(data)
+            while self._recent_bytes > RECENT_BYTES:
+                self._recent_bytes -= len(self._recent.popitem(last=False)[1])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        """Packs and lists whose objects are gone."""
+        with self._lock:
+            for name in names:
+                self._catalog.remove(name)
+                self._added.pop(name, None)
+                self._recent_bytes -= len(self._recent.pop(name, b""))
 
     def _look_for(self, keys: Sequence[str], *, patient: bool) -> None:
         """Load what others have written, until these pages are known or all of it is loaded.
@@ -308,10 +351,10 @@ class PackFolder:
             with self._lock:
                 if index is not None:
                     self._catalog.add(name, sizes[name], index)
+        if not after:
+            self._drop(known - sizes.keys() - self._may_be_unlisted())
         with self._lock:
             if not after:
-                for name in known - sizes.keys() - self._may_be_unlisted():
-                    self._catalog.remove(name)
                 self._damaged = {n: why for n, why in self._damaged.items() if n in sizes}
             self._catalog.settle()
         self._loaded, self._listed_until = True, began
@@ -376,6 +419,7 @@ class PackFolder:
         with self._lock:
             self._catalog.add(name, len(data), PackIndex(entries_of(pages), says))
             self._added[name] = time.monotonic()
+        self._keep(name, data)
         self._since_list += 1
         if self._shelf is not None:
             end = data[len(HEAD) + sum(map(len, pages.values())) :]
@@ -411,10 +455,7 @@ class PackFolder:
             return
         self._objects.delete([self._named(name) for name in names])
         self._leftover = [name for name in self._leftover if name not in set(names)]
-        with self._lock:
-            for name in names:
-                self._catalog.remove(name)
-                self._added.pop(name, None)
+        self._drop(names)
         if self._shelf is not None:
             self._shelf.drop_indexes(self._path, names)
 
@@ -436,8 +477,7 @@ class PackFolder:
         pages: dict[str, bytes] = {}
         for name, entries, found in self._fetch(places):
             if found is None:
-                with self._lock:
-                    self._catalog.remove(name)
+                self._drop([name])
             else:
                 pages |= zip((entry.key for entry in entries), found, strict=True)
         self._put(pages, group)
