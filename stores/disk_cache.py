@@ -1,15 +1,16 @@
-"""Pages of a remote store on this machine's disk: ``?cache_dir=/var/cache/mta``.
+"""Pages of an object store on this machine's disk: ``?cache_dir=/var/cache/mta``.
 
 Every process of the machine that opens the store with the folder shares it: what one of them has
 written or read, the others need not fetch, and a process that starts again finds it. In it are
 
-    pages    "p/" key                    the page
-    indexes  "i/" folder "/" name        size of the pack, 8 bytes, and its end (``packs``)
-    turns    "t/" time "-" random        what was put together, as msgpack: bytes and keys
+    pages    "p/" store "/" key                  the page
+    indexes  "i/" store "/" folder "/" name      size of the pack, 8 bytes, and its end (``packs``)
+    turns    "t/" time "-" random                what was put together, as msgpack: bytes and keys
 
-The turns are the order in which entries go where there is no room: those that came first go first.
-It is an LMDB folder whose writes are not synced. So that a power failure cannot leave a damaged
-one, each boot of the machine has a folder of its own, and removes those of earlier boots.
+with ``store`` the digest of the store's address. The turns are the order in which entries go where
+there is no room: those that came first go first. It is an LMDB folder whose writes are not synced.
+So that a power failure cannot leave a damaged one, each boot of the machine has a folder of its
+own, and removes those of earlier boots.
 
 A cache never fails a read or a write of the store: it says what is wrong in a warning, once, and
 is empty from then on.
@@ -17,10 +18,13 @@ is empty from then on.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
 import socket
+import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,12 +41,12 @@ from .forks import start_over_in_children
 from .local_disk import LocalDiskStore
 
 CACHE_BYTES = 1 << 30
-"""How much a cache on disk keeps by default."""
+"""How much a folder keeps by default, of all stores together."""
 
 _SMALLEST = 16 << 20
 _ENTRY_BYTES = 200  # about what an entry costs beside its page
 _SLACK = 64 << 20  # of the map, for what writers of several processes put before one makes room
-_LONGEST_KEY = 500
+_LONGEST_NAME = 511
 _RECOUNT = 256  # turns after which those of other processes are counted too
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _T = TypeVar("_T")
@@ -50,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class DiskCache:
-    """Up to ``capacity_bytes`` of pages of the store at ``url``. Thread-safe."""
+    """Pages of the store at ``url`` in a folder that keeps ``capacity_bytes``. Thread-safe."""
 
     def __init__(self, folder: str, url: str, capacity_bytes: int = CACHE_BYTES) -> None:
         if not os.path.isabs(folder):
@@ -58,9 +62,10 @@ class DiskCache:
         if capacity_bytes < _SMALLEST:
             raise InvalidStoreURL(f"{url}: cache_dir_size must be at least 16MiB")
         self._above, self._capacity = folder, capacity_bytes
-        self._name = xxhash.xxh3_64_hexdigest(url.encode())
+        name = xxhash.xxh3_64_hexdigest(url.encode())
+        self._pages, self._indexes = f"p/{name}/", f"i/{name}/"
         self._store = LocalDiskStore(
-            os.path.join(folder, f"{self._name}-{_boot()}"),
+            os.path.join(folder, f"boot-{_boot()}"),
             map_size=2 * capacity_bytes + _SLACK,
             sync=not _BOOT_ID.exists(),
         )
@@ -76,48 +81,53 @@ class DiskCache:
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages that are kept, None for others."""
-        some = [f"p/{key}" for key in keys if len(key) <= _LONGEST_KEY]
-        found = self._try(lambda: self._store.get_many(some))
-        kept = dict(zip(some, found or (), strict=False))
-        return [kept.get(f"p/{key}") for key in keys]
+        names = [*self._names(keys)]
+        found = self._try(lambda: self._store.get_many(names)) or [None] * len(names)
+        kept = dict(zip(names, found, strict=True))
+        return [kept.get(self._pages + key) for key in keys]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Keep pages; one turn."""
-        self._put({f"p/{key}": page for key, page in pages.items() if len(key) <= _LONGEST_KEY})
+        names = {*self._names(pages)}
+        named = {self._pages + key: page for key, page in pages.items()}
+        self._put({name: page for name, page in named.items() if name in names})
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Forget pages."""
-        names = [f"p/{key}" for key in keys if len(key) <= _LONGEST_KEY]
+        names = [*self._names(keys)]
         self._try(lambda: self._store.delete_many(names))
 
     def put_index(self, folder: str, name: str, size: int, end: bytes) -> None:
         """Keep the end of a pack, which holds its index."""
-        self._put({f"i/{folder}/{name}": size.to_bytes(8, "little") + end})
+        self._put({f"{self._indexes}{folder}/{name}": size.to_bytes(8, "little") + end})
 
     def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
         """The names from ``since`` on, sizes and ends of packs."""
-        start = f"i/{folder}/"
+        start = f"{self._indexes}{folder}/"
         # Names begin with a time; the digits that two times share are those of all between.
         until = f"{time.time_ns() // 1_000_000:011x}"
-        same = sum(
-            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(since, until, strict=False))
-        )
-        shared = until[:same]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(since, until, strict=False))
+        shared = until[: sum(1 for _ in same)]
         names = self._try(lambda: sorted(self._store.keys(start + shared))) or []
         names = [name for name in names if name >= start + since]
-        for name, found in zip(
-            names, self._try(lambda: self._store.get_many(names)) or (), strict=False
-        ):
+        ends = self._try(lambda: self._store.get_many(names)) or []
+        for name, found in zip(names, ends, strict=False):
             if found is not None:
                 yield name.removeprefix(start), int.from_bytes(found[:8], "little"), found[8:]
 
     def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
         """Forget packs."""
-        self._try(lambda: self._store.delete_many([f"i/{folder}/{name}" for name in names]))
+        going = [f"{self._indexes}{folder}/{name}" for name in names]
+        self._try(lambda: self._store.delete_many(going))
 
     def close(self) -> None:
         """Be done; the folder stays."""
         self._store.close()
+
+    def _names(self, keys: Iterable[str]) -> Iterator[str]:
+        """The names of pages, without those that are too long for the folder."""
+        names = (self._pages + key for key in keys)
+        return (name for name in names if len(name) <= _LONGEST_NAME)
 
     def _put(self, entries: dict[str, bytes]) -> None:
         size = sum(len(page) + _ENTRY_BYTES for page in entries.values())
@@ -155,7 +165,7 @@ class DiskCache:
 
     def _remove_earlier_boots(self) -> None:
         self._swept = True
-        for path in Path(self._above).glob(f"{self._name}-*"):
+        for path in Path(self._above).glob("boot-*"):
             if path.name != os.path.basename(self._store.folder):
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -169,6 +179,23 @@ class DiskCache:
             self._failed = True
             _log.warning("the cache in %s is not used any more: %s", self._above, error)
             return None
+
+
+def default_folder() -> str | None:
+    """A folder for temporary files that is this user's alone; None, with a warning, without one."""
+    user = str(os.getuid()) if hasattr(os, "getuid") else ""
+    folder = os.path.join(tempfile.gettempdir(), f"mta-cache-{user}")
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        status = os.lstat(folder)
+        if user and (not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077):
+            raise PermissionError(errno.EPERM, "others have rights on it")
+        if user and status.st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+    except OSError as error:
+        _log.warning("no cache in %s (%s): name another folder by ?cache_dir=", folder, error)
+        return None
+    return folder
 
 
 def _boot() -> str:

@@ -9,8 +9,9 @@ account and its key (Azure).
 
 Options: ``endpoint`` (of a server that is like S3, Azure or Google Cloud Storage), ``region`` (S3),
 ``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds of one request),
-``ca_file``, ``verify``, ``password_file``, ``cache_dir`` and ``cache_dir_size`` (``disk_cache``),
-and ``list_delay`` (seconds that a listing may lag behind; S3, Google Cloud Storage, Azure, MinIO,
+``ca_file``, ``verify``, ``password_file``, ``cache_dir`` and ``cache_dir_size`` (``disk_cache``;
+by default 1 GiB in the system's folder for temporary files, "none" for no cache), ``pack_cache``
+(bytes of packs in memory, 16 MiB) and ``list_delay`` (seconds that a listing may lag behind; S3, Google Cloud Storage, Azure, MinIO,
 Ceph and R2 need none).
 
 What ``flush`` promises: the object store has acknowledged every page, which it keeps in several
@@ -43,7 +44,7 @@ import obstore.store
 from .address import Option, StoreAddress, seconds, size, switch
 from .base import PING_SECONDS
 from .credentials import Credentials, credentials_of
-from .disk_cache import CACHE_BYTES, DiskCache
+from .disk_cache import CACHE_BYTES, DiskCache, default_folder
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -52,7 +53,7 @@ from .errors import (
     WindowStoreError,
 )
 from .forks import start_over_in_children
-from .pack_store import PackStore
+from .pack_store import PACK_CACHE, PackStore
 from .server import unanswered
 
 OPTIONS: dict[str, Option] = {
@@ -67,6 +68,7 @@ OPTIONS: dict[str, Option] = {
     "password_file": str,
     "cache_dir": str,
     "cache_dir_size": size,
+    "pack_cache": size,
     "list_delay": seconds,
 }
 
@@ -241,15 +243,18 @@ class ObjectStore(PackStore):
 
     def __init__(self, address: StoreAddress) -> None:
         options = address.parsed(OPTIONS)
+        folder = options.get("cache_dir", "") or default_folder()
         cache = None
-        if "cache_dir" in options:
+        if folder is not None and folder != "none":
             place = f"{address.public} {options.get('endpoint', '')}"
-            limit = options.get("cache_dir_size", CACHE_BYTES)
-            cache = DiskCache(options["cache_dir"], place, limit)
-        elif "cache_dir_size" in options:
-            raise InvalidStoreURL(f"{address.public}: cache_dir_size needs a cache_dir")
+            cache = DiskCache(folder, place, options.get("cache_dir_size", CACHE_BYTES))
         self._address = address
-        super().__init__(Bucket(address), list_delay=options.get("list_delay", 0.0), cache=cache)
+        super().__init__(
+            Bucket(address),
+            list_delay=options.get("list_delay", 0.0),
+            cache=cache,
+            pack_cache=options.get("pack_cache", PACK_CACHE),
+        )
 
     def ping(self, *, write: bool = False) -> None:
         """As in the base class; with ``write`` it puts and removes an object that is no page."""

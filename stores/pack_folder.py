@@ -26,7 +26,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from contextlib import suppress
+from typing import NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from .errors import StoreDamaged, WindowStoreError
@@ -58,10 +59,7 @@ READ_WHOLE = 256 << 10
 """A pack no larger than this is read whole: pages written together are read together."""
 READ_AGAIN = 8 << 20
 """One no larger than this is read whole by the second call that wants pages of it."""
-RECENT_BYTES = 16 << 20
-"""So many bytes of packs that were written or read last are kept in memory, for each folder."""
-
-_END_BYTES = 16 << 10  # read of a pack whose index is wanted; most indexes are shorter
+_END_BYTES = 64 << 10  # read of a pack whose index is wanted; most indexes are shorter
 _TURNS = 5  # how often a reader starts again because objects were removed meanwhile
 _SKEW = 600_000  # milliseconds by which clocks of writers may differ before listings miss a pack
 _COMPLETE_LISTING = 1000  # objects that one request lists
@@ -116,14 +114,22 @@ class Shelf(Protocol):
         """Forget packs."""
 
 
+class FolderSettings(NamedTuple):
+    """How a folder is used."""
+
+    list_delay: float
+    """How many seconds listings may lag behind."""
+    shelf: Shelf | None
+    pack_cache: int
+    """So many bytes of packs that were written or read last are kept in memory."""
+
+
 class PackFolder:
     """One folder. Thread-safe: any number of readers, one writer at a time."""
 
-    def __init__(
-        self, objects: Objects, path: str, *, list_delay: float = 0.0, shelf: Shelf | None = None
-    ) -> None:
+    def __init__(self, objects: Objects, path: str, how: FolderSettings) -> None:
         self._objects, self._path = objects, path
-        self._list_delay, self._shelf = list_delay, shelf
+        self._list_delay, self._shelf, self._most_recent = how
         self._lock = threading.Lock()  # of the catalog; no request is made with it held
         self._writing = threading.Lock()
         self._loading = threading.Lock()
@@ -290,7 +296,7 @@ class PackFolder:
                 return
             self._recent[name] = data
             self._recent_bytes += len(data)
-            while self._recent_bytes > RECENT_BYTES:
+            while self._recent_bytes > self._most_recent:
                 self._recent_bytes -= len(self._recent.popitem(last=False)[1])
 
     def _drop(self, names: Iterable[str]) -> None:
@@ -347,10 +353,12 @@ class PackFolder:
                 self._catalog.add_list(name, *data, lambda n: n in sizes or n in known)
         with self._lock:
             new = [n for n in new if n.endswith(PACK) and not self._catalog.knows(n)]
-        for name, index in _together(lambda name: self._read_index(name, sizes[name]), new):
-            with self._lock:
-                if index is not None:
-                    self._catalog.add(name, sizes[name], index)
+        for name, found in _together(lambda name: self._read_index(name, sizes[name]), new):
+            if found is not None:
+                with self._lock:
+                    self._catalog.add(name, sizes[name], found[0])
+                if len(found[1]) == sizes[name]:
+                    self._keep(name, found[1])
         if not after:
             self._drop(known - sizes.keys() - self._may_be_unlisted())
         with self._lock:
@@ -376,14 +384,15 @@ class PackFolder:
             _log.warning("%s: list %s/%s: %s", self._objects.url, self._path, name, error)
             return [], {}  # the packs say all of it themselves
 
-    def _read_index(self, name: str, size: int) -> PackIndex | None:
-        """The index of a pack, None where the pack is gone or damaged."""
+    def _read_index(self, name: str, size: int) -> tuple[PackIndex, bytes] | None:
+        """The index of a pack and what was read for it, None where the pack is gone or damaged."""
         try:
             end = self._objects.get_end(self._named(name), _END_BYTES)
             try:
-                return decode_index(end, size)
+                return decode_index(end, size), end
             except NeedsMore as more:
-                return decode_index(self._objects.get_end(self._named(name), more.length), size)
+                end = self._objects.get_end(self._named(name), more.length)
+                return decode_index(end, size), end
         except FileNotFoundError:
             return None
         except StoreDamaged as error:
@@ -395,7 +404,7 @@ class PackFolder:
         assert self._shelf is not None
         since, self._shelved_until = self._shelved_until, _stamp(-_SKEW)
         for name, size, end in self._shelf.indexes(self._path, since):
-            with self._lock:
+            with self._lock, suppress(StoreDamaged, NeedsMore):
                 if not self._catalog.knows(name):
                     self._catalog.add(name, size, decode_index(end, size))
         with self._lock:

@@ -21,7 +21,7 @@ from typing import Protocol
 from .base import Capabilities, PageStore, check_keys, check_pages
 from .errors import WindowStoreError
 from .forks import start_over_in_children
-from .pack_folder import PACK_BYTES, Objects, PackFolder, Shelf
+from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder, Shelf
 
 LIMITS = Capabilities(
     durable=True,
@@ -31,6 +31,9 @@ LIMITS = Capabilities(
     remote=True,
     waits_for_flush=True,
 )
+PACK_CACHE = 16 << 20
+"""How many bytes of packs are kept in memory by default."""
+
 _log = logging.getLogger(__name__)
 _FOLDER = re.compile(r"[^/:]{0,100}")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
@@ -53,13 +56,22 @@ class Cache(Shelf, Protocol):
 
 
 class PackStore(PageStore):
-    """Pages in packs. ``list_delay`` is how many seconds a listing may lag behind."""
+    """Pages in packs. ``list_delay`` is how many seconds a listing may lag behind.
+
+    ``pack_cache`` is how many bytes of packs are kept in memory, for each folder that is in use.
+    """
 
     def __init__(
-        self, objects: Objects, *, list_delay: float = 0.0, cache: Cache | None = None
+        self,
+        objects: Objects,
+        *,
+        list_delay: float = 0.0,
+        cache: Cache | None = None,
+        pack_cache: int = PACK_CACHE,
     ) -> None:
         self.url = objects.url
-        self._objects, self._list_delay, self._cache = objects, list_delay, cache
+        self._objects, self._cache = objects, cache
+        self._how = FolderSettings(list_delay, cache, pack_cache)
         self.start_over()
         start_over_in_children(self)
 
@@ -173,9 +185,7 @@ class PackStore(PageStore):
     def _folder(self, name: str) -> PackFolder:
         with self._lock:
             if name not in self._folders:
-                self._folders[name] = PackFolder(
-                    self._objects, _escaped(name), list_delay=self._list_delay, shelf=self._cache
-                )
+                self._folders[name] = PackFolder(self._objects, _escaped(name), self._how)
             return self._folders[name]
 
     def _open_folders(self) -> list[PackFolder]:

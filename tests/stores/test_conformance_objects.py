@@ -43,15 +43,19 @@ class TestS3(PageStoreConformance):
         self.server, self.prefix = s3_server, f"tests/{uuid4().hex}"
 
     def open(self) -> PageStore:
-        return open_store(self.server.url(self.prefix), write_buffer=0, cache=0)
+        return open_store(self.server.url(self.prefix, "pack_cache=0"), write_buffer=0, cache=0)
 
 
 class TestOpenedS3(TestS3):
+    sees_deletes = False
+
     def open(self) -> PageStore:
         return open_store(self.server.url(self.prefix), write_buffer=100_000, cache=50_000)
 
 
 class TestS3WithCacheOnDisk(TestS3):
+    sees_deletes = False
+
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path / "cache"

@@ -51,7 +51,9 @@ class S3Server:
         return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def url(self, prefix: str, *options: str, endpoint: str = "") -> str:
-        """The address of a prefix in the bucket."""
+        """The address of a prefix in the bucket, without a cache on disk but where named."""
+        if not any(option.startswith("cache_dir=") for option in options):
+            options = ("cache_dir=none", *options)
         options = (f"endpoint={endpoint or self.endpoint}", "region=us-east-1", *options)
         return f"s3://{ACCESS_KEY}:{SECRET_IN_URL}@{BUCKET}/{prefix}?{'&'.join(options)}"
 
