@@ -9,10 +9,10 @@ account and its key (Azure).
 
 Options: ``endpoint`` (of a server that is like S3, Azure or Google Cloud Storage), ``region`` (S3),
 ``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds of one request),
-``ca_file``, ``verify``, ``password_file``, ``cache_dir`` and ``cache_dir_size`` (``disk_cache``;
-by default 1 GiB in the system's folder for temporary files, "none" for no cache), ``pack_cache``
-(bytes of packs in memory, 16 MiB) and ``list_delay`` (seconds that a listing may lag behind; S3, Google Cloud Storage, Azure, MinIO,
-Ceph and R2 need none).
+``ca_file``, ``verify``, ``password_file``; ``cache_dir`` and ``cache_dir_size`` (``disk_cache``; by
+default 1 GiB in the system's folder for temporary files, "none" for no cache); ``pack_cache``
+(bytes of packs in memory, by default 16 MiB); and ``list_delay`` (seconds that a listing may lag
+behind; S3, Google Cloud Storage, Azure, MinIO, Ceph and R2 need none).
 
 What ``flush`` promises: the object store has acknowledged every page, which it keeps in several
 places. Packs and requests: ``pack_store``. Thread safety: any number of threads.

@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
+from mta import CountWindow, Max, Window
+from spark_integration.cli import main
 from stores import (
     InvalidStoreURL,
     PageStore,
@@ -26,6 +29,7 @@ from stores import (
     open_store,
     ping_store,
 )
+from stores.address import parse
 from stores.head_cache import HeadCache
 from tests.support.patience import LONG, in_time
 from tests.support.s3_faults import S3Proxy
@@ -100,7 +104,7 @@ def test_a_bucket_that_is_not_there(s3_server: S3Server) -> None:
 
 def test_nobody_listens() -> None:
     url = f"s3://{ACCESS_KEY}:secret@b/p?cache_dir=none&endpoint=http://127.0.0.1:{free_port()}"
-    with pytest.raises(StoreUnavailable, match="the connection is refused.*retry"):
+    with pytest.raises(StoreUnavailable, match=r"the connection is refused.*retry"):
         bare(url).put_many(PAGES)
     with pytest.raises(StoreUnavailable, match="the connection is refused"):
         ping_store(url)
@@ -123,7 +127,7 @@ def test_real_credentials_are_checked(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("INITIAL_NO_AUTH_ACTION_COUNT", "1")
     server = S3Server(tmp_path)
     try:
-        with pytest.raises(StoreAccessDenied, match="InvalidAccessKeyId.*correct the access key"):
+        with pytest.raises(StoreAccessDenied, match=r"InvalidAccessKeyId.*correct the access key"):
             bare(server.url("p")).put_many(PAGES)
     finally:
         server.stop()
@@ -185,6 +189,29 @@ def test_a_reader_is_killed_by_no_page_that_is_gone(url: str) -> None:
     one.delete_many(PAGES)
     one.close()
     assert other.get_many(list(PAGES)) == [None] * len(PAGES)
+
+
+# Maintenance
+
+
+def test_mta_gc_compacts(s3_server: S3Server, tmp_path: Path) -> None:
+    url = s3_server.url(uuid4().hex)
+    with open_store(url, cache=0) as store:
+        window = Window(Max(), CountWindow(1000), store, "w", arity=8, leaf_arity=64)
+        for start in range(0, 10_000, 500):
+            window.extend(np.arange(start, start + 500))
+            (tmp_path / "snapshot").write_bytes(window.checkpoint())
+    from stores.object_store import Bucket
+
+    bucket = Bucket(parse(url))
+    before = dict(bucket.names("f-w", ""))
+    assert main(["gc", str(tmp_path / "snapshot"), "--store", url, "--delete", "--compact"]) == 0
+    after = dict(bucket.names("f-w", ""))
+    assert len(after) == 2 < len(before)
+    with open_store(url) as store:
+        data = (tmp_path / "snapshot").read_bytes()
+        again = Window.restore(data, Max(), CountWindow(1000), store)
+        assert again.insert(0.0) == 9999
 
 
 # Addresses
