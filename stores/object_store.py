@@ -119,12 +119,6 @@ class Bucket:
     def get(self, name: str) -> bytes:
         return self._run(lambda obs, store: bytes(obs.get(store, name).bytes()), reads=True)
 
-    def get_end(self, name: str, length: int) -> bytes:
-        options = {"range": {"suffix": length}}
-        return self._run(
-            lambda obs, store: bytes(obs.get(store, name, options=options).bytes()), reads=True
-        )
-
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         return self._run(

@@ -85,9 +85,6 @@ class Objects(Protocol):
     def get(self, name: str) -> bytes:
         """An object; one request."""
 
-    def get_end(self, name: str, length: int) -> bytes:
-        """The last bytes of an object, or all where it is shorter; one request."""
-
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Ranges, each a start and a length; one request for those that are close together."""
 
@@ -387,17 +384,22 @@ class PackFolder:
     def _read_index(self, name: str, size: int) -> tuple[PackIndex, bytes] | None:
         """The index of a pack and what was read for it, None where the pack is gone or damaged."""
         try:
-            end = self._objects.get_end(self._named(name), _END_BYTES)
+            end = self._read_end(name, size, _END_BYTES)
             try:
                 return decode_index(end, size), end
             except NeedsMore as more:
-                end = self._objects.get_end(self._named(name), more.length)
+                end = self._read_end(name, size, more.length)
                 return decode_index(end, size), end
         except FileNotFoundError:
             return None
         except StoreDamaged as error:
             self._damaged[name] = str(error)
             return None
+
+    def _read_end(self, name: str, size: int, length: int) -> bytes:
+        """The last bytes of a pack, or all of it; one request. Azure has no ranges from the end."""
+        length = min(size, length)
+        return self._objects.get_ranges(self._named(name), [(size - length, length)])[0]
 
     def _load_shelf(self) -> None:
         """Add the packs that other processes on this machine have written."""

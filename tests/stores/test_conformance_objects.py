@@ -63,3 +63,11 @@ class TestS3WithCacheOnDisk(TestS3):
     def open(self) -> PageStore:
         options = (f"cache_dir={self.folder}", "cache_dir_size=256MiB")
         return open_store(self.server.url(self.prefix, *options), write_buffer=0)
+
+
+class TestAnotherS3(TestS3):
+    """What moto forgives, another implementation of the protocol may not."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, go_s3: S3Server) -> None:
+        self.server, self.prefix = go_s3, f"tests/{uuid4().hex}"

@@ -36,9 +36,6 @@ class MemoryObjects:
         self._begin("GET", [name])
         return self._data(name)
 
-    def get_end(self, name: str, length: int) -> bytes:
-        return self.get(name)[-length:]
-
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         data = self.get(name)
         return [data[start : start + length] for start, length in ranges]

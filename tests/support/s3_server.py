@@ -1,8 +1,15 @@
-"""An S3 to test with: moto's server, which keeps all objects in memory."""
+"""S3s to test with, which keep all objects in memory: moto's server, and gofakes3.
+
+gofakes3 is a second implementation of the protocol, in Go. It is built from ``gofakes3/main.go``
+where there is a ``go`` on the PATH; else its tests are skipped, and say so.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import shutil
 import signal
 import ssl
 import subprocess
@@ -26,14 +33,20 @@ _REQUEST = re.compile(r'"(?:\x1b\[\d+m)*(GET|PUT|POST|DELETE|HEAD) (\S+) HTTP')
 
 
 class S3Server:
-    """A server of moto's for tests, which can be stopped, frozen and asked what it was asked."""
+    """A server for tests, which can be stopped and frozen; moto's also says what it was asked."""
 
-    def __init__(self, folder: Path, tls: tuple[Path, Path] | None = None) -> None:
+    def __init__(
+        self, folder: Path, tls: tuple[Path, Path] | None = None, program: Path | None = None
+    ) -> None:
+        """``tls`` are the files of a certificate and its key; ``program`` is another server."""
         pytest.importorskip("obstore", reason="NOT TESTED: no obstore: pip install '.[objects]'")
-        pytest.importorskip("moto.server", reason="NOT TESTED: no moto: pip install '.[test]'")
         self.port, self._log = free_port(), folder / "s3.log"
-        command = [sys.executable, "-c", "from moto.server import main; main()"]
-        command += ["-H", "127.0.0.1", "-p", str(self.port)]
+        if program is None:
+            pytest.importorskip("moto.server", reason="NOT TESTED: no moto: pip install '.[test]'")
+            command = [sys.executable, "-c", "from moto.server import main; main()"]
+            command += ["-H", "127.0.0.1", "-p", str(self.port)]
+        else:
+            command = [str(program), str(self.port)]
         if tls is not None:
             command += ["-c", str(tls[0]), "-k", str(tls[1])]
         self._scheme = "http" if tls is None else "https"
@@ -97,6 +110,36 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server = S3Server(tmp_path_factory.mktemp("s3"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def go_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A gofakes3 that the tests of a process share."""
+    server = S3Server(tmp_path_factory.mktemp("gofakes3"), program=built_gofakes3())
+    yield server
+    server.stop()
+
+
+def built_gofakes3() -> Path:
+    """The program, from the cache or built here; skips where it cannot be had."""
+    source = Path(__file__).parent / "gofakes3"
+    texts = [(source / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    digest = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+    program = Path(cache) / "mta-windows-tests" / f"gofakes3-{digest}"
+    if program.exists():
+        return program
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("NOT TESTED: no go on the PATH to build gofakes3 with")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    draft = program.with_name(f"{program.name}-{os.getpid()}")
+    command = [go, "build", "-o", str(draft), "."]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=500)
+    if done.returncode:
+        pytest.skip(f"NOT TESTED: gofakes3 was not built: {done.stderr[-500:]}")
+    draft.replace(program)
+    return program
 
 
 @pytest.fixture
