@@ -31,8 +31,8 @@ from stores import (
 )
 from stores.address import parse
 from stores.head_cache import HeadCache
+from stores.testing.http_proxy import HTTPProxy
 from tests.support.patience import LONG, in_time
-from tests.support.s3_faults import S3Proxy
 from tests.support.s3_server import ACCESS_KEY, BUCKET, SECRET, S3Server
 from tests.support.servers import free_port
 
@@ -40,13 +40,13 @@ PAGES = {f"w/0/{i:03d}": bytes([i]) * 1000 for i in range(50)}
 
 
 @pytest.fixture
-def proxy(s3_server: S3Server) -> Iterator[S3Proxy]:
-    with S3Proxy(s3_server.endpoint) as proxy:
+def proxy(s3_server: S3Server) -> Iterator[HTTPProxy]:
+    with HTTPProxy(s3_server.endpoint) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def url(s3_server: S3Server, proxy: S3Proxy) -> str:
+def url(s3_server: S3Server, proxy: HTTPProxy) -> str:
     """A prefix of the test's own, behind the proxy."""
     return s3_server.url(uuid4().hex, "timeout=2", endpoint=proxy.endpoint)
 
@@ -77,7 +77,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("status", "code", "kind", "says"), REFUSALS, ids=lambda value: str(value))
 def test_a_refusal_is_named_and_says_what_to_do(
-    url: str, proxy: S3Proxy, status: int, code: str, kind: type[WindowStoreError], says: str
+    url: str, proxy: HTTPProxy, status: int, code: str, kind: type[WindowStoreError], says: str
 ) -> None:
     proxy.fault = lambda method, path: (status, code)
     store = bare(url)
@@ -150,7 +150,7 @@ def test_an_outage_is_survived(own_s3: S3Server, caplog: pytest.LogCaptureFixtur
     store.close()
 
 
-def test_throttling_is_survived(url: str, proxy: S3Proxy) -> None:
+def test_throttling_is_survived(url: str, proxy: HTTPProxy) -> None:
     until = time.monotonic() + 1.5
     proxy.fault = lambda m, p: (503, "SlowDown") if time.monotonic() < until else None
     with open_store(url, deadline=LONG) as store:
@@ -159,7 +159,7 @@ def test_throttling_is_survived(url: str, proxy: S3Proxy) -> None:
     assert bare(url).get_many(list(PAGES)) == list(PAGES.values())
 
 
-def test_a_lost_answer_to_a_put_is_survived(url: str, proxy: S3Proxy) -> None:
+def test_a_lost_answer_to_a_put_is_survived(url: str, proxy: HTTPProxy) -> None:
     lost = iter(range(4))  # of the request, of its repetitions, and of the next attempt
     proxy.fault = lambda m, p: "lose" if m == "PUT" and next(lost, None) is not None else None
     with open_store(url, deadline=LONG) as store:
@@ -170,7 +170,7 @@ def test_a_lost_answer_to_a_put_is_survived(url: str, proxy: S3Proxy) -> None:
     assert bare(url).get_many(list(PAGES)) == list(PAGES.values())
 
 
-def test_pages_wait_for_rights_that_come_later(url: str, proxy: S3Proxy) -> None:
+def test_pages_wait_for_rights_that_come_later(url: str, proxy: HTTPProxy) -> None:
     proxy.fault = lambda method, path: (403, "AccessDenied")
     store = open_store(url)
     store.put_many(PAGES)
@@ -338,7 +338,7 @@ def test_a_fork_of_a_fork_may_use_the_open_store(url: str) -> None:
 
 
 def test_the_log_holds_no_secret(
-    url: str, proxy: S3Proxy, caplog: pytest.LogCaptureFixture
+    url: str, proxy: HTTPProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     proxy.fault = lambda method, path: (503, "SlowDown")

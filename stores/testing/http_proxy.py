@@ -1,4 +1,11 @@
-"""An HTTP proxy before an S3 that answers in its place, loses answers and adds latency."""
+"""An HTTP proxy before an object store: it refuses, loses answers and adds latency.
+
+    with HTTPProxy("http://127.0.0.1:9000") as proxy:
+        proxy.latency = 0.03
+        store = open_store(f"s3://bucket/prefix?endpoint={proxy.endpoint}")
+
+It hears plain HTTP, passes requests on as they are, and counts them.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +18,16 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-Fault = Callable[[str, str], "tuple[int, str] | str | None"]
+Fault = Callable[[str, str], tuple[int, str] | str | None]
 """Given a method and a path: a status and an S3 error code to answer, ``lose`` to drop the answer
 of the server after it has done as it was asked, or None to do nothing."""
 
 
-class S3Proxy:
-    """Stands before the S3 at ``endpoint``; ``fault`` says what goes wrong."""
+class HTTPProxy:
+    """Stands before the server at ``endpoint``; ``fault`` says what goes wrong.
+
+    ``latency`` is how many seconds each request waits.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self.fault: Fault = lambda method, path: None
@@ -72,7 +82,7 @@ class S3Proxy:
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, name="s3-proxy", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, name="http-proxy", daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()
