@@ -92,7 +92,7 @@ WINGS: dict[str, tuple[str, ...]] = {
         "keyed", "audit", "laws", "cli", "__main__",
     ),
     "spark_integration": (
-        "errors", "versions", "options", "plan", "java", "interpreter", "step", "runners",
+        "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
         "request", "chains", "writers", "sliding", "boundary", "history", "checkpoint", "migration",
         "inspection", "reports", "session", "cli",
     ),
