@@ -157,11 +157,8 @@ def run_job(options: argparse.Namespace, checkpoint: Path, kills: int) -> None:
     """Start the job, kill it so many times while it writes, and let it finish."""
     command = [sys.executable, str(Path(__file__).with_name("job.py"))]
     command += ["--servers", options.servers, "--store", options.store, "--limit", options.limit]
-    command += [
-        "--checkpoint",
-        str(checkpoint),
-        *(["--jars", options.jars] if options.jars else []),
-    ]
+    command += ["--checkpoint", str(checkpoint)]
+    command += ["--jars", options.jars] if options.jars else []
     for life in range(kills + 1):
         # A process group of its own, so that Spark's Java dies with it.
         job = subprocess.Popen(list(map(str, command)), start_new_session=True)
