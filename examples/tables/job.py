@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from mta import Count, Max, TimeWindow
 from spark_integration import sliding_aggregate
@@ -68,10 +67,8 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
     """Writes micro-batches into a table that has one row of each key and time, the newest."""
 
     def merge(batch: DataFrame, number: int) -> None:
-        # An event that is new and corrected by the same batch has both rows in it.
-        newest = Window.partitionBy("device", "ts").orderBy(F.desc("corrected"), F.desc("n"))
-        rows = batch.withColumn("place", F.row_number().over(newest)).where("place = 1")
-        rows = rows.drop("place", "corrected").persist()
+        # A MERGE may read its rows twice, and they are computed once.
+        rows = batch.drop("corrected").persist()
         rows.createOrReplaceTempView("updates")
         rows.sparkSession.sql(
             f"MERGE INTO {table} AS old USING updates AS new "
@@ -84,11 +81,11 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
 
 
 def append_to(path: str, name: str) -> Callable[[DataFrame, int], None]:
-    """Writes micro-batches into a Delta table, each once: Delta knows the numbers of a name."""
+    """Writes micro-batches into a table of Delta, which passes over numbers that it has."""
 
     def append(batch: DataFrame, number: int) -> None:
-        writer = batch.write.format("delta").mode("append")
-        writer.option("txnAppId", name).option("txnVersion", number).save(path)
+        once = {"txnAppId": name, "txnVersion": str(number)}
+        batch.write.format("delta").mode("append").options(**once).save(path)
 
     return append
 
@@ -109,6 +106,7 @@ def main() -> None:
     parser.add_argument("--format", choices=PACKAGES, default="delta")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--store", help="where the pages are, by default in the folder")
+    parser.add_argument("--by-batch", action="store_true", help="append to Delta by foreachBatch")
     parser.add_argument("--jars", help="the format's package, in place of a download")
     options = parser.parse_args()
     folder, kind = options.folder.absolute(), options.format
@@ -132,6 +130,8 @@ def main() -> None:
         writer = writer.option("checkpointLocation", str(folder / f"checkpoint-{table}"))
         if updates:
             queries.append(writer.foreachBatch(merge_into(names[table])).start())
+        elif options.by_batch:
+            queries.append(writer.foreachBatch(append_to(places[table], table)).start())
         else:
             queries.append(writer.format(kind).start(places[table]))
     for query in queries:

@@ -1,4 +1,4 @@
-"""Tables of Delta or Iceberg as source and sink of windows, of a job that is killed again and again.
+"""Tables of Delta or Iceberg as source and sink of windows, of a job that is killed as it works.
 
 Power meters report once a minute, up to half an hour out of order. The job of ``job.py`` reads them
 out of one table, appends each with its window to a second one, and keeps a third one in which late
@@ -41,6 +41,7 @@ def run_job(options: argparse.Namespace, folder: Path) -> None:
     """Start the job, kill it so many times while it works, and let it finish."""
     command = [sys.executable, str(Path(__file__).with_name("job.py")), "--format", options.format]
     command += ["--folder", str(folder)]
+    command += ["--by-batch"] if options.by_batch else []
     command += ["--jars", options.jars] if options.jars else []
     commits = [folder / f"checkpoint-{table}" / "commits" for table in ("peaks", "newest")]
     for life in range(options.kills + 1):
@@ -90,6 +91,7 @@ def main() -> None:
     parser.add_argument("--meters", type=int, default=20)
     parser.add_argument("--files", type=int, default=8, help="commits of the source")
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--by-batch", action="store_true", help="append to Delta by foreachBatch")
     parser.add_argument("--jars", help="the format's package, in place of a download")
     options = parser.parse_args()
     frame = make_readings(options.events, options.meters, options.files)

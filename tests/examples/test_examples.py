@@ -24,6 +24,7 @@ SCRIPTS = {
     "late_sensors": ["late_sensors.py"],
     "recovery": ["recovery.py"],
     "spark_redis": ["spark_redis.py"],
+    "tables": ["job.py", "tables.py"],
 }
 
 
@@ -175,6 +176,7 @@ def readings_through_kafka(
     assert output.endswith(f"all {events + 1:,} results equal lists, each once\n")
 
 
+@pytest.mark.proves("PySpark", "Kafka in and out")
 def test_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings_through_kafka(tmp_path, monkeypatch, 2000, limit=500, kills=1)
 
@@ -182,6 +184,38 @@ def test_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.soak
 def test_soak_of_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings_through_kafka(tmp_path, monkeypatch, 200_000, limit=20_000, kills=5)
+
+
+def windows_between_tables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *options: object, kills: int
+) -> None:
+    from tests.support.spark.session import quick_environment
+    from tests.support.tables import package_of
+
+    jars = package_of(kind)
+    for name, value in quick_environment(folder).items():
+        monkeypatch.setenv(name, value)
+    given = "--format", kind, "--jars", jars, "--kills", kills
+    output = run("tables/tables.py", *given, *options)
+    assert output.count("killed after") == kills
+    assert re.findall(r"(\w+): all .* results equal pandas, each once", output) == [
+        "peaks", "newest",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_windows_between_tables(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--by-batch"] if kind == "delta" else []
+    sizes = "--events", 600, "--meters", 4, "--files", 3
+    windows_between_tables(tmp_path, monkeypatch, kind, *options, *sizes, kills=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_soak_of_windows_between_tables(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows_between_tables(tmp_path, monkeypatch, kind, kills=3)
 
 
 def test_history_first_has_no_seam(tmp_path: Path) -> None:
