@@ -37,6 +37,7 @@ from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
 from mta.monoids.equality import Scale, same
 from mta.monoids.naming import name_of
+from mta.recipes import Recorded
 
 Partial = Any
 
@@ -52,7 +53,7 @@ else:
     In, Held, Out = TypeVar("In"), TypeVar("Held"), TypeVar("Out")
 
 
-class AbstractMonoid(ABC, Generic[Out]):
+class AbstractMonoid(Recorded, ABC, Generic[Out]):
     """What aggregators ask of a monoid, one event or one group at a time.
 
     Costs are in combines; ``n`` is the number of rows. Rows are laid out as the schema says:
@@ -255,7 +256,7 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
     >>> longest.fold(["to", "be", "or not"], 3)
     'or not'
 
-    Give it a ``name``: a handle is only restored with a monoid of the same name and identity. One
+    Give it a ``name``: a snapshot is only restored with a monoid of the same name and identity. One
     without is called by its functions, a lambda with a digest of its code, which is another in
     another version of Python; the name that an error gives may be given as ``name``.
     ``empty`` is the result on a window without events, by default ``lower(identity)``.

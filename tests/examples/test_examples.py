@@ -218,7 +218,7 @@ def test_soak_of_windows_between_tables(
     windows_between_tables(tmp_path, monkeypatch, kind, kills=3)
 
 
-def test_history_first_has_no_seam(tmp_path: Path) -> None:
+def test_history_first_has_no_gap(tmp_path: Path) -> None:
     output = run("history_first/history_first.py", "--folder", tmp_path / "f", "--events", 8000)
     assert output.count("and is stopped") == 2
-    assert output.endswith("results since the seam equal pandas over the whole year\n")
+    assert output.endswith("results since the cutover equal pandas over the whole year\n")
