@@ -93,7 +93,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "__main__",
     ),
     "spark_integration": (
-        "errors", "versions", "options", "plan", "java", "interpreter", "step", "runners",
+        "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
         "request", "chains", "writers", "publishing", "sliding", "boundary", "history",
         "checkpoint", "migration", "inspection", "reports", "session", "cli",
     ),

@@ -20,7 +20,7 @@ PAST = {ROOT / "CHANGELOG.md"}
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _TICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 #: Classes of others that documents speak of.
-FOREIGN = {"DataFrame", "Observation"}
+FOREIGN = {"DataFrame", "Observation", "StreamingQueryException"}
 
 
 def ticks(page: Path) -> set[str]:
