@@ -88,7 +88,7 @@ def test_the_core_needs_no_extra() -> None:
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "zones", "kernels", "columns", "dataframes", "monoids", "in_order",
-        "folds", "frames", "pages", "logs", "evaluators", "reactive", "fiba", "windows", "triggers",
+        "folds", "frames", "pages", "logs", "evaluators", "windows", "triggers",
         "keyed", "audit", "laws", "cli", "__main__",
     ),
     "spark_integration": (
