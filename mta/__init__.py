@@ -14,7 +14,6 @@ before it:
 - ``pages``: the formats of pages and snapshots
 - ``logs``: events in order, in pages
 - ``evaluators``: how a moving frame over a log is folded
-- ``reactive``, ``fiba``: other papers' structures in pages
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``published``: what is published, to be read
@@ -30,9 +29,11 @@ from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, Incomplete
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
-from mta.fiba import FiBA
 from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
@@ -44,8 +45,6 @@ from mta.published import (
     published_names,
     unpublish,
 )
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow

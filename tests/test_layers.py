@@ -88,7 +88,7 @@ def test_the_core_needs_no_extra() -> None:
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
-        "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators", "reactive", "fiba",
+        "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
         "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "cli",
         "__main__",
     ),

@@ -34,10 +34,10 @@ from mta import (
     Window,
 )
 from mta.errors import LateEvent
-from mta.fiba import node_cache
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.native import numpy_alone
+from mta.logs.finger_tree import node_cache
 from mta.monoids.base import AbstractMonoid
 from tests.support import oracle
 from tests.support.bits import Near, bits
