@@ -3,17 +3,20 @@
 Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
 before it:
 
-- ``errors``, ``times``: what goes wrong, and times as whole microseconds
+- ``errors``, ``times``, ``zones``: what goes wrong; times as whole microseconds; time zones
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
 - ``dataframes``: data frames of pandas, polars and Arrow
+- ``datasets``: a generated dataset for first examples
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once
 - ``frames``: which of the oldest events leave
 - ``pages``: the formats of pages and snapshots
-- ``cursors``: fronts over events that others keep
-- ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
+- ``logs``: events in order, in pages
+- ``evaluators``: how a moving frame over a log is folded
+- ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
+- ``published``: what is published, to be read
 - ``audit``, ``laws``: checks of what is stored, and of what users write
 - ``cli``: the commands without Spark
 """
@@ -24,17 +27,24 @@ from mta import errors as errors
 # isort: split
 from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.cursors.coverage import Coverage, Incomplete
-from mta.fiba import FiBA
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.coverage import Coverage, Incomplete
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.evaluators.steady_mta import SteadyMTA
 from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.log_mta import LogMTA
-from mta.levels.steady_mta import SteadyMTA
 from mta.monoids import *  # noqa: F403
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.published import (
+    PublishedStatus,
+    PublishedWindows,
+    open_published,
+    published_names,
+    unpublish,
+)
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
@@ -58,6 +68,8 @@ __all__ = [
     "OnDemand",
     "PagedFlatFAT",
     "PagedReactiveAggregator",
+    "PublishedStatus",
+    "PublishedWindows",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",
@@ -69,7 +81,10 @@ __all__ = [
     "TriggeredWindow",
     "Window",
     "describe_snapshot",
+    "open_published",
+    "published_names",
     "rolling",
+    "unpublish",
 ]
 __all__ += monoids.__all__
 __all__ += frames.__all__

@@ -6,6 +6,7 @@ state too (``spark://state``), they are copied to local disk to be read.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,14 @@ def last_batch(log: Path) -> int:
     return max(
         (int(entry.name) for entry in log.glob("[0-9]*") if entry.name.isdecimal()), default=-1
     )
+
+
+def query_id(checkpoint: Path) -> str:
+    """The id of the query of a checkpoint, "" where Spark has not noted it."""
+    try:
+        return str(json.loads((checkpoint / "metadata").read_text())["id"])
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 def saved_snapshots(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from mta import KeyedWindows
 from mta.audit.description import SnapshotSummary
 from mta.audit.keyed import OpaqueKeys
-from mta.cursors.coverage import Incomplete
 from mta.errors import MissingPage, SnapshotMismatch
+from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.keyed.coverage import later
 from mta.keyed.standalone import AnyWindow, given_back
-from mta.levels.search import SegmentedWindow
+from mta.logs.levels.search import SegmentedWindow
 from mta.monoids.product import Aggregations, result_name
 from spark_integration.checkpoint import (
     last_batch,

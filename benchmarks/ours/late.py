@@ -19,7 +19,7 @@ from benchmarks.ours.memory import MIB
 from benchmarks.ours.resident import anonymous
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import open_store
 
 WINDOW, MICRO_BATCH, ROUND, ROUNDS = 2**22, 2**14, 2**18, 11

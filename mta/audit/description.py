@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mta.errors import CorruptSnapshot
-from mta.levels.kept import KeptEvents
-from mta.levels.pages import check_tails
+from mta.logs.levels.log import LevelLog
+from mta.logs.levels.pages import check_tails
 from mta.pages.snapshot import Snapshot
 from mta.windows.shared_snapshot import WindowState, shared_snapshot
 
@@ -71,7 +71,7 @@ def describe_snapshot(data: bytes) -> SnapshotSummary:
 
 
 def _described(state: WindowState, snapshot: Snapshot) -> SubWindow:
-    pages = _pages_from(state.front, snapshot) if snapshot.algorithm == KeptEvents.name else None
+    pages = _pages_from(state.front, snapshot) if snapshot.algorithm == LevelLog.name else None
     return SubWindow(state.name, state.policy[0], snapshot.back - state.front, state.front, pages)
 
 

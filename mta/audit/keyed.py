@@ -28,8 +28,8 @@ import numpy as np
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
 from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
-from mta.cursors.coverage import Incomplete
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
+from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
 from mta.keyed import pages

@@ -32,9 +32,9 @@ from typing import Protocol
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage, NotPageable
+from mta.logs.base import Named
 from mta.pages import page
 from mta.pages.page import NO_NAME, Group
-from mta.pages.structure import Named
 from mta.windows.engine import Engine
 from mta.windows.window import Window
 from stores import PageStore

@@ -82,7 +82,13 @@ class CommandLine:
         gc = self.add("gc", snapshots.gc, help="find and delete pages that no window needs")
         gc.add_argument("path", type=Path, nargs="*", help="files with the snapshots of some"
                         " windows; with Spark, a run's output folder")  # fmt: skip
-        for parser in (inspect, check, gc):
+        unpublish = self.add(
+            "unpublish", snapshots.unpublish, help="delete what is published under a name"
+        )
+        unpublish.add_argument(
+            "published", metavar="NAME", help="as in publish=NAME; the windows stay"
+        )
+        for parser in (inspect, check, gc, unpublish):
             parser.add_argument("--json", action="store_true", dest="as_json",
                                 help="print one JSON document in place of lines")  # fmt: skip
             parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "
@@ -93,7 +99,11 @@ class CommandLine:
                            help="rebuild what can be of a run: inner pages of one key's window"
                            )  # fmt: skip
         gc.add_argument("--delete", action="store_true",
-                        help="delete them; without it nothing is changed in the store")  # fmt: skip
+                        help="delete them; without it no page is changed in the store"
+                        )  # fmt: skip
+        gc.add_argument("--compact", action="store_true",
+                        help="rewrite objects of S3 and the like that are mostly deleted or small"
+                        )  # fmt: skip
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""

@@ -35,7 +35,6 @@ import numpy as np
 
 from mta.columns.reading import read_column
 from mta.columns.schemas import Array, Decimals, Objects, Record, Rows, Schema, Vector
-from mta.cursors.ordered import Leaf
 from mta.errors import SnapshotMismatch
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
@@ -49,10 +48,11 @@ from mta.keyed.pages import Entry, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, blank, join
+from mta.logs.base import OnDuplicate
+from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.begun import MARKS, begun, mark_of
 from mta.monoids.product import Product, column_names
-from mta.pages.structure import OnDuplicate
 from mta.windows.opaque import restore_opaque
 from mta.windows.window import Window
 from stores import PageStore

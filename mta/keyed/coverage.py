@@ -18,7 +18,7 @@ from functools import reduce
 import numpy as np
 
 from mta.columns.schemas import Record
-from mta.cursors.coverage import Incomplete
+from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after
 from mta.keyed.kind import Columns, Retention

@@ -21,14 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.ranges import Positions
-from mta.fiba import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import first_later
 from mta.keyed.table import Lanes, Table, is_vectorized
+from mta.logs.base import OnDuplicate
+from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of
-from mta.pages.structure import OnDuplicate
 from mta.windows.settings import Settings
 from stores import PageStore
 

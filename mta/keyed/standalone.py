@@ -23,18 +23,17 @@ import xxhash
 
 from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
-from mta.cursors.ordered import OrderedEvents
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
-from mta.fiba import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.kind import Kind
 from mta.keyed.table import ALL, STANDALONE, Table, blank, join
 from mta.keyed.work import Boundaries, Found, Work, events_of, left_of, union_of
-from mta.levels.kept import KeptEvents, LeafReader
+from mta.logs.base import OnDuplicate, OrderedEvents
+from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, result_name
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
-from mta.pages.structure import OnDuplicate
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
 from mta.windows.engine import by_time
@@ -222,7 +221,7 @@ class StandaloneWindows:
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.settings.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | KeptEvents | FiBA)  # as ``open_window`` makes them
+        assert isinstance(events, LeafReader | LevelLog | FiBA)  # as ``open_window`` makes them
         if isinstance(events, FiBA) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
@@ -407,7 +406,7 @@ class _KeyBatch:
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """The results of earlier batches' events from a time on and before another."""
-        again = by_time(self.window.engine.structure).again(time, until)
+        again = by_time(self.window.engine.structure, FiBA).again(time, until)
         if again is None:
             return
         monoid, old = self.kind.monoid, own.others(again.times)

@@ -13,9 +13,10 @@ MORE hides all that older tables say of the key: ALL its events are here, its wi
 itself, of which the snapshot is here (STANDALONE), or it was EXPIRED.
 
 All keys' events stand end to end, key by key, each key's in order: *lanes*. Where a window begins
-follows from positions and times alone (``CountWindow``, ``TimeWindow``, and these joined by ``|``
-and ``&``), so a few searches over whole columns find it for every event of every key. No range
-crosses from one lane into another, so the folds of all ranges are taken together.
+follows from positions and times alone (``CountWindow``, ``TimeWindow``, ``CalendarWindow``, and
+these joined by ``|`` and ``&``), so a few searches over whole columns find it for every event of
+every key. No range crosses from one lane into another, so the folds of all ranges are taken
+together.
 
 Three ways, the cheapest of which is taken:
 
@@ -40,7 +41,7 @@ from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds
 from mta.frames.base import AbstractPolicy, Both
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within
 from mta.keyed.keys import Keys, merged, range_of
@@ -347,8 +348,8 @@ class Lanes:
             return joined
         if isinstance(policy, CountWindow):
             return rows + 1 - policy.size
-        assert isinstance(policy, TimeWindow) and times is not None and self.times is not None
-        return first_later(self.times, self.bounds, keys, times - policy.size)
+        assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
+        return first_later(self.times, self.bounds, keys, policy.starts(times))
 
 
 def empties(monoid: AbstractMonoid, count: int) -> Rows:

@@ -19,7 +19,6 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage
 from mta.errors import (
     InvalidTime,
     InvalidValue,
@@ -29,7 +28,7 @@ from mta.errors import (
     UnsuitableKey,
     UnsupportedOperation,
 )
-from mta.fiba.aggregator import require_joins
+from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
@@ -49,10 +48,13 @@ from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, Unr
 from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
 from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
 from mta.keyed.work import results_at
+from mta.logs.base import OnDuplicate
+from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
-from mta.pages.structure import OnDuplicate
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What, what_of
 from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
@@ -100,7 +102,7 @@ class KeyedStats:
         return self.late + self.invalid
 
 
-class KeyedWindows:
+class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of that key.
 
     ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
@@ -466,13 +468,20 @@ class KeyedWindows:
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
+        self._settle_published()
         self.bucket.write(_INLINE)
-        if wait:
+        if wait or self._publisher is not None:
             self.store.flush()
         self.bucket.retain()
         data = self._snapshot().encode()
         assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
+        self._publish(data)
         return data
+
+    def _what(self) -> tuple[What, int]:
+        settings = self._kind.settings
+        what = what_of("keys", self.monoid, self._kind.policies, settings.on_duplicate)
+        return what, settings.retain
 
     def _snapshot(self) -> KeyedSnapshot:
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree

@@ -2,5 +2,4 @@
 
 - ``page``, ``snapshot``: the formats, byte by byte
 - ``pager``, ``retired``: where sealed groups go, and when they are deleted
-- ``structure``: what a window asks of what keeps its events
 """

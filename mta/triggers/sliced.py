@@ -31,9 +31,9 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import SnapshotMismatch
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, same_value
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import Aggregator
 from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows

@@ -21,12 +21,12 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Record, Row, Rows, Schema
-from mta.cursors.coverage import Coverage
 from mta.errors import SnapshotMismatch, UnsupportedOperation
+from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
+from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import result_columns
-from mta.pages.structure import Aggregator, OnDuplicate
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows

@@ -21,9 +21,6 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage, coverage_of
-from mta.cursors.cursor import WindowView
-from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import (
     CorruptPage,
     CorruptSnapshot,
@@ -32,15 +29,19 @@ from mta.errors import (
     SnapshotMismatch,
     UnsupportedOperation,
 )
-from mta.fiba.aggregator import FiBA
+from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.cursor import WindowView
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow
+from mta.logs.base import Aggregator, Batch, EventLog, Setting
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
-from mta.pages.structure import Aggregator, Batch, Setting, Structure
 from mta.times import to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
@@ -51,6 +52,7 @@ from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
+_Log = TypeVar("_Log", bound=FingerTreeLog)
 
 
 class Busy(Protocol):
@@ -215,14 +217,14 @@ class Engine(Generic[Out]):
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
 
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         """Be without events, under this name; ``like`` is the structure of another of its kind."""
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.allowed_lateness or 0, settings.on_duplicate,
         )  # fmt: skip
-        self._structure: Structure = (
+        self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
@@ -231,7 +233,7 @@ class Engine(Generic[Out]):
         self.busy = False
 
     @property
-    def structure(self) -> Structure:
+    def structure(self) -> EventLog:
         """What keeps the events, with all that have come and none that is due to leave."""
         return self._structure
 
@@ -361,7 +363,7 @@ class WindowEngine(Engine[Out]):
 
     _structure: Aggregator
 
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
@@ -543,7 +545,7 @@ class WindowEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; see ``Window.retract``."""
-        structure, micros = by_time(self.structure), to_time(time)
+        structure, micros = by_time(self.structure, FiBA), to_time(time)
         row = structure.retract(micros)
         try:
             if len(structure):
@@ -558,9 +560,9 @@ class WindowEngine(Engine[Out]):
         self.put_fold(self.structure.query() if count else None, count, out, at)
 
 
-def by_time(structure: Structure) -> FiBA:
+def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
     """A structure that keeps events by time. Raises UnsupportedOperation."""
-    if isinstance(structure, FiBA):
+    if isinstance(structure, kind):
         return structure
     raise UnsupportedOperation(
         f"{structure.name} takes events in order, and out from the oldest on: for retractions "

@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self, get_args
 
 from mta.errors import SnapshotMismatch
-from mta.fiba.aggregator import FiBA
-from mta.levels.amortized_mta import AmortizedMTA
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.fiba import FiBA
+from mta.logs.base import Aggregator, EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.pages.snapshot import MAX_ARITY, Snapshot
-from mta.pages.structure import Aggregator, OnDuplicate, Structure
 from mta.times import Duration, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
@@ -61,7 +61,7 @@ class Settings:
 
     arity: int | None = None
     leaf_arity: int | None = None
-    aggregator: type[Structure] = AmortizedMTA
+    aggregator: type[EventLog] = AmortizedMTA
     on_late: OnLate = "raise"
     on_invalid: OnInvalid = "raise"
     retain: int = 2
@@ -78,8 +78,8 @@ class Settings:
     def read(
         cls,
         arguments: Mapping[str, Any],
-        in_order: type[Structure] = AmortizedMTA,
-        by_time: type[Structure] = FiBA,
+        in_order: type[EventLog] = AmortizedMTA,
+        by_time: type[EventLog] = FiBA,
     ) -> Self:
         """The settings among the arguments of a public call, checked.
 

@@ -28,20 +28,23 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage, coverage_of
-from mta.cursors.cursor import Cursor, part_of
-from mta.cursors.ordered import Hand
 from mta.errors import EventsGone, InvariantViolation
-from mta.fiba.aggregator import KeptTree
+from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.cursor import Cursor, part_of
 from mta.frames.base import AbstractPolicy
-from mta.levels.kept import KeepAll, KeptEvents
+from mta.logs.base import EventLog, OnDuplicate
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.leaves import Chunk
+from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
-from mta.pages.structure import OnDuplicate, Structure
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
+from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
@@ -71,7 +74,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows(EventsFace[Out]):
+class SharedWindows(Publishable, EventsFace[Out]):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -100,7 +103,7 @@ class SharedWindows(EventsFace[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), KeptEvents, KeptTree)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog)
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
@@ -115,7 +118,7 @@ class SharedWindows(EventsFace[Out]):
             self.query = single.query  # type: ignore[method-assign]
 
     @property
-    def structure(self) -> KeptEvents | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events."""
         return self.engine.structure
 
@@ -243,8 +246,14 @@ class SharedWindows(EventsFace[Out]):
         As ``Window.checkpoint``: save the snapshot before you take the next one.
         """
         engine = self.engine
+        self._settle_published()
         engine.evict()
-        return self._as_snapshot(engine.checkpoint(wait))
+        data = self._as_snapshot(engine.checkpoint(wait or self._publisher is not None))
+        self._publish(data)
+        return data
+
+    def _what(self) -> tuple[What, int]:
+        return what_of_engine("windows", self.engine, self.windows)
 
     @alone
     def snapshot(self) -> bytes:
@@ -293,7 +302,7 @@ class SharedWindows(EventsFace[Out]):
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
-        checked = Settings.read(locals(), KeptEvents, KeptTree).of_snapshot(events)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog).of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
@@ -392,7 +401,7 @@ class SharedEngine(Engine[Out]):
     ``keep`` is a policy for events that no window holds.
     """
 
-    _structure: KeptEvents | KeptTree
+    _structure: LevelLog | FingerTreeLog
 
     def __init__(
         self,
@@ -409,12 +418,12 @@ class SharedEngine(Engine[Out]):
         self._keep = keep
         self.place(windows, {})
 
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         self.single = SharedSingles(self, self._structure, self.store is not None)
 
     @property
-    def structure(self) -> KeptEvents | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events, with all that have come."""
         self.single.put_back()
         return self._structure
@@ -442,7 +451,10 @@ class SharedEngine(Engine[Out]):
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
         structure = self.structure
-        if isinstance(structure, KeptTree) and structure.newest_time() != self.intake.last_time:
+        if (
+            isinstance(structure, FingerTreeLog)
+            and structure.newest_time() != self.intake.last_time
+        ):
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
@@ -615,7 +627,7 @@ class SharedEngine(Engine[Out]):
 
     def _ingest_hand(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
-    ) -> Hand | None:
+    ) -> Chunk | None:
         """Store events; before that, run windows past them whose fronts are known ahead.
 
         Where fronts depend on values, one by one and with their results.
@@ -652,7 +664,7 @@ class SharedEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; windows are put in their places when next looked at."""
-        by_time(self.structure).retract(to_time(time))
+        by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._fall_behind()
 
     def _trim(self) -> None:

@@ -38,10 +38,10 @@ from mta.errors import WindowBusy
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.base import Aggregator, AtHand
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.columnar import positive_zero
 from mta.monoids.product import Product
-from mta.pages.structure import Aggregator, AtHand
 from mta.times import MICROSECONDS, to_time
 from mta.windows.intake import Intake
 

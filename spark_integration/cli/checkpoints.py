@@ -35,6 +35,7 @@ from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
+from mta.audit.published import needed_by_published, unneeded_records
 from mta.audit.walk import Audit
 from mta.cli import snapshots
 from mta.cli.console import plural, say
@@ -49,6 +50,7 @@ from spark_integration.checkpoint import (
     last_batch,
     open_pages,
     ping_home,
+    query_id,
     read_pages,
     saved_snapshots,
     shown,
@@ -175,7 +177,7 @@ class Sighting(NamedTuple):
 
 
 @spark_errors()
-def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
+def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool = False) -> None:
     """Note the pages that no snapshot names, print them, and delete those that have been so long.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
@@ -201,7 +203,9 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
                 live.update(keyed.live_keys(damaged))
             except (MissingPage, CorruptPage) as error:
                 damaged[keyed.name] = str(error)
+        live |= needed_by_published(pages, keys)
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
+        orphans += unneeded_records(pages, keys, query_id(checkpoint))
         # Where tables are damaged, standalone windows of their keys are not known either.
         unsure = [key for key in orphans if {key.partition("/")[0], _prefix(key)} & damaged.keys()]
         orphans = sorted(set(orphans) - set(unsure))
@@ -221,7 +225,9 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             snapshots.say_left_out(window, why)
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
-        snapshots.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
+        snapshots.sweep(
+            pages, ripe, delete, f", seen unneeded for {grace} or more", compact=compact
+        )
         if delete:
             note(folder / NOTE, sorted(set(orphans) - set(ripe)), now)
 

@@ -34,8 +34,8 @@ from mta import (
     Sum,
     TimeWindow,
 )
-from mta.cursors.coverage import Incomplete
 from mta.errors import LateEvent
+from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy, Both
 from mta.keyed.repartitioning import repartition
 from mta.keyed.table import STANDALONE

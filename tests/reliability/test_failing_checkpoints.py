@@ -25,8 +25,8 @@ from mta import (
 )  # fmt: skip
 from mta.audit.walk import live_keys
 from mta.errors import NotPageable, StoreUnavailable
+from mta.logs.base import Aggregator
 from mta.pages import page
-from mta.pages.structure import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore
 from tests.support import oracle
 

@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from mta.audit.walk import live_keys
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import MemoryStore, open_store
 from tests.support import oracle
 

@@ -9,7 +9,7 @@ import pytest
 
 from mta.audit.walk import live_keys
 from mta.errors import CorruptPage
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
 from tests.support import oracle
 from tests.support.patience import LONG

@@ -8,7 +8,7 @@ import pytest
 
 from mta import Window
 from mta.errors import MissingPage
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
 from tests.support import oracle

@@ -192,8 +192,7 @@ def test_soak_of_a_million_keys(
     check_batches(driver, files)
     with open_store(driver.store) as pages:
         snapshots = saved_snapshots(spark, driver.checkpoint, driver.store)
-        # An attempt writes all that is kept again at most, some 64 bytes per event, and what it
-        # had.
+        # An attempt writes at most all that is retained, some 64 bytes per event, and its own rows.
         again = keys * window * 64 // PAGE + 2 * MOST_PAGES
         check_places(snapshots, pages, events, window, orphans=2 * done * again)
     with capsys.disabled():

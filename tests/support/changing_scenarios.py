@@ -13,10 +13,10 @@ from random import Random
 from typing import Any
 
 from mta import CountWindow, SharedWindows, TimeWindow, Window
-from mta.cursors.coverage import Coverage
 from mta.errors import EventsGone
+from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy, Both
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import MemoryStore
 from tests.support.oracle import joined
 

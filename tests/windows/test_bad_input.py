@@ -42,9 +42,9 @@ from mta.errors import (
     StoreUnavailable,
     WindowStoreError,
 )
-from mta.fiba import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
-from mta.pages.structure import Named
+from mta.logs.base import Named
 from stores.memory import MemoryStore
 from tests.support.naive import (
     AGGREGATORS,

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window
-from mta.levels import runs
+from mta.evaluators import runs
+from mta.logs.base import Aggregator
 from mta.pages import page
-from mta.pages.structure import Aggregator
 from mta.windows import shared
 from stores import MemoryStore
 from tests.support import oracle

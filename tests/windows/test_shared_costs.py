@@ -46,8 +46,8 @@ class LeafReads(WrapperStore):
 def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
-    monkeypatch.setattr("mta.levels.kept._FETCHED_BYTES", 1)
+    monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
+    monkeypatch.setattr("mta.logs.levels.log._FETCHED_BYTES", 1)
     monkeypatch.setattr("mta.windows.shared._HAND", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for policies in [{name: policy} for name, policy in FOUR.items()] + [FOUR]:

@@ -19,7 +19,7 @@ from mta import (
     Window,
 )
 from mta.errors import InvalidTime, InvalidValue
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from tests.support.random_windows import hostile
 from tests.support.random_windows.base import GAPS, STARTS, Life
 from tests.support.random_windows.kinds import Kind, rows

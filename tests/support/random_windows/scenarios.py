@@ -10,7 +10,7 @@ import warnings
 from random import Random
 
 from mta import FiBA, SteadyMTA
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from tests.support.naive import IN_ORDER, CrowdedFiBA
 from tests.support.random_windows.base import Life
 from tests.support.random_windows.due import SlicedLife, TriggeredLife

@@ -11,7 +11,7 @@ import numpy as np
 
 from mta import CountWindow, TimeWindow, Window
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import MemoryStore
 from tests.support.random_windows import hostile
 from tests.support.random_windows.base import Life
