@@ -27,7 +27,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
     "shtab": ("mta/cli/commands.py",),
-    "msgpack": ("mta/", "spark_integration/"),
+    "msgpack": ("mta/", "stores/", "spark_integration/"),
     "pandas": ("spark_integration/", "benchmarks/", "mta/dataframes/of_pandas.py"),
     "polars": ("benchmarks/", "mta/dataframes/of_polars.py"),
     "pyarrow": ("spark_integration/", "benchmarks/", "mta/dataframes/of_arrow.py"),
