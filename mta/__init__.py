@@ -3,8 +3,9 @@
 Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
 before it:
 
-- ``errors``, ``times``: what goes wrong, and times as whole microseconds
+- ``errors``, ``times``, ``zones``: what goes wrong, times as whole microseconds, and time zones
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
+- ``recipes``: how monoids and frames were constructed, as plain data
 - ``dataframes``: data frames of pandas, polars and Arrow
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
@@ -16,8 +17,8 @@ before it:
 - ``reactive``, ``fiba``: other papers' structures in pages
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
-- ``published``: what is published, to be read
 - ``audit``, ``laws``: checks of what is stored, and of what users write
+- ``published``: what is published, to be read
 - ``cli``: the commands without Spark
 """
 
