@@ -99,7 +99,11 @@ class CommandLine:
                            help="rebuild what can be of a run: inner pages of one key's window"
                            )  # fmt: skip
         gc.add_argument("--delete", action="store_true",
-                        help="delete them; without it nothing is changed in the store")  # fmt: skip
+                        help="delete them; without it no page is changed in the store"
+                        )  # fmt: skip
+        gc.add_argument("--compact", action="store_true",
+                        help="rewrite objects of S3 and the like that are mostly deleted or small"
+                        )  # fmt: skip
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""

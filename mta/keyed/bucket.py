@@ -23,7 +23,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, LateEvent, NoSuchEvent, PartialBatch, SnapshotMismatch
-from mta.fiba import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.deletions import LIST, Entry
@@ -257,7 +257,7 @@ class Bucket:
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
         """How many events of a time there are to be retracted in a standalone window."""
-        events = by_time(window.engine.structure)
+        events = by_time(window.engine.structure, FiBA)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.standing(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
@@ -371,7 +371,7 @@ class Bucket:
         first = int(known.times[known.bounds[place]])
         if known.marks[place] != STANDALONE:
             return first
-        events = by_time(self._open(known, place).engine.structure)
+        events = by_time(self._open(known, place).engine.structure, FiBA)
         if events.kept_from:
             return NEVER
         return events.time_at(0) if events.back else first

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mta.evaluators.ranges import Positions
-from mta.fiba import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import first_later
 from mta.keyed.lanes import Lanes
 from mta.keyed.table import Table
 from mta.logs.base import OnDuplicate
+from mta.logs.ranges import Positions
 
 #: How many restores with a larger lateness are remembered one by one.
 _MOST_EARLIER = 8
