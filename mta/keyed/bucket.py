@@ -465,7 +465,7 @@ class Bucket:
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as ``Kind.open`` makes them
+        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as ``Kind`` makes them
         if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
