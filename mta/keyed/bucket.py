@@ -20,7 +20,6 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import LateEvent, NoSuchEvent
-from mta.evaluators.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
@@ -32,6 +31,7 @@ from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
 from mta.keyed.work import Found, Want, Work, left_of, results_at
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
@@ -279,7 +279,7 @@ class Bucket:
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
         """How many events of a time there are to be retracted in a standalone window."""
-        events = by_time(window.engine.structure, FiBA)
+        events = by_time(window.engine.structure, FingerTreeLog)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.standing(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
@@ -382,7 +382,7 @@ class Bucket:
         first = int(known.times[known.bounds[place]])
         if known.marks[place] != STANDALONE:
             return first
-        events = by_time(self.standalone.opened(known, place).engine.structure, FiBA)
+        events = by_time(self.standalone.opened(known, place).engine.structure, FingerTreeLog)
         if events.kept_from:
             return NEVER
         return events.time_at(0) if events.back else first

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import first_later
 from mta.keyed.table import Lanes, Table, is_vectorized
 from mta.logs.base import OnDuplicate
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of
@@ -111,7 +111,7 @@ class Retention:
             return table
         return table.without_oldest(self.needed(Lanes(table.bounds, table.times)))
 
-    def needed_in(self, events: FiBA, clock: int) -> int:
+    def needed_in(self, events: FingerTreeLog, clock: int) -> int:
         """The position of the first event that has not left, in a window of its own."""
         found = events.back
         moments = [clock, int(self.cutoffs(np.array([clock]))[0])]
@@ -122,7 +122,7 @@ class Retention:
         return max(found, events.kept_from)
 
 
-def _cut(policy: AbstractPolicy, events: FiBA, end: int, moment: int) -> int:
+def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
     """The first position of the window that ends before a position, and at a moment."""
     return policy.cut(Positions(lambda: end, events.first_after), moment)
 

@@ -24,12 +24,12 @@ import xxhash
 from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
-from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.kind import Kind
 from mta.keyed.table import ALL, STANDALONE, Table, blank, join
 from mta.keyed.work import Boundaries, Found, Work, events_of, left_of, union_of
 from mta.logs.base import OnDuplicate, OrderedEvents
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, result_name
@@ -221,8 +221,10 @@ class StandaloneWindows:
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.settings.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | LevelLog | FiBA)  # as ``open_window`` makes them
-        if isinstance(events, FiBA) and events.newest_time() != engine.intake.last_time:
+        assert isinstance(
+            events, LeafReader | LevelLog | FingerTreeLog
+        )  # as ``open_window`` makes them
+        if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
             return None
@@ -406,7 +408,7 @@ class _KeyBatch:
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """The results of earlier batches' events from a time on and before another."""
-        again = by_time(self.window.engine.structure, FiBA).again(time, until)
+        again = by_time(self.window.engine.structure, FingerTreeLog).again(time, until)
         if again is None:
             return
         monoid, old = self.kind.monoid, own.others(again.times)
