@@ -20,7 +20,7 @@ from platform import platform, python_version
 from typing import Any
 
 from mta import __version__
-from mta.cli import handles
+from mta.cli import handles, serving
 from mta.cli.console import as_options, say
 from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
@@ -36,6 +36,10 @@ EXTRAS = {
     "pyarrow": "spark",
     "pandas": "spark",
     "google": "spark",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "orjson": "serve",
+    "prometheus_client": "serve",
 }
 
 #: Takes the options of a command by their names; None is the exit code 0.
@@ -94,6 +98,10 @@ class CommandLine:
                            )  # fmt: skip
         gc.add_argument("--delete", action="store_true",
                         help="delete them; without it nothing is changed in the store")  # fmt: skip
+
+        serving.add_options(
+            self.add("serve", serving.serve, help="serve published windows over HTTP"), at_least_one
+        )
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""

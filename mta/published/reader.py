@@ -60,7 +60,8 @@ class PublishedStatus:
     """Events dropped because they held a null or NaN."""
     buckets: int
     key_columns: tuple[tuple[str, str], ...]
-    """Name and type of each column of the keys, of a Spark query."""
+    """Name and type (``mta.keyed.key_types``) of each column of the keys; of ``KeyedWindows`` one
+    column "key", whose type is "" while there are no keys. Empty for windows without keys."""
     aggregations: tuple[str, ...]
     """The names of the results; "" of a single aggregation without a name."""
     windows: dict[str, str]
@@ -358,6 +359,12 @@ class _Cut:
         keys, _ = read_keys([key], view.key_kind)
         return _as_columns(*view.events(keys))
 
+    def _key_type(self) -> tuple[tuple[str, str], ...]:
+        if self.operation.what.shape != "keys":
+            return ()
+        kinds = [each.keyed.key_kind for each in self.snapshots if each is not None]
+        return (("key", next((kind for kind in kinds if kind is not None), "")),)
+
     def status(self, cached: int) -> PublishedStatus:
         head, operation = self.head, self.operation
         views = [each.view for each in self.snapshots if each is not None]
@@ -377,7 +384,7 @@ class _Cut:
             late=sum(each.late for each in counts),
             invalid=sum(each.invalid for each in counts),
             buckets=len(head.buckets),
-            key_columns=tuple(head.what.keys),
+            key_columns=tuple(head.what.keys) or self._key_type(),
             aggregations=aliases,
             windows=windows,
             columns=tuple(result_name(a, w) for w in windows for a in aliases),
