@@ -35,6 +35,9 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
         help="how large the body of a request may be, default 1MiB")  # fmt: skip
     add("--time-limit", type=_seconds, default=_DEFAULTS.time_limit, metavar="TIME",
         help="how long a request may take, default 5 seconds")  # fmt: skip
+    add("--max-waiting", type=at_least_one, default=_DEFAULTS.max_waiting, metavar="N",
+        help=f"how many requests each worker takes at a time, default {_DEFAULTS.max_waiting}"
+        )  # fmt: skip
     add("--insecure", action="store_true",
         help="listen at an address that other machines reach without a token")  # fmt: skip
 

@@ -26,10 +26,11 @@ order of the columns, and in a path the parts with commas between; a comma withi
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from math import isfinite
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
@@ -62,6 +63,20 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _finite(text: str) -> float:
+    found = float(text)
+    if not isfinite(found):
+        raise ValueError
+    return found
+
+
+def _decimal(text: str) -> Decimal:
+    found = Decimal(text)
+    if not found.is_finite():
+        raise ValueError
+    return found
+
+
 def _moment(zoned: bool) -> Callable[[str], datetime]:
     def read(text: str) -> datetime:
         found = datetime.fromisoformat(text)
@@ -73,7 +88,7 @@ def _moment(zoned: bool) -> Callable[[str], datetime]:
 
 
 def _seconds(text: str) -> timedelta:
-    micros = Decimal(text) * 1_000_000
+    micros = _decimal(text) * 1_000_000
     if micros != int(micros):
         raise ValueError
     return int(micros) * _MICRO
@@ -89,12 +104,12 @@ def _any(text: str) -> Any:
 
 
 def _bytes(text: str) -> bytes:
-    return urlsafe_b64decode(text.encode("ascii"))
+    return b64decode(text, b"-_", validate=True)
 
 
 _TYPES: dict[str, _Type] = {
     "int": _Type(_whole, int, (int,), "7"),
-    "float": _Type(float, float, (float, int), "1.5"),
+    "float": _Type(_finite, float, (float, int), "1.5"),
     "bool": _Type(lambda text: {"true": True, "false": False}[text], bool, (bool,), "true"),
     "text": _Type(str, str, example="meter-7"),
     "bytes": _Type(_bytes, lambda raw: urlsafe_b64encode(raw).decode(), example="AAE="),
@@ -103,7 +118,7 @@ _TYPES: dict[str, _Type] = {
     "datetime": _Type(_moment(False), datetime.isoformat, example="2026-01-31T12:30:00"),
     ZONED: _Type(_moment(True), datetime.isoformat, example="2026-01-31T12:30:00Z"),
     "duration": _Type(_seconds, lambda length: _digits(length), example="1.5"),
-    "decimal": _Type(Decimal, lambda value: f"{value:f}", example="12.50"),
+    "decimal": _Type(_decimal, lambda value: f"{value:f}", example="12.50"),
     ANY: _Type(_any, lambda value: value, (str, int, float, bool), "meter-7"),
     "uuid": _Type(UUID, str, example="123e4567-e89b-12d3-a456-426614174000"),
 }

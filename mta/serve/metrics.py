@@ -40,7 +40,9 @@ class Metrics:
             "mta_serve_request_seconds", "Seconds from a request to its answer", ["path"],
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
-        self._keys = Counter("mta_serve_requested_keys", "Keys that were asked for", registry=registry)
+        self._keys = Counter(
+            "mta_serve_requested_keys", "Keys that were asked for", registry=registry
+        )
         if FOLDER in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]

@@ -74,8 +74,7 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
         {
             "name": "key", "in": "path", "required": True, "example": keys.example,
             "schema": {"type": "string", "minLength": 1, "maxLength": 1024},
-            "description": f"{keys.described}; several parts with commas between; within a part "
-            "%2C is a comma, and %2F a slash",
+            "description": f"{keys.described}{_PARTS if keys.is_array else _QUOTED}",
         },
         {
             "name": "at", "in": "query", "schema": {"type": "string", "maxLength": 64},
@@ -148,6 +147,8 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": [*properties], "properties": properties}
 
 
+_QUOTED = "; %2F is a slash within it"
+_PARTS = "; parts with commas between; %2C is a comma within a part, %2F a slash"
 _PARTIAL = "answer also where events have left that the windows would hold"
 _ANYTHING: dict[str, Any] = {}
 _LIST = {"type": "array"}

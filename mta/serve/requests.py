@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
-from mta.errors import InvalidTime
+from mta.errors import InvalidTime, UnsuitableKey
 from mta.serve.keys import KeyForm
 from mta.serve.problems import Problem
 from mta.times import to_time
@@ -39,7 +39,9 @@ def parameters(request: Request, *known: str) -> Mapping[str, str]:
 
 def key_of(request: Request, prefix: str, form: KeyForm) -> Any:
     """The key at the end of a path, which may hold quoted slashes and commas."""
-    if not form.columns and request.scope["path"] == prefix.rstrip("/"):
+    if request.scope["path"] == prefix.rstrip("/"):
+        if form.columns:
+            raise UnsuitableKey(f"name a key, {form.described}: {prefix}{form.example}")
         return None
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     return form.of_path(raw.partition(b"?")[0].decode("latin-1").removeprefix(prefix))

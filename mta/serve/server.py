@@ -18,11 +18,28 @@ from uvicorn.supervisors import Multiprocess
 
 from mta.published import open_published
 from mta.serve.app import create_app
+from mta.serve.connections import Connection
 from mta.serve.metrics import FOLDER
 from mta.serve.settings import InvalidService, Settings
 
 #: How many seconds requests have to end when the service stops.
 _GRACE = 10
+#: How many seconds a connection without requests stays open: longer than proxies keep theirs.
+_IDLE = 75
+
+
+class _Config(Config):
+    """What uvicorn's processes are to do; workers get it pickled."""
+
+    def __init__(self, settings: Settings, verbose: bool) -> None:
+        super().__init__(
+            partial(create_app, settings), factory=True, workers=settings.workers, http=Connection,
+            ws="none", access_log=verbose, log_level="info" if verbose else "warning",
+            server_header=False, proxy_headers=False, timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=_GRACE,
+        )  # fmt: skip
+        #: How many seconds the head of a request may take.
+        self.head_seconds = settings.time_limit
 
 
 def run(settings: Settings, started: Callable[[], None], verbose: bool = False) -> None:
@@ -31,12 +48,7 @@ def run(settings: Settings, started: Callable[[], None], verbose: bool = False) 
     Raises InvalidService, and what ``open_published`` raises.
     """
     open_published(settings.store, settings.name, refresh=None).close()  # says what is wrong
-    config = Config(
-        partial(create_app, settings), factory=True, host=settings.host, port=settings.port,
-        workers=settings.workers, access_log=verbose, log_level="info" if verbose else "warning",
-        server_header=False, timeout_graceful_shutdown=_GRACE, timeout_keep_alive=75, ws="none",
-        h11_max_incomplete_event_size=1 << 16,
-    )  # fmt: skip
+    config = _Config(settings, verbose)
     with _bound(settings) as listening:
         started()
         if settings.workers == 1:
