@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from mta.publishing.publisher import published_names, read_head, unpublish
 from mta.times import to_time
 from spark_integration.runners.labels import bucket_of
 from spark_integration.runners.packing import BLOB, LABEL, from_blobs
@@ -32,6 +33,7 @@ from stores import open_store, ping_store
 from .errors import InvalidRequest
 from .options import History, Options
 from .plan import Plan
+from .publishing import publisher_of
 from .request import make_request
 from .sliding import column, packed_rows
 
@@ -42,7 +44,8 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     ``options`` are those of ``sliding_aggregate`` for the stream, with the store that is to have
     these windows; of them ``by``, ``on``, ``buckets`` and whether there is an ``allowed_lateness``
     must be the stream's. ``until`` is a datetime, or seconds since 1970. An earlier history of the
-    same name is replaced.
+    same name is replaced. With ``publish`` these windows can be read by ``mta.open_published``, and
+    a stream that starts from them and publishes under the same name takes over from them.
 
     Runs one Spark job: a shuffle, and of windows by time alone only the rows that are in them.
     Raises InvalidRequest, InvalidTime, and what a batch query and the store raise.
@@ -74,25 +77,37 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             of_bucket = from_blobs(blob.as_buffer() for blob in rows.column(BLOB))
             with store_of(plan.store) as pages:
                 root = _root(of_bucket, plan, pages, seam)
+                part = plan.of_bucket(number).part
+                digest = b"" if part is None else part.put(pages, root)
                 put_starts(pages, name, {number: Start(plan.buckets, seam, plan.fixed, root)})
-            return pa.table({"bucket": pa.array([number], pa.int32())})
+            columns = {"bucket": pa.array([number], pa.int32()), "digest": pa.array([digest])}
+            return pa.table(columns)
 
-        made = packed.groupBy(LABEL).applyInArrow(advance, "bucket int").collect()
+        schema = "bucket int, digest binary"
+        made = packed.groupBy(LABEL).applyInArrow(advance, schema).collect()
         whole = Start(plan.buckets, seam, plan.fixed)
         finish(store, name, whole, [row[0] for row in made])
+        if plan.part is not None:
+            digests = {row[0]: bytes(row[1]) for row in made}
+            publisher_of(plan).whole(store, PREFIX + name, digests)
     return History(name, plan.store)
 
 
 def delete_history(history: History) -> int:
     """Delete what ``save_history`` has made, once every query that began with it needs it no more.
 
-    That is, once each of its buckets has had rows. Lists the store's keys; returns how many pages
-    were deleted. Raises MissingPage where there is none, and the store's errors.
+    That is, once each of its buckets has had rows. What is published of it is deleted too. Lists
+    the store's keys; returns how many pages were deleted. Raises MissingPage where there is none,
+    and the store's errors.
     """
     if is_state_url(history.store):
         raise InvalidRequest(f"a history is in a store of its own, not in {history.store}")
     with open_store(history.store) as store:
         pages = pages_of(store, history.name)
+        for name in published_names(store):
+            head = read_head(store, name)
+            if head is not None and head.source == PREFIX + history.name:
+                unpublish(store, name)
         begin(store, history.name)  # from now on nobody begins with it
         store.delete_many(pages)
         store.flush()

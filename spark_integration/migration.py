@@ -40,7 +40,9 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
+from mta.errors import UnsuitableKey
 from mta.keyed.dealing import deal
+from mta.publishing.buckets import hasher_of
 from mta.windows.opaque import restore_opaque
 from spark_integration.checkpoint import (
     last_batch,
@@ -55,7 +57,6 @@ from spark_integration.runners.packing import BLOB, LABEL, TIME
 from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
 from spark_integration.runners.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.sliding import recommended_conf
-from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import State
 from stores import PageStore
 
@@ -203,7 +204,12 @@ def _places(
     def into(bucket: int) -> Iterator[int]:
         return iter(range(bucket % step, after, step))
 
-    hashed = hasher_of([text for what, text in fixed if what == "by"] if before != after else [])
+    try:
+        hashed = hasher_of([text for what, text in fixed if what == "by" and before != after])
+    except UnsuitableKey as error:
+        raise InvalidRequest(
+            f"buckets: {error}, so the number of buckets stays; the store may be changed"
+        ) from error
     return (lambda key: hashed(key) % after), into
 
 

@@ -27,6 +27,7 @@ from mta.errors import MissingPage
 from mta.keyed.sizes import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
+from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.streaming import check_encoding, check_session
@@ -118,6 +119,7 @@ def _plan_of(
         key_types=tuple(given[key].dataType.simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
         schema=arrow_schema(given),
+        part=None if options.publish is None else Part(options.publish, options.retain),
         sized=options.arity is not None or options.leaf_arity is not None,
     )
 

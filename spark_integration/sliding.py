@@ -25,6 +25,7 @@ from spark_integration.runners.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
+from .errors import InvalidRequest
 from .options import (
     Emit,
     EmitEvery,
@@ -36,6 +37,7 @@ from .options import (
     Options,
 )
 from .plan import Plan
+from .publishing import follow
 from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
@@ -75,6 +77,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     idle: Idle = "keep",
     retain: int = 2,
     start_from: str | History | None = None,
+    publish: str | None = None,
     metrics: str | Observation = METRICS,
 ) -> DataFrame:
     """Each key's window after every event: the rows of ``df`` with a column per aggregation.
@@ -117,6 +120,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     - retain: how many of a key's checkpoints Spark may be rolled back
     - start_from: what ``save_history`` has made, by its name, or a ``History`` with its store: the
       windows that a stream continues from. Its rows from before the cutover are dropped
+    - publish: a name under which other processes read the windows as of the last committed batch,
+      by ``mta.open_published(store, name)``, for as long as this session is active
     - metrics: the name of a streaming query's counts in ``observedMetrics``; for a batch query give
       an ``Observation``, and read it afterwards
 
@@ -156,13 +161,21 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         idle=idle,
         retain=retain,
         start_from=start_from,
+        publish=publish,
     )
+    if publish is not None and not df.isStreaming:
+        raise InvalidRequest(
+            "publish is for streams: the windows of a batch query are gone once it ends; "
+            "save_history publishes those of a batch DataFrame"
+        )
     with outside_pipelines():
         request = make_request(df, options)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
         results = run_request(df, request, step, metrics)
         check_starts(results)
+        if publish is not None:
+            follow(df.sparkSession, request.plan)
     return results
 
 

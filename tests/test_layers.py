@@ -97,8 +97,8 @@ WINGS: dict[str, tuple[str, ...]] = {
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "step", "runners",
-        "request", "chains", "writers", "sliding", "boundary", "history", "checkpoint", "migration",
-        "inspection", "reports", "session", "cli",
+        "request", "chains", "writers", "publishing", "sliding", "boundary", "history",
+        "checkpoint", "migration", "inspection", "reports", "session", "cli",
     ),
     "benchmarks": (
         "report", "papers", "public", "ours", "spark", "registry", "running", "__main__",

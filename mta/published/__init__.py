@@ -1,6 +1,7 @@
 """Published windows, read from any process: ``open_published``.
 
-- ``reader``: what users hold: queries, events, status, and the snapshot that is read
+- ``reader``: what users hold, which follows what is published
+- ``cuts``: all buckets as of one committed batch: queries, events, status
 - ``views``: one snapshot, of a bucket of keys or of a window without keys
 - ``moments``: where a window begins that ends at any moment
 - ``pages``: the store, to be read only, and the cache of pages
@@ -8,7 +9,8 @@
 How it is published is in ``mta.publishing``.
 """
 
-from mta.published.reader import PublishedStatus, PublishedWindows, open_published
+from mta.published.cuts import PublishedStatus
+from mta.published.reader import PublishedWindows, open_published
 from mta.publishing.publisher import published_names, unpublish
 
 __all__ = [

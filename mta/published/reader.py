@@ -3,77 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from time import monotonic, time_ns
+from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from mta.columns.reading import plain
-from mta.columns.schemas import Rows
-from mta.cursors.coverage import Incomplete
-from mta.errors import CorruptSnapshot, EventsGone, MissingPage, NotPublished
-from mta.keyed.keys import read_keys
-from mta.keyed.sweep import empties
+from mta.errors import CorruptSnapshot, MissingPage, NotPublished
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Aggregations, Product, result_columns, result_name
+from mta.monoids.product import Aggregations
 from mta.policies.base import AbstractPolicy
+from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
 from mta.published.pages import ReadOnlyPages
-from mta.published.views import Found, KeyedView, Operation, WindowView
+from mta.published.views import Operation
 from mta.publishing.known import described_again, policy_again
 from mta.publishing.publisher import read_head
 from mta.publishing.records import Head, digest_of, snapshot_key
-from mta.times import Duration, TimeUnit, clock, in_unit, to_duration, to_time, to_times
+from mta.times import Duration, TimeUnit, to_duration
 from stores import PageStore, StoreLike, open_store
 
 T = TypeVar("T")
 Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
-#: A moment: a datetime, a number of seconds since 1970, or "now", by the clock of this machine.
-Moment = Any
-
-
-@dataclass(frozen=True)
-class PublishedStatus:
-    """What is published, and how recent it is."""
-
-    name: str
-    source: str
-    """What publishes: the id of a Spark query, or the name of the windows."""
-    batch: int
-    """The batch that Spark has committed, or how often the windows were published."""
-    committed_at: datetime
-    """When that was published, in UTC."""
-    lag: timedelta
-    """How long ago that is."""
-    read_at: datetime
-    """When the store was last asked whether there is a newer one, in UTC."""
-    keys: int
-    """Keys with events; 1 of windows without keys."""
-    events: int
-    """Events accepted since the beginning."""
-    late: int
-    """Events dropped because they came too late."""
-    invalid: int
-    """Events dropped because they held a null or NaN."""
-    buckets: int
-    key_columns: tuple[tuple[str, str], ...]
-    """Name and type (``mta.keyed.key_types``) of each column of the keys; of ``KeyedWindows`` one
-    column "key", whose type is "" while there are no keys. Empty for windows without keys."""
-    aggregations: tuple[str, ...]
-    """The names of the results; "" of a single aggregation without a name."""
-    windows: dict[str, str]
-    """The window by each name; a single one has the name ""."""
-    columns: tuple[str, ...]
-    """The names of the columns of ``query``; "" of a result without a name."""
-    timed: bool
-    """Whether windows can be asked for at any moment."""
-    incomplete: tuple[Incomplete, ...]
-    """Results that miss events since windows or aggregations were changed."""
-    cached_bytes: int
-    """Bytes of pages in memory."""
 
 
 class PublishedWindows:
@@ -105,7 +55,7 @@ class PublishedWindows:
         self._owns_store = not opened
         self._pages = ReadOnlyPages(self._store, cache)
         self._lock = threading.Lock()
-        self._cut: _Cut | None = None
+        self._cut: Cut | None = None
         try:
             self._look()
         except BaseException:
@@ -146,15 +96,16 @@ class PublishedWindows:
         """
         return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
 
-    def events(self, key: Any = None) -> dict[str, np.ndarray]:
+    def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
         """Return the events that a key's windows retain, oldest first, as columns.
 
         ``time``, where they have times, as datetime64 in microseconds, and each column that the
         aggregations read; ``value`` where the events are no mappings. Events that are retained for
         late ones, or for a longer window, are among them. Empty columns for a key that is not
-        known. Costs as ``query``; a window of its own is read whole.
+        known. ``newest`` is how many of the newest ones to return, by default all. Costs as
+        ``query``; of a window of its own each page of the events that are returned is read.
         """
-        return self._answer(lambda cut: cut.events(key))
+        return self._answer(lambda cut: cut.events(key, newest))
 
     def status(self) -> PublishedStatus:
         """Return which batch is read and how recent it is, and how much there is; no page."""
@@ -172,7 +123,7 @@ class PublishedWindows:
             before = self._cut
             return self._look() is not before
 
-    def _answer(self, ask: Callable[[_Cut], T]) -> T:
+    def _answer(self, ask: Callable[[Cut], T]) -> T:
         """The answer as of one cut; of a newer one where pages of it are deleted meanwhile."""
         cut = self._cut
         assert cut is not None
@@ -188,7 +139,7 @@ class PublishedWindows:
                 cut = self._look()
             return ask(cut)
 
-    def _look(self) -> _Cut:
+    def _look(self) -> Cut:
         """The newest cut, which is kept; with the lock."""
         before = self._cut
         for attempt in range(2):
@@ -199,7 +150,7 @@ class PublishedWindows:
                     "and the store, or start what publishes it"
                 )
             if before is not None and head == before.head:
-                before.looked, before.read_at = monotonic(), _now()
+                before.looked = monotonic()
                 return before
             try:
                 self._cut = self._read(head, before)
@@ -211,18 +162,18 @@ class PublishedWindows:
         assert self._cut is not None
         return self._cut
 
-    def _read(self, head: Head, before: _Cut | None) -> _Cut:
+    def _read(self, head: Head, before: Cut | None) -> Cut:
         """The cut of a head; one ``get_many`` for the snapshots that are not known yet."""
         if before is not None and head.what == before.head.what:
             operation = before.operation
         else:
             before, operation = None, self._operation(head)
-        digests = [of[0] if of else None for of in head.buckets]
-        known = {} if before is None else before.views_by_digest()
+        newest = [bucket[0][1] if bucket else None for bucket in head.buckets]
+        known = {} if before is None else before.by_digest()
         wanted = [
-            (bucket, digest)
-            for bucket, digest in enumerate(digests)
-            if digest is not None and (bucket, digest) not in known
+            (number, digest)
+            for number, digest in enumerate(newest)
+            if digest is not None and (number, digest) not in known
         ]
         keys = [snapshot_key(self.name, *each) for each in wanted]
         found = self._store.get_many(keys) if keys else []
@@ -233,12 +184,12 @@ class PublishedWindows:
                 raise CorruptSnapshot(
                     f"the snapshot {key} is damaged: its bytes do not match its name; publish again"
                 )
-            known[each] = _Snapshot(operation, snapshot)
+            known[each] = Snapshot(operation, snapshot)
         snapshots = [
-            None if digest is None else known[bucket, digest]
-            for bucket, digest in enumerate(digests)
+            None if digest is None else known[number, digest]
+            for number, digest in enumerate(newest)
         ]
-        return _Cut(head, operation, snapshots)
+        return Cut(head, operation, snapshots)
 
     def _operation(self, head: Head) -> Operation:
         """What is computed, rebuilt from its description."""
@@ -265,184 +216,6 @@ class PublishedWindows:
     def __repr__(self) -> str:
         batch = None if self._cut is None else self._cut.head.batch
         return f"<PublishedWindows {self.name!r}: batch {batch} in {self._store.url}>"
-
-
-class _Snapshot:
-    """A snapshot that is read when it is first asked."""
-
-    def __init__(self, operation: Operation, data: bytes) -> None:
-        self._operation, self._data = operation, data
-
-    @cached_property
-    def keyed(self) -> KeyedView:
-        return KeyedView(self._operation, self._data)
-
-    @cached_property
-    def window(self) -> WindowView:
-        return WindowView(self._operation, self._data)
-
-    @property
-    def view(self) -> KeyedView | WindowView:
-        return self.keyed if self._operation.what.shape == "keys" else self.window
-
-
-class _Cut:
-    """All buckets as of one committed batch."""
-
-    def __init__(
-        self, head: Head, operation: Operation, snapshots: Sequence[_Snapshot | None]
-    ) -> None:
-        self.head, self.operation, self.snapshots = head, operation, snapshots
-        self.looked, self.read_at = monotonic(), _now()
-
-    def views_by_digest(self) -> dict[tuple[int, bytes], _Snapshot]:
-        pairs = zip(self.head.buckets, self.snapshots, strict=True)
-        return {(b, of[0]): each for b, (of, each) in enumerate(pairs) if each is not None}
-
-    def query(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
-        if self.operation.what.shape != "keys":
-            return self._query_window(keys, at, partial, unit)
-        if keys is None:
-            raise ValueError("these windows have keys: give one, or a list of them")
-        one = not _are_many(keys)
-        given = [keys] if one else keys
-        found, moments = self._query_keys(given, at, unit)
-        if found.gone.any() and not partial:
-            place = int(np.argmax(found.gone))
-            assert moments is not None
-            raise _gone(f"of the key {given[place]!r} ", moments[place])
-        names = self.operation.policies
-        monoid = self.operation.monoid
-        results = {
-            name: _lowered(monoid, rows) if one else monoid.results(rows)
-            for name, rows in zip(names, found.outputs, strict=True)
-        }
-        return results[""] if list(names) == [""] else result_columns(results)
-
-    def _query_keys(
-        self, given: Any, at: Moment, unit: TimeUnit | None
-    ) -> tuple[Found, np.ndarray | None]:
-        views = [each.keyed for each in self.snapshots if each is not None]
-        kind = next((view.key_kind for view in views if view.key_kind), None)
-        keys, codes = read_keys(given, kind)
-        moments = _moments(at, len(codes), unit)
-        if not views:
-            monoid, count = self.operation.monoid, len(codes)
-            outputs = [empties(monoid, count) for _ in self.operation.policies]
-            return Found(outputs, np.zeros(count, bool)), moments
-        (view,) = views
-        return view.results(keys, codes, moments), moments
-
-    def _query_window(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
-        if keys is not None:
-            raise ValueError("these windows have no keys: leave keys out")
-        (snapshot,) = self.snapshots
-        assert snapshot is not None
-        moments = _moments(at, 1, unit)
-        moment = None if moments is None else int(moments[0])
-        results, gone = snapshot.window.result(moment)
-        if gone and not partial:
-            raise _gone("", moment)
-        return results[""] if list(results) == [""] else result_columns(results)
-
-    def events(self, key: Any) -> dict[str, np.ndarray]:
-        if self.operation.what.shape != "keys":
-            (snapshot,) = self.snapshots
-            assert snapshot is not None
-            if key is not None:
-                raise ValueError("these windows have no keys: leave key out")
-            return _as_columns(*snapshot.window.events())
-        if key is None:
-            raise ValueError("these windows have keys: give one")
-        views = [each.keyed for each in self.snapshots if each is not None]
-        (view,) = views
-        keys, _ = read_keys([key], view.key_kind)
-        return _as_columns(*view.events(keys))
-
-    def _key_type(self) -> tuple[tuple[str, str], ...]:
-        if self.operation.what.shape != "keys":
-            return ()
-        kinds = [each.keyed.key_kind for each in self.snapshots if each is not None]
-        return (("key", next((kind for kind in kinds if kind is not None), "")),)
-
-    def status(self, cached: int) -> PublishedStatus:
-        head, operation = self.head, self.operation
-        views = [each.view for each in self.snapshots if each is not None]
-        counts = [view.counts() for view in views]
-        committed = _moment_of(head.time)
-        aliases = operation.monoid.aliases if isinstance(operation.monoid, Product) else ("",)
-        windows = {name: policy.describe() for name, policy in operation.policies.items()}
-        return PublishedStatus(
-            name=head.name,
-            source=head.source,
-            batch=head.batch,
-            committed_at=committed,
-            lag=_now() - committed,
-            read_at=self.read_at,
-            keys=sum(each.keys for each in counts),
-            events=sum(each.accepted for each in counts),
-            late=sum(each.late for each in counts),
-            invalid=sum(each.invalid for each in counts),
-            buckets=len(head.buckets),
-            key_columns=tuple(head.what.keys) or self._key_type(),
-            aggregations=aliases,
-            windows=windows,
-            columns=tuple(result_name(a, w) for w in windows for a in aliases),
-            timed=all(view.timed for view in views),
-            incomplete=tuple(each for view in views for each in view.incomplete()),
-            cached_bytes=cached,
-        )
-
-
-def _are_many(keys: Any) -> bool:
-    return isinstance(keys, list) or (
-        hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
-    )
-
-
-def _moments(at: Moment, count: int, unit: TimeUnit | None) -> np.ndarray | None:
-    """The moment of each of some requests, in microseconds; None where none is given."""
-    if at is None:
-        return None
-    if isinstance(at, str) and at == "now":
-        return np.full(count, time_ns() // 1000)
-    if not _are_many(at):
-        return np.full(count, to_time(at, unit))
-    moments = to_times(in_unit(at, unit))
-    if len(moments) != count:
-        raise ValueError(f"{count} keys have {len(moments)} moments: give one, or one per key")
-    return moments
-
-
-def _lowered(monoid: AbstractMonoid, rows: Rows) -> Any:
-    column = monoid.results(rows)
-    if isinstance(column, dict):
-        return {alias: plain(part[0]) for alias, part in column.items()}
-    return plain(column[0])
-
-
-def _as_columns(values: Any, times: np.ndarray | None) -> dict[str, np.ndarray]:
-    found = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
-    if isinstance(values, range):  # of aggregations that read nothing
-        return found
-    named = values if isinstance(values, Mapping) else {"value": values}
-    return found | {name: np.asarray(column) for name, column in named.items()}
-
-
-def _gone(what: str, moment: Any) -> EventsGone:
-    return EventsGone(
-        f"events {what}have left that the window at {clock(int(moment))} would hold: ask for "
-        "a later moment, accept what is left with partial=True, or have the publisher retain more "
-        "(a longer window, or a larger allowed_lateness)"
-    )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _moment_of(micros: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
 
 
 def open_published(

@@ -2,8 +2,9 @@
 
 - ``known``: aggregations and windows as plain data, and rebuilt from it
 - ``records``: the formats of what is published
-- ``publisher``: writes a snapshot, then the record that names it, then deletes older ones
-- ``buckets``: which bucket of a Spark query has a key
+- ``publisher``: what windows in one process publish
+- ``batches``: what the tasks of a query publish, batch by batch
+- ``buckets``: the keys of a Spark query, and which bucket has each
 
 What reads it is ``mta.published``.
 """

@@ -1,16 +1,15 @@
-"""Writes what is published: first the snapshot, then the head that names it.
+"""Writes what windows in one process publish: first the snapshot, then the head that names it.
 
     put snapshot -> flush -> put head -> flush -> delete snapshots that no head names any more
 
 Whatever fails or is killed between two of these steps, readers see the earlier head or the later
 one, and each has its snapshots and all their pages in the store. What is left behind, a snapshot
-that no head names, is deleted by the next publication or by ``mta gc``.
+that no head names, is deleted by ``mta gc``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from time import time_ns
 
 from mta.errors import NotPageable
@@ -50,18 +49,16 @@ class Publisher:
         """
         self._pending = snapshot, what
         before, digest = self._head, digest_of(snapshot)
-        older = [] if before is None else [each for each in before.buckets[0] if each != digest]
         batch = 1 if before is None else before.batch + 1
-        digests = [digest, *older[: self.retain]]
-        head = Head(self.name, self.source, batch, time_ns() // 1000, what, [digests])
+        older = [] if before is None else list(before.buckets[0] or [])
+        kept = [each for each in older if each[1] != digest][: self.retain]
+        head = Head(
+            self.name, self.source, batch, time_ns() // 1000, what, [[(batch, digest), *kept]]
+        )
         self.store.put_many({snapshot_key(self.name, 0, digest): snapshot})
         self.store.flush()
-        self.store.put_many({head_key(self.name): head.encode()})
-        self.store.flush()
+        replace_head(self.store, before, head)
         self._head, self._pending = head, None
-        gone = [snapshot_key(self.name, 0, each) for each in older[self.retain :]]
-        if gone:
-            self.store.delete_many(gone)
 
 
 class Publishable:
@@ -79,7 +76,7 @@ class Publishable:
         """Have every later ``checkpoint`` publish its snapshot under a name in the store.
 
         Other processes read it by ``open_published(store, name)``. A checkpoint then waits for the
-        store even with ``wait=False``, and for one flush more; where publishing fails, it raises,
+        store even with ``wait=False``, and for two flushes more; where publishing fails, it raises,
         readers keep the previous snapshot, and the next checkpoint publishes before it deletes any
         page. Pages that a published snapshot needs stay until ``retain`` newer ones are published.
         Call it again after a restore. One store call. Raises NotPageable for windows without a
@@ -113,9 +110,24 @@ def read_head(store: PageStore, name: str) -> Head | None:
     Raises CorruptSnapshot.
     """
     key = head_key(name)
-    store.forget([key])  # the one record that changes: a cached copy may be of before
+    store.forget([key])  # the one record that changes: a cached copy may be an earlier one
     (data,) = store.get_many([key])
     return None if data is None else Head.decode(data)
+
+
+def replace_head(store: PageStore, before: Head | None, head: Head) -> None:
+    """Write a head, then delete the snapshots that only the one before it names."""
+    store.put_many({head_key(head.name): head.encode()})
+    store.flush()
+    if before is not None:
+        delete_keys(store, before.snapshot_keys() - head.snapshot_keys())
+
+
+def delete_keys(store: PageStore, keys: set[str]) -> None:
+    """Delete pages; a store call per thousand."""
+    gone = sorted(keys)
+    for start in range(0, len(gone), _AT_ONCE):
+        store.delete_many(gone[start : start + _AT_ONCE])
 
 
 def published_names(store: PageStore) -> list[str]:
@@ -130,17 +142,8 @@ def unpublish(store: PageStore, name: str) -> int:
     The pages of the windows stay: they are the publisher's. Lists the keys of the name.
     """
     head = head_key(name)
-    return _delete(store, lambda key: True, head.removesuffix("head"), first=head)
-
-
-def _delete(
-    store: PageStore, is_gone: Callable[[str], bool], prefix: str, first: str | None = None
-) -> int:
-    keys = [key for key in store.keys(prefix) if is_gone(key)]
-    if first is not None:
-        store.delete_many([first])
-    rest = [key for key in keys if key != first]
-    for start in range(0, len(rest), _AT_ONCE):
-        store.delete_many(rest[start : start + _AT_ONCE])
+    keys = set(store.keys(head.removesuffix("head")))
+    store.delete_many([head])
+    delete_keys(store, keys - {head})
     store.flush()
     return len(keys)

@@ -27,8 +27,9 @@ earlier attempt, which is late, overwrites nothing of a later batch.
     keys       = of a Spark query array of [column, type], else empty: a snapshot has the type
     on         = [column, type] of the time, each "" where there is none
     late       = [allowed lateness in microseconds or nil, on_duplicate, aggregator or ""]
-    buckets    = array, for each bucket an array of digests: its newest snapshot, and those before
-                 it that are still in the store; empty for a bucket without one
+    buckets    = array, for each bucket an array of [batch, digest]: its newest snapshot, and those
+                 before it that are still in the store; empty for a bucket without keys, nil for
+                 one of which nothing was published yet
 
     written    = body digest
     body       = msgpack array ["mta-written", 1, bucket, digest]
@@ -62,6 +63,9 @@ NAME_LENGTH = 60
 MAX_BUCKETS = 1 << 16
 #: Numbers and moments are below this.
 _FAR = 1 << 62
+#: The snapshots of a bucket, newest first: the batch of each and its digest. None where nothing was
+#: published yet of a bucket that may have keys.
+Bucket = list[tuple[int, bytes]] | None
 Shape = Literal["keys", "window", "windows"]
 
 
@@ -94,7 +98,7 @@ class Head:
     batch: int
     time: int
     what: What
-    buckets: list[list[bytes]]
+    buckets: list[Bucket]
 
     def encode(self) -> bytes:
         """The head as bytes."""
@@ -106,13 +110,13 @@ class Head:
         """Bytes as a head. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "what is published under a name", _head)
 
-    def snapshot_keys(self, retired: int = 0) -> list[str]:
-        """The key of every snapshot that the head names, but for so many newest of each bucket."""
-        return [
-            snapshot_key(self.name, bucket, digest)
-            for bucket, digests in enumerate(self.buckets)
-            for digest in digests[retired:]
-        ]
+    def snapshot_keys(self) -> set[str]:
+        """The key of every snapshot that the head names."""
+        return {
+            snapshot_key(self.name, number, digest)
+            for number, bucket in enumerate(self.buckets)
+            for _, digest in bucket or []
+        }
 
 
 def what_of(
@@ -176,7 +180,7 @@ def _head(values: list[Any]) -> Head:
             head_key(name)
             if not (0 <= batch < _FAR and 0 <= time < _FAR and len(buckets) <= MAX_BUCKETS):
                 raise corrupt("its numbers cannot be")
-            return Head(name, source, batch, time, _what(what), [_digests(b) for b in buckets])
+            return Head(name, source, batch, time, _what(what), [_bucket(b) for b in buckets])
     raise corrupt("its fields are of the wrong number or types")
 
 
@@ -213,9 +217,12 @@ def _pair(entry: Any) -> tuple[str, str]:
     raise corrupt("a column is of the wrong types")
 
 
-def _digests(entry: Any) -> list[bytes]:
-    if isinstance(entry, list) and all(
-        isinstance(digest, bytes) and len(digest) == NAME_BYTES for digest in entry
-    ):
-        return entry
+def _bucket(entry: Any) -> Bucket:
+    return None if entry is None else [_snapshot(each) for each in entry]
+
+
+def _snapshot(entry: Any) -> tuple[int, bytes]:
+    match entry:
+        case [int(batch), bytes(digest)] if 0 <= batch < _FAR and len(digest) == NAME_BYTES:
+            return batch, digest
     raise corrupt("the snapshots of a bucket are of the wrong types")

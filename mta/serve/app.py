@@ -74,12 +74,12 @@ class Paths:
         limit = limit_of(parameters(request, "limit").get("limit"), DEFAULT_EVENTS, MAX_EVENTS)
         key = key_of(request, EVENTS, service.keys)
         form = form_of(request, JSON, ARROW)
-        count, times, columns = await service.run(service.events, key, limit)
+        times, columns = await service.run(service.events, key, limit)
         if form == ARROW:
             return arrow_response(columns if times is None else {"time": times, **columns})
         lists = {name: column(values) for name, values in columns.items()}
         shown = service.keys.to_json(key)
-        return json_response({"key": shown, "events": count, "times": times, "columns": lists})
+        return json_response({"key": shown, "times": times, "columns": lists})
 
     async def status(self, request: Request) -> Response:
         """``GET /v1/status``."""

@@ -56,6 +56,11 @@ class _Type(NamedTuple):
     """What JSON may have instead of the text of a path."""
     example: str = ""
 
+    @property
+    def names(self) -> list[str]:
+        """What OpenAPI calls it."""
+        return [*(_NAMES[each] for each in self.json[:1]), "string"]
+
 
 def _whole(text: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,19}", text):
@@ -122,7 +127,19 @@ _TYPES: dict[str, _Type] = {
     ANY: _Type(_any, lambda value: value, (str, int, float, bool), "meter-7"),
     "uuid": _Type(UUID, str, example="123e4567-e89b-12d3-a456-426614174000"),
 }
-_SCHEMAS = {"int": "integer", "float": "number", "bool": "boolean"}
+#: Columns of Spark queries, whose types have the names of Spark.
+_SPARK = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "int"),
+    "double": "float", "boolean": "bool", "string": "text", "binary": "bytes",
+    "timestamp_ntz": "datetime", "timestamp": ZONED,
+}  # fmt: skip
+_NAMES: dict[type, str] = {int: "integer", float: "number", bool: "boolean"}
+
+
+def _type_of(kind: str) -> _Type:
+    """The type of a column; text of one that is not known here, which the reader refuses."""
+    kind = kind.partition("(")[0]
+    return _TYPES.get(_SPARK.get(kind, kind), _TYPES["text"])
 
 
 def _digits(length: timedelta) -> str:
@@ -141,7 +158,7 @@ class KeyForm:
         kinds = [kind for _, kind in columns]
         #: Whether a key is an array.
         self.is_array = len(kinds) > 1 or kinds == ["tuple"]
-        self._types = None if kinds == ["tuple"] else [_TYPES[kind] for kind in kinds]
+        self._types = None if kinds == ["tuple"] else list(map(_type_of, kinds))
 
     @property
     def is_open(self) -> bool:
@@ -185,10 +202,9 @@ class KeyForm:
         if self._types is None:
             return {"type": "array", "minItems": 1, "description": self.described}
         parts = [
-            {"type": [_SCHEMAS[kind], "string"] if kind in _SCHEMAS else "string", "title": name}
-            if kind != ANY else {}
-            for name, kind in self.columns
-        ]  # fmt: skip
+            {"title": name} | ({} if kind is _TYPES[ANY] else {"type": kind.names})
+            for (name, _), kind in zip(self.columns, self._types, strict=True)
+        ]
         if not self.is_array:
             return parts[0]
         size = len(parts)

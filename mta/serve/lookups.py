@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.errors import EventsGone, InvalidTime, UnsuitableKey
+from mta.errors import EventsGone, InvalidTime, NotPublished, UnsuitableKey
 from mta.published import PublishedWindows
 from mta.serve.answers import named
 
 #: Errors of one request, which may be that of another client.
-_OF_ONE = (EventsGone, InvalidTime, UnsuitableKey)
+_OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 
 
 class _Request(NamedTuple):

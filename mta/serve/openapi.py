@@ -29,7 +29,7 @@ def document(settings: Settings, keys: KeyForm, columns: Sequence[str]) -> dict[
     lists = dict.fromkeys(columns, _LIST)
     one = _object(key=keys.schema(), at=_TIME, values=_object(**values))
     many = _object(rows=_WHOLE, columns=_object(**lists))
-    events = _object(key=keys.schema(), events=_WHOLE, times=_ARRAY, columns=_LISTS)
+    events = _object(key=keys.schema(), times=_ARRAY, columns=_LISTS)
     paths: dict[str, Any] = {
         f"/v1/windows{end}": {
             "get": _operation(

@@ -48,7 +48,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "UnsupportedMediaType": (415, "The body is not JSON"),
     "InternalError": (500, "The server failed"),
     "WindowsUnreadable": (503, "These windows, or pages of them, cannot be read"),
-    "NotPublished": (503, "Nothing is published under this name any more"),
+    "NotPublished": (503, "Nothing is published of this key, or at all"),
     "StoreUnavailable": (503, "The store does not answer"),
     "TimeLimitReached": (503, "The answer took too long"),
     "Overloaded": (503, "Too many requests are waiting"),
@@ -111,7 +111,7 @@ def problem_of(error: Exception) -> Problem:
             "UnsupportedOperation", "They are known at their newest event: leave out at."
         )
     if isinstance(error, NotPublished):
-        return Problem("NotPublished", "Ask again when it is.", retry_after="5")
+        return Problem("NotPublished", "Ask again when the job has published it.", retry_after="5")
     if isinstance(error, (MissingPage, CorruptPage, CorruptSnapshot, SnapshotMismatch)):
         logger.error("%s: %s", type(error).__name__, error)
         return Problem("WindowsUnreadable", "The operator finds the cause in the log.")

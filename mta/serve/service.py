@@ -20,10 +20,8 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from mta.cursors.coverage import Incomplete
 from mta.errors import WindowStoreError
-from mta.keyed.coverage import later
-from mta.published import PublishedStatus, PublishedWindows, open_published
+from mta.published import PublishedWindows, open_published
 from mta.serve.answers import ONLY, named
 from mta.serve.keys import KeyForm
 from mta.serve.lookups import Lookups
@@ -56,8 +54,8 @@ class Service:
         self._samples: deque[tuple[float, ...]] = deque(maxlen=_SAMPLES)
         self._threads = ThreadPoolExecutor(_THREADS, "mta-serve")
         self._refresher = ThreadPoolExecutor(1, "mta-serve-refresh")
-        #: Whether the store answered when it was last asked for a newer snapshot.
-        self.answers = True
+        #: When the store last answered whether there is a newer snapshot, and whether it did since.
+        self._looked_at, self._answers = datetime.now(UTC), True
         self._tasks: list[asyncio.Task[NoReturn]] = []
 
     # --- what requests ask ------------------------------------------------------------------------
@@ -67,7 +65,7 @@ class Service:
         """How keys are written; looked up again until the first key is there."""
         if self._keys is None:
             columns = self._reader.status().key_columns
-            form = KeyForm(columns)
+            form = KeyForm([(name or "key", kind) for name, kind in columns])
             if not form.is_open:
                 self._keys = form
             return form
@@ -107,12 +105,10 @@ class Service:
                 retry_after="1",
             ) from None  # fmt: skip
 
-    def events(self, key: Any, limit: int) -> tuple[int, Any, dict[str, np.ndarray]]:
-        """How many events a key has, the times of the newest ones, and their columns."""
-        columns = dict(self._reader.events(key))
-        count = max(map(len, columns.values()), default=0)
-        newest = {name: values[-limit:] for name, values in columns.items()}
-        return count, newest.pop("time", None), newest
+    def events(self, key: Any, limit: int) -> tuple[Any, dict[str, np.ndarray]]:
+        """The times of the newest events of a key, and their columns."""
+        columns = dict(self._reader.events(key, newest=limit))
+        return columns.pop("time", None), columns
 
     def status(self) -> dict[str, Any]:
         """What ``GET /v1/status`` answers; no store call."""
@@ -122,8 +118,8 @@ class Service:
             "batch": found.batch,
             "committed_at": found.committed_at,
             "lag_seconds": found.lag.total_seconds(),
-            "read_at": found.read_at,
-            "store_answers": self.answers,
+            "read_at": self._looked_at,
+            "store_answers": self._answers,
             "keys": found.keys,
             "events": found.events,
             "late": found.late,
@@ -132,7 +128,7 @@ class Service:
             "key_columns": [{"name": name, "type": kind} for name, kind in self.keys.columns],
             "columns": [name or ONLY for name in found.columns],
             "windows": [_window(*each) for each in found.windows.items()],
-            "incomplete": _incomplete(found),
+            "incomplete": [asdict(each) for each in found.incomplete],
         }
 
     def columns(self) -> list[str]:
@@ -150,7 +146,7 @@ class Service:
         return {
             "batch": found.batch,
             "lag_seconds": found.lag.total_seconds(),
-            "read_age_seconds": (datetime.now(UTC) - found.read_at).total_seconds(),
+            "read_age_seconds": (datetime.now(UTC) - self._looked_at).total_seconds(),
             "keys": found.keys,
             "events": found.events,
             "cached_bytes": found.cached_bytes,
@@ -183,14 +179,15 @@ class Service:
             await asyncio.sleep(seconds)
             try:
                 await loop.run_in_executor(self._refresher, self._look)
-                self.answers = True
+                self._answers = True
             except WindowStoreError as error:
-                if self.answers:
+                if self._answers:
                     logger.warning("the last snapshot is served on: %s", error)
-                self.answers = False
+                self._answers = False
 
     def _look(self) -> None:
         self._reader.refresh()
+        self._looked_at = datetime.now(UTC)
         self._reader.status()  # reads what is new before a request has to
 
     async def _sample(self) -> NoReturn:
@@ -211,12 +208,3 @@ def _window(name: str, described: str) -> dict[str, Any]:
         "seconds": int(by_time[1]) / 1e6 if by_time else None,
         "events": int(by_count[1]) if by_count else None,
     }
-
-
-def _incomplete(status: PublishedStatus) -> list[dict[str, Any]]:
-    """The incomplete results of all buckets, each once."""
-    found = dict[tuple[str, str], Incomplete]()
-    for each in status.incomplete:
-        what = each.window, each.aggregation
-        found[what] = later(found[what], each) if what in found else each
-    return [asdict(each) for each in found.values()]

@@ -75,6 +75,8 @@ def step(
     known = complete(rows, plan)
     later = behind_the_seam(known, plan)
     group = sort_rows(later, plan)
+    if plan.part is not None:
+        store = plan.part.guarded(store)
     with root_of(plan, store) if state is None else nullcontext() as start:
         windows = Windows(plan, store, before, start)
     done = windows.advance(group)
@@ -84,6 +86,8 @@ def step(
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
     root = windows.keyed.checkpoint(wait=False)
+    if plan.part is not None:
+        plan.part.write(store, root)
     store.hurry()
     # While its pages are written; only after the flush are they durable.
     found = results_of(plan, group, done, gone)

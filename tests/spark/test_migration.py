@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mta import Collect, CountWindow, Max, TimeWindow
+from mta.errors import UnsuitableKey
 from mta.keyed import dealing
+from mta.publishing.buckets import hasher_of
 from spark_integration import migration, recommended_conf, sliding_aggregate
 from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
@@ -26,7 +28,6 @@ from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
 from spark_integration.runners.streaming import PROVIDER
 from spark_integration.step.columns import plain
-from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import State
 from stores import open_store
 from tests.support.servers import RedisServer
@@ -92,7 +93,7 @@ def test_the_hash_of_a_key_is_that_of_spark(spark: SparkSession, kind: str) -> N
 
 
 def test_a_type_whose_hash_is_not_known() -> None:
-    with pytest.raises(InvalidRequest, match="'k string collate UNICODE' is not known here"):
+    with pytest.raises(UnsuitableKey, match="'k string collate UNICODE' is not known here"):
         hasher_of(["k string collate UNICODE"])
 
 

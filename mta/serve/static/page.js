@@ -4,7 +4,7 @@ import { ask, remember } from "./api.js";
 import { draw, sparkline } from "./chart.js";
 import { age, brief, elem, number } from "./text.js";
 
-const STATUS_MS = 2000, KEY_MS = 5000, MOMENTS = 160, SAMPLES = 720;
+const STATUS_MS = 2000, KEY_MS = 5000, MOMENTS = 160, SAMPLES = 720, EVENTS = 2000;
 const SPANS = { "1 h": 3600e3, "6 h": 6 * 3600e3, "24 h": 24 * 3600e3, "7 d": 7 * 86400e3, "all": null };
 const $ = (id) => document.getElementById(id);
 const state = { status: null, history: null, parts: null, at: "", choice: null, span: "all", paused: false, drawn: null };
@@ -137,16 +137,17 @@ async function refreshKey() {
   const { parts, at } = state;
   try {
     const found = await ask(`${path("windows")}?partial=true${at ? `&at=${encodeURIComponent(at)}` : ""}`);
-    const events = await ask(`${path("events")}?limit=2000`);
+    const events = await ask(`${path("events")}?limit=${EVENTS}`);
     if (parts !== state.parts) return;
     $("problem").hidden = true;
     $("hint").hidden = true;
     $("key").hidden = false;
     $("key-title").textContent = parts.join(", ") || state.status.name;
     const when = !at ? "as of its newest event" : at === "now" ? "as of now" : `as of ${at}`;
-    $("key-facts").textContent = events.events ? `${when}, ${number(events.events)} events retained` : "no events: the key is not known, or its windows are empty";
+    const count = Math.max(0, ...Object.values(events.columns).map((each) => each.length), events.times?.length ?? 0);
+    $("key-facts").textContent = count ? `${when}; ${count < EVENTS ? "" : "more than "}${number(count)} events are retained` : "no events: the key is not known, or its windows are empty";
     showValues(found.values);
-    showEvents(events);
+    showEvents(events, count);
     showChoices(found.values);
     await showChart(inJson(found.key), events);
   } catch (problem) {
@@ -189,9 +190,9 @@ function showValues(values) {
       })))));
 }
 
-function showEvents({ events, times, columns }) {
-  const names = Object.keys(columns), shown = Math.min(200, (times ?? Object.values(columns)[0] ?? []).length);
-  $("events-count").textContent = `${number(events)}${shown < events ? `, the newest ${shown} shown` : ""}`;
+function showEvents({ times, columns }, count) {
+  const names = Object.keys(columns), shown = Math.min(200, count);
+  $("events-count").textContent = shown < count ? `the newest ${shown}` : number(count);
   const rows = [];
   for (let back = 1; back <= shown; back += 1) {
     rows.push(elem("tr", {}, ...(times ? [elem("td", {}, times.at(-back).slice(0, 23).replace("T", " ").replace("Z", ""))] : []),
