@@ -299,9 +299,7 @@ def _lowered(monoid: AbstractMonoid, rows: Rows) -> Any:
     return plain(column[0])
 
 
-def _as_columns(
-    values: Any, times: np.ndarray | None, newest: int | None
-) -> dict[str, np.ndarray]:
+def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> dict[str, np.ndarray]:
     found = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
     if isinstance(values, range):  # of aggregations that read nothing
         return found

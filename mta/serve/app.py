@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -32,6 +33,21 @@ from mta.serve.settings import Settings
 
 #: What stands before a key.
 WINDOWS, EVENTS = "/v1/windows/", "/v1/events/"
+
+
+class _Key(Convertor[str]):
+    """All of a path's end, slashes and line ends among it."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("key", _Key())
 
 
 class Paths:
@@ -111,10 +127,10 @@ class Paths:
     def routes(self) -> list[Route]:
         """The paths of the API."""
         return [
-            Route(f"{WINDOWS}{{key:path}}", self.window, methods=["GET"]),
+            Route(f"{WINDOWS}{{key:key}}", self.window, methods=["GET"]),
             Route(WINDOWS.rstrip("/"), self.window, methods=["GET"]),
             Route("/v1/query", self.query, methods=["POST"]),
-            Route(f"{EVENTS}{{key:path}}", self.events, methods=["GET"]),
+            Route(f"{EVENTS}{{key:key}}", self.events, methods=["GET"]),
             Route(EVENTS.rstrip("/"), self.events, methods=["GET"]),
             Route("/v1/status", self.status, methods=["GET"]),
             Route("/v1/history", self.history, methods=["GET"]),

@@ -19,6 +19,7 @@ MAX_HEAD = 1 << 15
 class Connection(HttpToolsProtocol):
     """A connection of a client; the configuration has ``head_seconds``."""
 
+    config: Any
     _timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
 

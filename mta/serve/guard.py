@@ -88,4 +88,4 @@ class Guard:
 def _route_of(scope: Scope) -> str:
     """The path of the route that took a request, of which there are few."""
     route = scope.get("route")
-    return "none" if route is None else route.path.replace(":path}", "}")
+    return "none" if route is None else route.path.replace(":key}", "}")

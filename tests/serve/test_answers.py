@@ -170,8 +170,8 @@ def _dtype(keys: list[Any]) -> Any:
 
 
 def test_windows_without_keys(folder: str) -> None:
-    with Window(Product({"top": ("v", Max()), "mean": ("v", Mean())}), TimeWindow("1 minute"), folder,
-                name="w", allowed_lateness="1 hour") as window:  # fmt: skip
+    several, minute = Product({"top": ("v", Max()), "mean": ("v", Mean())}), TimeWindow("1 minute")
+    with Window(several, minute, folder, name="w", allowed_lateness="1 hour") as window:
         window.publish("single")
         window.extend({"v": [1.0, 7.0, 3.0]}, [0, 30, 100])
         window.checkpoint()
