@@ -73,7 +73,7 @@ core:
 # Elsewhere, so that nothing built with sanitizers stays here. Python itself is not built with them.
 # Numbers, and pages that are not what they say; what stores and roots do is the same without kernels,
 # and windows that live at random do so with and without them in tests/kernels.
-SUITES := tests/folds tests/levels/test_runs.py \
+SUITES := tests/folds tests/evaluators/test_runs.py \
 	$(patsubst %,tests/keyed/test_%.py,formats going_on keys random rolling windows) -k "not fails"
 ## test the compiled kernels under the sanitizers of gcc or clang, and the suites that use
 ## kernels without compiled ones

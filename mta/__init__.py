@@ -1,6 +1,6 @@
 """Sliding windows whose pages live in a key-value store.
 
-Start with ``Window`` and a monoid and a policy from here. The wings, each importing only those
+Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
 before it:
 
 - ``errors``, ``times``: what goes wrong, and times as whole microseconds
@@ -9,10 +9,11 @@ before it:
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once
-- ``policies``: which of the oldest events leave
-- ``pages``: the formats of pages and handles
-- ``cursors``: fronts over events that others keep
-- ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
+- ``frames``: which of the oldest events leave
+- ``pages``: the formats of pages and snapshots
+- ``logs``: events in order, in pages
+- ``evaluators``: how a moving frame over a log is folded
+- ``reactive``, ``fiba``: other papers' structures in pages
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``published``: what is published, to be read
@@ -24,17 +25,17 @@ before it:
 from mta import errors as errors
 
 # isort: split
-from mta import monoids, policies
+from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.cursors.coverage import Coverage, Incomplete
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.coverage import Coverage, Incomplete
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.steady_mta import SteadyMTA
 from mta.fiba import FiBA
+from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.log_mta import LogMTA
-from mta.levels.steady_mta import SteadyMTA
 from mta.monoids import *  # noqa: F403
-from mta.policies import *  # noqa: F403
 from mta.published import (
     PublishedStatus,
     PublishedWindows,
@@ -86,4 +87,4 @@ __all__ = [
     "unpublish",
 ]
 __all__ += monoids.__all__
-__all__ += policies.__all__
+__all__ += frames.__all__

@@ -4,7 +4,8 @@ A class that inherits from ``Recorded`` remembers the arguments of its construct
 turns these into data that msgpack writes, and ``from_plain`` calls the constructor again. Only
 classes that the reader lists are called, with arguments of the types below: nothing is unpickled.
 
-    recipe   = [class name, array of value, map of text to value]
+    recipe   = [class name, array of value, map of text to value]; the name of a class method that
+               constructs stands behind that of its class, as "CalendarWindow.to_date"
     value    = nil, boolean, integer, float, text, bytes, or a map of one entry:
                "list" or "tuple": array of value      "map": array of [text, value]
                "dtype": text                          "type": one of ``TYPES`` by name
@@ -39,6 +40,8 @@ class Recorded:
     """Remembers the arguments of the constructor."""
 
     constructed_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    #: The class method that was called in place of the constructor.
+    constructed_by = ""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)
@@ -46,20 +49,20 @@ class Recorded:
         return made
 
 
-def recipe_of(made: Recorded, classes: Mapping[str, type]) -> list[Any]:
+def recipe_of(made: Recorded, classes: Mapping[str, Callable[..., Any]]) -> list[Any]:
     """The recipe of an object of one of some classes, by their names. Raises NoRecipe."""
-    kind = type(made)
+    kind: type = type(made)
     if classes.get(kind.__name__) is not kind:
         raise NoRecipe(f"{made!r} is of {kind.__qualname__}, which is not one of this package's")
     args, kwargs = made.constructed_with
     return [
-        kind.__name__,
+        f"{kind.__name__}.{made.constructed_by}".rstrip("."),
         [to_plain(each, classes) for each in args],
         {name: to_plain(each, classes) for name, each in kwargs.items()},
     ]
 
 
-def to_plain(value: Any, classes: Mapping[str, type]) -> Any:
+def to_plain(value: Any, classes: Mapping[str, Callable[..., Any]]) -> Any:
     """A constructor's argument as plain data. Raises NoRecipe."""
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
         value = value.item()
@@ -71,7 +74,7 @@ def to_plain(value: Any, classes: Mapping[str, type]) -> Any:
         return {type(value).__name__: [to_plain(each, classes) for each in value]}
     if isinstance(value, Mapping):
         return {"map": [[str(name), to_plain(each, classes)] for name, each in value.items()]}
-    if isinstance(value, type) and TYPES.get(value.__name__) is value:
+    if isinstance(value, type) and value in TYPES.values():
         return {"type": value.__name__}
     for tag, (matches, dump, _) in _TAGS.items():
         if matches(value):
@@ -79,7 +82,7 @@ def to_plain(value: Any, classes: Mapping[str, type]) -> Any:
     raise NoRecipe(f"{value!r:.80} is no plain data")
 
 
-def from_plain(value: Any, classes: Mapping[str, type], depth: int = 0) -> Any:
+def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
     """What ``to_plain`` was given. Raises ValueError and TypeError for any other data."""
     if depth > _DEPTH:
         raise ValueError("a recipe is nested too deeply")
@@ -103,7 +106,7 @@ def from_plain(value: Any, classes: Mapping[str, type], depth: int = 0) -> Any:
     raise ValueError(f"a recipe has {value!r:.80}, which is no argument")
 
 
-def rebuilt(recipe: Any, classes: Mapping[str, type], depth: int = 0) -> Any:
+def rebuilt(recipe: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
     """The object that a recipe describes, made by its constructor.
 
     Raises ValueError and TypeError for a class that is not among those given, and what the

@@ -6,7 +6,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``boundary``: the Parallel Boundary Aggregator, over streams and batches
 - ``history``: the windows that a stream goes on from, made of a batch
 - ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
-- ``chains``: several windows in one query
+- ``chains``: multiple windows in one query
 - ``writers``: output modes and triggers that Spark cannot run windows with
 - ``step``: one micro-batch of some keys, without Spark
 - ``runners``: how Spark calls the step

@@ -1,10 +1,10 @@
 """History first: the windows of a batch DataFrame, for a stream to go on from.
 
-    history before the seam -> windows in a store -> the stream from the seam on
-    save_history(...)                                sliding_aggregate(..., start_from=...)
+    history before the cutover -> windows in a store -> the stream from the cutover on
+    save_history(...)                                   sliding_aggregate(..., start_from=...)
 
-The seam is a moment. Of history the rows before it count, of the stream those that are not before
-it, by the same reading of times to the microsecond: so no event counts twice, and none never.
+The cutover is a moment. Of history the rows before it count, of the stream all others, by the same
+reading of times to the microsecond: so each event counts exactly once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_integration.runners.workers import store_of
 from spark_integration.step.columns import to_micros
 from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
-from spark_integration.step.windows import Windows, sweeps
+from spark_integration.step.windows import Windows, vectorizes
 from stores import open_store, ping_store
 
 from .errors import InvalidRequest
@@ -50,7 +50,7 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     Runs one Spark job: a shuffle, and of windows by time alone only the rows that are in them.
     Raises InvalidRequest, InvalidTime, and what a batch query and the store raise.
     """
-    seam = to_time(until)
+    cutover = to_time(until)
     if df.isStreaming:
         raise InvalidRequest("save_history takes a batch DataFrame: read the history by spark.read")
     asked = Options(**{**options, "name": PREFIX + name, "start_from": None})
@@ -62,30 +62,32 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             f"stream start_from=History({name!r}, that store)"
         )
     plan = replace(make_request(df, asked).plan, emit="last", emit_every=None, on_late="drop")
-    if not sweeps(plan):
+    if not vectorizes(plan):
         raise InvalidRequest(
-            "a history is of windows that are swept: by count and time under aggregations of "
+            "a history is of windows that are vectorized: by count and time under aggregations of "
             "columns"
         )
     ping_store(plan.store, write=True)
     with open_store(plan.store) as store:
         begin(store, name)
-        packed = packed_rows(_needed(df, asked, seam), plan)
+        packed = packed_rows(_needed(df, asked, cutover), plan)
 
         def advance(rows: pa.Table) -> pa.Table:
             number = bucket_of(rows.column(LABEL)[0].as_py())
             of_bucket = from_blobs(blob.as_buffer() for blob in rows.column(BLOB))
             with store_of(plan.store) as pages:
-                root = _root(of_bucket, plan, pages, seam)
+                snapshot = _snapshot(of_bucket, plan, pages, cutover)
                 part = plan.of_bucket(number).part
-                digest = b"" if part is None else part.put(pages, root)
-                put_starts(pages, name, {number: Start(plan.buckets, seam, plan.fixed, root)})
+                digest = b"" if part is None else part.put(pages, snapshot)
+                put_starts(
+                    pages, name, {number: Start(plan.buckets, cutover, plan.fixed, snapshot)}
+                )
             columns = {"bucket": pa.array([number], pa.int32()), "digest": pa.array([digest])}
             return pa.table(columns)
 
         schema = "bucket int, digest binary"
         made = packed.groupBy(LABEL).applyInArrow(advance, schema).collect()
-        whole = Start(plan.buckets, seam, plan.fixed)
+        whole = Start(plan.buckets, cutover, plan.fixed)
         finish(store, name, whole, [row[0] for row in made])
         if plan.part is not None:
             digests = {row[0]: bytes(row[1]) for row in made}
@@ -114,22 +116,22 @@ def delete_history(history: History) -> int:
     return len(pages)
 
 
-def _root(rows: pa.Table, plan: Plan, store: Any, seam: int) -> bytes:
-    """The root of a bucket's windows after all of its rows before the seam."""
+def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
+    """The snapshot of a bucket's windows after all of its rows before the cutover."""
     rows = complete(rows, plan)
-    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.on), plan.time_unit)), seam))
+    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.on), plan.time_unit)), cutover))
     windows = Windows(plan, store, None)
     windows.advance(sort_rows(rows, plan))
     return windows.keyed.checkpoint()
 
 
-def _needed(df: DataFrame, options: Options, seam: int) -> DataFrame:
+def _needed(df: DataFrame, options: Options, cutover: int) -> DataFrame:
     """Without rows that no window of a later event holds, where the source can tell cheaply."""
-    lives = [policy.lifetime for policy in options.windows.values()]
-    known = [life for life in lives if life is not None]
+    lifetimes = [policy.lifetime for policy in options.windows.values()]
+    known = [life for life in lifetimes if life is not None]
     is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
-    if len(known) < len(lives) or not is_timestamp or options.emit_every is not None:
+    if len(known) < len(lifetimes) or not is_timestamp or options.emit_every is not None:
         return df
-    oldest = seam - max(known) - (options.lateness or 0) - 1_000_000
+    oldest = cutover - max(known) - (options.lateness or 0) - 1_000_000
     at = column(options.on)
     return df.where(at.isNull() | (at >= F.timestamp_micros(F.lit(oldest))))

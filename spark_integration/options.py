@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, Trigger
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
-from mta.pages.structure import OnDuplicate
-from mta.policies.base import AbstractPolicy
 from mta.publishing.records import head_key
 from mta.times import Duration, TimeUnit, is_duration, require_unit
 from mta.windows.settings import to_lateness

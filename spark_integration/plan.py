@@ -17,7 +17,7 @@ from .options import Options
 
 if TYPE_CHECKING:
     from mta import Product
-    from mta.policies.base import AbstractPolicy
+    from mta.frames.base import AbstractPolicy
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.streaming import check_encoding, check_session
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
-from spark_integration.step.windows import sweeps
+from spark_integration.step.windows import vectorizes
 from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store, ping_store
 
@@ -128,9 +128,9 @@ def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
     """The start that a query is to go on from. Raises InvalidRequest, and the store's errors."""
     if not streaming:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
-    if not sweeps(plan):
+    if not vectorizes(plan):
         raise InvalidRequest(
-            "start_from needs windows that are swept, by count and time under aggregations of "
+            "start_from needs windows that are vectorized, by count and time under aggregations of "
             "columns"
         )
     history = History(asked, plan.store) if isinstance(asked, str) else asked

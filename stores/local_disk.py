@@ -192,11 +192,11 @@ class LocalDiskStore(PageStore):
                 environment = self._open()
             lock = environment.writing if write else environment.reading
             try:
-                with lock, environment.handle.begin(write=write, buffers=buffers) as transaction:
+                with lock, environment.snapshot.begin(write=write, buffers=buffers) as transaction:
                     return operation(transaction)
             except lmdb.MapResizedError:
                 with environment.writing, environment.reading:
-                    environment.handle.set_mapsize(0)  # larger, as another process has set it
+                    environment.snapshot.set_mapsize(0)  # larger, as another process has set it
             except lmdb.Error as error:
                 if environment.closed and not self._closed:
                     continue  # another thread met an I/O error and closed it: open it anew
@@ -274,11 +274,11 @@ def _make_folder(folder: str) -> list[str]:
 def _sync_folder(folder: str) -> None:
     if not hasattr(os, "O_DIRECTORY"):
         return  # Windows opens no folder, and keeps its entries by itself
-    handle = os.open(folder, os.O_RDONLY)
+    snapshot = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(snapshot)
     finally:
-        os.close(handle)
+        os.close(snapshot)
 
 
 def _named(url: str, error: Exception) -> WindowStoreError:
@@ -331,8 +331,8 @@ class Environment:
     3. No read transaction outlives the call that began it: a reader at rest would pin freed pages.
     """
 
-    def __init__(self, handle: Any, key: tuple[int, int]) -> None:
-        self.handle, self.key = handle, key
+    def __init__(self, snapshot: Any, key: tuple[int, int]) -> None:
+        self.snapshot, self.key = snapshot, key
         self.users = 0
         self.closed = False
         self.reading = threading.Lock()
@@ -361,7 +361,7 @@ def _discard(environment: Environment) -> None:
         if not environment.closed:
             environment.closed = True
             _environments.pop(environment.key, None)
-            environment.handle.close()
+            environment.snapshot.close()
 
 
 def _release(environment: Environment) -> None:
@@ -381,16 +381,16 @@ def _open_lmdb(folder: str, map_size: int) -> Any:
     """LMDB's environment in the folder, which is made; where rights forbid it, one to read."""
     try:
         parents = _make_folder(folder)
-        handle = _map_file(folder, map_size, max_readers=_MAX_READERS, mode=_FILE_MODE)
-        handle.reader_check()  # frees the slots of killed processes
+        snapshot = _map_file(folder, map_size, max_readers=_MAX_READERS, mode=_FILE_MODE)
+        snapshot.reader_check()  # frees the slots of killed processes
         # LMDB syncs its file, not the folders that lead to it.
         for parent in [folder, *parents]:
             _sync_folder(parent)
     except (lmdb.Error, OSError) as error:
         if not _is_denied(error) or not os.path.exists(os.path.join(folder, _DATA)):
             raise
-        handle = _open_to_read(folder, map_size)
-    return handle
+        snapshot = _open_to_read(folder, map_size)
+    return snapshot
 
 
 def _open_to_read(folder: str, map_size: int) -> Any:
@@ -401,11 +401,11 @@ def _open_to_read(folder: str, map_size: int) -> Any:
         if not _is_denied(error):
             raise
     # A reader notes itself in the lock file, which this user may not write either.
-    handle = _map_file(folder, map_size, readonly=True, lock=False)
+    snapshot = _map_file(folder, map_size, readonly=True, lock=False)
     _log.warning(
         "file://%s is opened to read, without locks: nobody may write to it meanwhile", folder
     )
-    return handle
+    return snapshot
 
 
 def _map_file(folder: str, map_size: int, **options: Any) -> Any:

@@ -78,7 +78,7 @@ def couchbase_server() -> Iterator[Couchbase]:
 
 @pytest.fixture
 def own_couchbase_mock() -> Iterator[MockServer]:
-    """A mock for one test, to be frozen, killed and told to refuse."""
+    """A mock for one test, to be frozen, killed and made to refuse."""
     pytest.importorskip("couchbase")
     server = MockServer(mock_jar())
     yield server

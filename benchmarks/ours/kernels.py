@@ -21,8 +21,8 @@ import pandas as pd
 from benchmarks.ours.peers import with_bottleneck, with_polars
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, TimeWindow, Window
+from mta.frames.base import AbstractPolicy
 from mta.kernels import native
-from mta.policies.base import AbstractPolicy
 
 EVENTS, WINDOWS = 4_000_000, (2**10, 2**15, 2**20)
 SHORT = 2**10
@@ -57,7 +57,7 @@ def run(size: float) -> list[Figure]:
                 runs = [*sides, *ways.values(), *others.values()]
                 peer, *ours = (1e9 * s / count for s in alternate(runs, clock=process_time))
                 more = zip(others, ours[len(ways) :], strict=True)
-                told = "".join(f"; {taken:.1f} ns, {other}" for other, taken in more)
+                reported = "".join(f"; {taken:.1f} ns, {other}" for other, taken in more)
                 for way, taken in zip(ways, ours[: len(ways)], strict=True):
                     by = "time" if at is not None else "count"
                     most = {"numpy": by_numpy, "kernels": limit}
@@ -65,7 +65,7 @@ def run(size: float) -> list[Figure]:
                         most = {"numpy": "<= 4", "kernels": "<= 0.5"}
                     held = most[way] if full in (SHORT, WINDOWS[-1]) else ""
                     what = f"{name}, {window:,} by {by}, {way}"
-                    beside = f"{peer:.1f} ns, pandas{told}"
+                    beside = f"{peer:.1f} ns, pandas{reported}"
                     figures.append(Figure(what, f"{taken:.1f} ns", beside, taken / peer, held))
     return figures
 

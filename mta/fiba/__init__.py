@@ -2,8 +2,8 @@
 
 - ``node``, ``btree``: nodes and their rows, and the classic B-tree
 - ``fingers``, ``bulk``: FiBA, one event at a time and many at once
-- ``node_cache``, ``pages``: nodes as pages, and a tree as pages and handles, read by position
-- ``parts``: what keeps handles small
+- ``node_cache``, ``pages``: nodes as pages, and a tree as pages and snapshots, read by position
+- ``parts``: what keeps snapshots small
 - ``aggregator``: a window's structure, and that of windows that share events
 """
 

@@ -10,7 +10,7 @@ A batch goes in run by run, in order of time. Each run is put together with the 
 are later than its first one (none, if nothing is late), and a cursor (``mta.cursor``) gives the
 result of each; only then is it inserted, so that nothing has changed where a page is missing.
 
-A window out of a handle, as Spark has one for each batch of a key, restores no more of its tree
+A window out of a snapshot, as Spark has one for each batch of a key, restores no more of its tree
 than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
 no leaf is read or written anew for that.
 
@@ -29,19 +29,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.cursor import Cursor, part_of
-from mta.cursors.ordered import Hand
-from mta.cursors.ranges import Positions
 from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
+from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.ranges import Positions
 from mta.fiba.bulk import insert_sorted
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
+from mta.frames.windows import TimeWindow
+from mta.logs.base import AtHand, Batch, OnDuplicate, Setting
+from mta.logs.leaves import Chunk
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages.handle import Handle
-from mta.pages.structure import AtHand, Batch, OnDuplicate, Setting
-from mta.policies.base import AbstractPolicy
-from mta.policies.windows import TimeWindow
+from mta.pages.snapshot import Snapshot
 from mta.times import clock
 
 #: How many events of a batch go in at once: so many, or as many as these leaves hold.
@@ -322,7 +322,7 @@ class FiBA(TreePages):
         """Move the window's front on, as its policy says; late events may still look behind it.
 
         What nobody may ask for any more leaves the tree, so that a query needs no page; without a
-        left spine before the next insertion or handle, as a query must look for the front anyway.
+        left spine before the next insertion or snapshot, as a query must look for the front anyway.
         A few events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
@@ -543,7 +543,7 @@ class FiBA(TreePages):
         new: Events,
         end: Callable[[], int] | None = None,
         into: tuple[Batch, int] | None = None,
-    ) -> tuple[Hand, Rows, np.ndarray | None] | None:
+    ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
         """Insert a run; what was looked at, the aggregates as of each, and which are new.
 
         ``end`` is asked for the position up to which stored events are looked at, if any are
@@ -600,7 +600,7 @@ class FiBA(TreePages):
         times: np.ndarray | None,
         count: int,
         stop: Callable[[], int] | None = None,
-    ) -> tuple[Hand, np.ndarray | None]:
+    ) -> tuple[Chunk, np.ndarray | None]:
         """New events in order of time, and the stored ones among them, as one hand.
 
         Of the stored ones those up to ``stop``, by default those not later than the last new one,
@@ -611,7 +611,7 @@ class FiBA(TreePages):
         met = self._met_by(int(times[0])) if count == 1 else None
         start = self.place_of(int(times[0])) if met is None else met
         if start == self.back:
-            return Hand(self.monoid, start, rows, times, count), None
+            return Chunk(self.monoid, start, rows, times, count), None
         end = self.place_of(int(times[-1])) if stop is None else stop()
         end = max(end, start + (met is not None))
         stored = self._stored(start, end)
@@ -626,9 +626,9 @@ class FiBA(TreePages):
             schema.put(together, size, row)
             order = order[order != 0]
         seen = schema.take(together, order)
-        return Hand(self.monoid, start, seen, joined[order], len(order)), order >= size
+        return Chunk(self.monoid, start, seen, joined[order], len(order)), order >= size
 
-    def _stored(self, start: int, stop: int) -> Hand:
+    def _stored(self, start: int, stop: int) -> Chunk:
         """Stored events as a hand; a page read a leaf, and a store call for all of one parent."""
         schema, at, count = self.monoid.inputs, 0, stop - start
         rows, times = schema.new(count), np.empty(count, "<i8")
@@ -639,9 +639,9 @@ class FiBA(TreePages):
             times[at : at + last - first] = leaf.times[first:last]
             schema.put_many(rows, at, schema.cut(leaf.rows, first, last))
             at += last - first
-        return Hand(self.monoid, start, rows, times, count)
+        return Chunk(self.monoid, start, rows, times, count)
 
-    # --- handles --------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
@@ -653,10 +653,10 @@ class FiBA(TreePages):
         finally:
             self._cursor = cursor
 
-    def restore_state(self, handle: Handle) -> None:
-        super().restore_state(handle)
-        self._newest_ever = handle.last_time
-        if self.newest_time() == handle.last_time:  # else the newest was retracted
+    def restore_state(self, snapshot: Snapshot) -> None:
+        super().restore_state(snapshot)
+        self._newest_ever = snapshot.last_time
+        if self.newest_time() == snapshot.last_time:  # else the newest was retracted
             self._cursor.place(self.front, self.back)
         else:
             self._cursor.place(self.kept_from, self.kept_from)
@@ -665,14 +665,14 @@ class FiBA(TreePages):
 class KeptTree(FiBA):
     """Events kept by time without a window of their own, for windows that share them.
 
-    What ``levels.kept`` is to level queues: every window has a cursor which reads here.
+    What ``LevelLog`` is to level queues: every window has a cursor which reads here.
     """
 
     name = "Kept events by time"
 
     @property
     def discards(self) -> bool:
-        """Whether events may be let go of at any time, as no handle needs them."""
+        """Whether events may be let go of at any time, as no snapshot needs them."""
         return self.setting.store is None or not self.paged.retain
 
     def _evict_before(self, position: int) -> None:
@@ -680,7 +680,7 @@ class KeptTree(FiBA):
         self._cut_off(position)
         self.front = position
 
-    def keep(self, hand: Hand) -> None:
+    def keep(self, hand: Chunk) -> None:
         """Late events may come among those in hand, so it is not kept."""
 
     def let_go(self) -> None:

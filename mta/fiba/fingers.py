@@ -36,9 +36,9 @@ Instead of flags in the nodes, which a published implementation forgot to update
 borrowed from the left spine, each spine is a list of its nodes, one a level, and a node is on it
 or not.
 
-A tree out of a handle has no left spine, and no aggregates on the right one, until they are needed:
-for single events, not for batches. So long the nodes at its left end are as any others, with their
-up-aggregates in their parents; what a batch does not touch is neither read nor folded.
+A tree out of a snapshot has no left spine, and no aggregates on the right one, until they are
+needed: for single events, not for batches. So long the nodes at its left end are as any others,
+with their up-aggregates in their parents; what a batch does not touch is neither read nor folded.
 
 The oldest values leave by one cut, however many they are, and nothing is rebalanced after it: the
 nodes at the left end of their levels may have less than MIN_ARITY, down to no entry at all. As all
@@ -61,8 +61,8 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
 from mta.fiba.btree import Folds, Tree, require, require_same
 from mta.fiba.node import Node, Piece, parent_of
+from mta.logs.base import AtHand
 from mta.monoids.base import Partial, Refold
-from mta.pages.structure import AtHand
 
 #: A way through a tree between two entries. In each node that it comes to it passes through one
 #: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before

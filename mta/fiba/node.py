@@ -219,7 +219,7 @@ class Node:
         self.paged: list[bytes] = []
         #: What has been noted of that page since this node differs from it, and when.
         self.note: tuple[int, Note] = NO_NOTE
-        #: What stands for this node in a handle, for as long as it has not changed since.
+        #: What stands for this node in a snapshot, for as long as it has not changed since.
         self.saved: list[Any] | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 In memory are the root, the spines and the nodes that were needed last; every other node is an
 immutable page, named like the groups of level queues (``pages.page``). A node that changes is
-written anew, under a new number, when it is let go or when a handle is taken; so are the nodes
+written anew, under a new number, when it is let go or when a snapshot is taken; so are the nodes
 above it. Large leaves are let go as soon as no event can come into them any more. A page therefore
 never comes back with other content, and its parent knows its number and name.
 
@@ -12,10 +12,11 @@ never comes back with other content, and its parent knows its number and name.
                  The last subtree has no entry after it: the one before it stands there again, or
                  zeros where it is the only one, as may be at the left end of a level.
 
-Pages that the tree no longer needs are *retired*: noted in the handle, and deleted when the handles
-that need them are no longer kept. A note is [level, number, name, dropped]: the page goes, and with
-it all that is below the first ``dropped`` of its subtrees, so that evicting any number of events at
-once takes a note a level. Many notes are put into a page of their own (level ``NOTES``).
+Pages that the tree no longer needs are *retired*: noted in the snapshot, and deleted when the
+snapshots that need them are no longer kept. A note is [level, number, name, dropped]: the page
+goes, and with it all that is below the first ``dropped`` of its subtrees, so that evicting any
+number of events at once takes a note a level. Many notes are put into a page of their own (level
+``NOTES``).
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ import numpy as np
 
 from mta.errors import CorruptPage, MissingPage
 from mta.fiba.node import NO_NOTE, NOTES, Kind, Link, Node, Note, RowBuffer
-from mta.pages.handle import MAX_LEVELS
 from mta.pages.page import NO_NAME, Group, is_name
 from mta.pages.pager import Place, StorePager
+from mta.pages.snapshot import MAX_LEVELS
 from stores import PageStore
 
 _MOST_NOTES = 256
@@ -104,11 +105,11 @@ class PagedNodeCache(NodeCache):
         self._recent: OrderedDict[int, Node] = OrderedDict()
         #: The number of the next page.
         self.serial = 0
-        #: What has been retired since the last handle.
+        #: What has been retired since the last snapshot.
         self.retired: list[Note] = []
-        #: The same between the handles before, for as long as those are kept.
+        #: The same between the snapshots before, for as long as those are kept.
         self.epochs: list[list[Note]] = []
-        #: How many handles are kept; 0 until one has been taken.
+        #: How many snapshots are kept; 0 until one has been taken.
         self.retain = 0
         #: Notes of this epoch may still be added to.
         self._epoch = 1
@@ -152,7 +153,7 @@ class PagedNodeCache(NodeCache):
             )
 
     def to_node(self, level: int, group: Group) -> Node:
-        """A page, or the same columns in a handle, as a node. Raises CorruptPage."""
+        """A page, or the same columns in a snapshot, as a node. Raises CorruptPage."""
         count = group.count
         if not level:
             return self.kind.node(0, RowBuffer(self.kind.entries, (group.times, group.rows), count))
@@ -368,8 +369,8 @@ class PagedNodeCache(NodeCache):
             yield [level - 1, number, name, whole]
 
     def tidy(self) -> None:
-        """All is written: delete what only handles needed that are no longer kept."""
-        self.made = 0  # so that a window out of the handle writes as this one does
+        """All is written: delete what only snapshots needed that are no longer kept."""
+        self.made = 0  # so that a window out of the snapshot writes as this one does
         while self.retain and len(self.epochs) >= self.retain:
             self.delete(self.epochs[0])
             self.epochs.pop(0)
@@ -384,7 +385,7 @@ class PagedNodeCache(NodeCache):
         self.epochs, self.retired = [], []
 
     def hold(self, retain: int) -> None:
-        """A handle has been taken that needs the pages as they are."""
+        """A snapshot has been taken that needs the pages as they are."""
         self.retain = retain
         self._epoch += 1
         self.epochs.append(self.retired)

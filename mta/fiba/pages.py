@@ -1,12 +1,12 @@
-"""A tree by time as pages and handles: what all structures over such a tree share.
+"""A tree by time as pages and snapshots: what all structures over such a tree share.
 
-In a handle, beside the common fields:
+In a snapshot, beside the common fields:
 
     state    = [kept, serial, epochs, left, spine, newest, parts]
     kept     = position of the oldest event in the tree, which late events may ask for
     serial   = number of the next page
     epochs   = lists of notes [level, number, name, gone] of retired pages (``node_cache``), a list
-               for each earlier handle that is still to be restorable, and one since then
+               for each earlier snapshot that is still to be restorable, and one since then
     left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
                many events it has, as in the root's columns; of no meaning where the root is a leaf
     spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
@@ -29,19 +29,19 @@ from typing import Any, Self
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.cursor import Cursor
-from mta.cursors.ordered import JoinedLeaf, Leaf
 from mta.errors import CorruptPage, InvariantViolation
+from mta.evaluators.cursor import Cursor
 from mta.fiba.btree import require_same
 from mta.fiba.fingers import FingerTree, after_time
 from mta.fiba.node import Kind, Node, Note, parent_of
 from mta.fiba.node_cache import NodeCache, PagedNodeCache, check_note
 from mta.fiba.parts import LastLeafParts, Part
 from mta.folds.sliding import Events
+from mta.logs.base import Aggregator, Lens, Named, Setting
+from mta.logs.leaves import JoinedLeaf, Leaf
 from mta.monoids.base import Partial, Refold
-from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
-from mta.pages.structure import Aggregator, Lens, Named, Setting
+from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 
 _MAX_POSITION = 1 << 62
 #: How many leaves are remembered: for each of some windows the one its front is in.
@@ -50,7 +50,7 @@ _LEAVES = 8
 
 @dataclass(frozen=True, slots=True)
 class Retired(Named):
-    """A page that only earlier handles need, or a page of such notes."""
+    """A page that only earlier snapshots need, or a page of such notes."""
 
     gone: int = 0
     """Below how many of its subtrees all is retired as well; -1 for all."""
@@ -269,7 +269,7 @@ class TreePages(Aggregator):
             position = leaf.stop
             self.trim()
 
-    # --- pages and handles ----------------------------------------------------------------------
+    # --- pages and snapshots ----------------------------------------------------------------------
 
     def tidy(self) -> None:
         self.tree.settle_left()
@@ -306,18 +306,18 @@ class TreePages(Aggregator):
             group = Group(rows, node.times[held:], [], count)
         return [group.count, write_columns(group, self.layout_of(node.level))]
 
-    def restore_state(self, handle: Handle) -> None:
-        match handle.state:
+    def restore_state(self, snapshot: Snapshot) -> None:
+        match snapshot.state:
             case [
                 int(kept), int(serial), list(epochs), list(left), list(spine),
                 (int() | None) as newest, list(parts),
-            ] if bool not in map(type, handle.state):  # fmt: skip
+            ] if bool not in map(type, snapshot.state):  # fmt: skip
                 pass
             case _:
                 raise corrupt("its state is not one of a tree")
         if abs(newest or 0) >= 1 << 62 or (newest is None) != (kept == 0):
             raise corrupt("the time of what has left cannot be")
-        if not 0 <= kept <= handle.front or not 0 <= serial < _MAX_POSITION:
+        if not 0 <= kept <= snapshot.front or not 0 <= serial < _MAX_POSITION:
             raise corrupt("its positions are out of order")
         _check_notes(epochs)
         nodes = self._read_spine(spine)
@@ -327,7 +327,7 @@ class TreePages(Aggregator):
             raise corrupt("the size of its left subtree cannot be")
         self.paged.serial = serial
         self._parts.restore(parts, nodes[-1])
-        size = handle.back - kept
+        size = snapshot.back - kept
         found = sum(n.count + (int(n.sizes()[:-1].sum()) if n.level else 0) for n in nodes)
         if found != size:
             raise corrupt(f"its tree has {found} events, its positions say {size}")
@@ -335,9 +335,9 @@ class TreePages(Aggregator):
             raise corrupt("the size of its left subtree is not what its root says")
         self.tree.restore(nodes, size)
         self.paged.epochs, self.paged.retired = epochs[:-1], epochs[-1]
-        self.kept_from, self.front = kept, handle.front
+        self.kept_from, self.front = kept, snapshot.front
         self.newest_left = newest
-        self.restore_front_time(handle.front_time)
+        self.restore_front_time(snapshot.front_time)
 
     def _read_spine(self, spine: list[Any]) -> list[Node]:
         """The root and the right spine, from the root down."""

@@ -1,15 +1,15 @@
-"""The last leaf's events in pages of their own, which keep a handle small.
+"""The last leaf's events in pages of their own, which keep a snapshot small.
 
-A handle holds the root and the right spine, whose leaf may have thousands of events. Those that
+A snapshot holds the root and the right spine, whose leaf may have thousands of events. Those that
 stay as they are for long are cut into *parts*, as the open leaf group of level queues is; each is
-put in the store once, before the first handle that would hold it, and the handle names it:
+put in the store once, before the first snapshot that would hold it, and the snapshot names it:
 
     last leaf          . v v v | v v v v | v v v v | v v . .      parts of four; one event has left
-    in the handle        part      part      part    v v
+    in the snapshot        part      part      part    v v
 
 A part is a page of level 0 under a number of its own. It is *retired*, as all pages of the tree
-are, as soon as a handle is taken that does not name it: when all its events have left, when a late
-event has come before its end, and when the leaf is no longer the last one.
+are, as soon as a snapshot is taken that does not name it: when all its events have left, when a
+late event has come before its end, and when the leaf is no longer the last one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from mta.errors import InvariantViolation
 from mta.fiba.node import Node, RowBuffer
 from mta.fiba.node_cache import PagedNodeCache
-from mta.pages.handle import corrupt
+from mta.logs.base import Named
 from mta.pages.page import Group, encode, is_name, part_rows
-from mta.pages.structure import Named
+from mta.pages.snapshot import corrupt
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class LastLeafParts:
         gone, same = rows.dropped - self._first, rows.unchanged - self._first
         return slice(gone // self.size, max(gone, same) // self.size)
 
-    # --- for handles ----------------------------------------------------------------------------
+    # --- for snapshots ----------------------------------------------------------------------------
 
     def write(self, leaf: Node) -> None:
-        """Before a handle is taken: write the parts that became full; one store call, if any did.
+        """Before a snapshot is taken: write the parts that became full; one store call, if any did.
 
         Retires those that are of no use any more. When the store fails, nothing has changed.
         """
@@ -94,7 +94,7 @@ class LastLeafParts:
         self._cache.retired.extend([0, number, name, 0] for number, name in places)
 
     def state(self, leaf: Node) -> list[Any]:
-        """As a handle holds it: size, how many events of the first part have left, and the parts.
+        """As a snapshot holds it: size, how many events of the first part have left, and the parts.
 
         Empty without parts.
         """
@@ -104,7 +104,7 @@ class LastLeafParts:
         return [self.size, leaf.entries.dropped - self._first, places]
 
     def restore(self, state: list[Any], leaf: Node) -> None:
-        """Put the events of the parts that a handle names before those it has of the last leaf.
+        """Put the events of the parts that a snapshot names before those it has of the last leaf.
 
         One store call, if there are any. Raises CorruptSnapshot, and as a page that is read.
         """
@@ -132,7 +132,7 @@ class LastLeafParts:
         self._places = [(number, name) for number, name in places]
 
     def _may_be(self, place: Any) -> bool:
-        """Whether a handle may name a part so."""
+        """Whether a snapshot may name a part so."""
         match place:
             case [int(number), name]:
                 return 0 <= number < self._cache.serial and is_name(name)
@@ -141,7 +141,7 @@ class LastLeafParts:
     # --- verifying ------------------------------------------------------------------------------
 
     def pages(self, leaf: Node, first: int) -> Iterator[Named]:
-        """Every part as a handle names it, of a leaf whose first event has this position."""
+        """Every part as a snapshot names it, of a leaf whose first event has this position."""
         of_use = self._of_use(leaf.entries)
         for index, (number, name) in enumerate(self._places):
             begin = first + self._first + index * self.size - leaf.entries.dropped

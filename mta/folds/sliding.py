@@ -12,9 +12,9 @@ Fronts never decrease, and that is all that is asked of them. There are three wa
 Rows of many keys may stand side by side, as no range crosses from one key's rows to another's:
 fronts do not decrease where a new key begins, and no row is ever looked at for the sake of another.
 
-Cursors fold so what windows share (``Hand``). A structure of one window goes by its own stack while
-that lasts; a window that is short beside the batch would use it up again and again, and is put side
-by side with the events to come (``ShortRun``).
+Cursors fold so what windows share (``Chunk``). A structure of one window goes by its own stack
+while that lasts; a window that is short beside the batch would use it up again and again, and is
+put side by side with the events to come (``ShortRun``).
 """
 
 from __future__ import annotations

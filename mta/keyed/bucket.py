@@ -1,14 +1,15 @@
 """A set of keyed windows at work: events of many keys in, the results of all at once out.
 
     events in, in any order      -> by key, in order (arrival, or time where events may be late)
-    what is known of these keys  -> one look into the tiers
-    both, key by key             -> lanes, swept together
+    what is known of these keys  -> one look into the LSM tree
+    both, key by key             -> lanes, vectorized together
     what the lanes still need    -> stays where it is; the new events alone are written
 
-Most keys of most streams have few events: they are swept, by columns. A window that has grown
-beyond ``promote_at`` events becomes a window by itself, with pages and a handle of its own, whose
-cost does not grow with it; its entry among the keys is that handle and its newest event. Where
-nothing can be swept (a monoid of plain functions, a policy on values) every key has such a window.
+Most keys of most streams have few events: they are vectorized, by columns. A window that has grown
+beyond ``promote_at`` events becomes a standalone window, with pages and a snapshot of its own,
+whose cost does not grow with it; its entry among the keys is that snapshot and its newest event.
+Where nothing can be vectorized (a monoid of plain functions, a policy on values) every key has
+such a window.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, LateEvent, NoSuchEvent, PartialBatch, SnapshotMismatch
 from mta.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within
-from mta.keyed.corrections import Retractions, meet, receding, standing_in
-from mta.keyed.doomed import LIST, Entry
+from mta.keyed.corrections import Retractions, existing_in, receding, resolve
+from mta.keyed.deletions import LIST, Entry
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.table import ALL, EXPIRED, HANDLE, Table, join
-from mta.keyed.tiers import Tiers
-from mta.keyed.work import Found, Want, Work, found_due, sweep_results, triggered
-from mta.levels.kept import KeptEvents, LeafReader
+from mta.keyed.lsm import LSMTree
+from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table, join
+from mta.keyed.work import Found, Want, Work, found_due, results_at, triggered
+from mta.logs.levels.log import LeafReader, LevelLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
@@ -39,9 +40,9 @@ from mta.windows.opaque import restore_opaque
 from mta.windows.settings import OnMissing
 from mta.windows.shared import SharedWindows
 
-#: Windows by themselves that stay open from one root to the next.
+#: Standalone windows that stay open from one snapshot to the next.
 _OPEN = 256
-#: A window by itself comes back when it has only one in so many of the events that made it one.
+#: A standalone window comes back when it has only one in so many of the events that made it one.
 _SHRUNK = 4
 #: What stands for the time of an event that never was.
 NEVER = int(np.iinfo("i8").min)
@@ -108,39 +109,39 @@ class Advance:
 
 
 class Bucket:
-    """Windows of many keys: their tables in tiers, and those windows that are by themselves."""
+    """Windows of many keys: their tables in an LSM tree, and the standalone windows."""
 
-    def __init__(self, kind: Kind, tiers: Tiers) -> None:
-        self.kind, self.tiers = kind, tiers
-        #: Windows by themselves that are open, by the bytes of their keys.
+    def __init__(self, kind: Kind, tree: LSMTree) -> None:
+        self.kind, self.tree = kind, tree
+        #: Standalone windows that are open, by the bytes of their keys.
         self.open: dict[bytes, AnyWindow] = {}
-        #: Those of them that have taken in events since the last root.
+        #: Those of them that have taken in events since the last snapshot.
         self.changed: set[bytes] = set()
-        #: What failed while windows by themselves had taken in a part of a batch.
-        self.torn: Exception | None = None
-        #: Keys, keys with a window by itself, accepted, late and invalid events.
-        self.keys = self.apart = self.inserted = self.late = self.invalid = 0
+        #: What failed while standalone windows had taken in a part of a batch.
+        self.failure: Exception | None = None
+        #: Keys, keys with a standalone window, accepted, late and invalid events.
+        self.keys = self.standalone = self.inserted = self.late = self.invalid = 0
         #: The latest moment at which windows that were expired had become empty.
         self.expired: int | None = None
         #: The lateness that applied until now, where a greater one applies from now on; else None.
-        self.kept_till_now: int | None = None
+        self.lateness_until_now: int | None = None
 
     # --- events ---------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table | None:
         """What is known of some keys. Raises PartialBatch, MissingPage and CorruptPage."""
         self.require_whole()
-        return self.tiers.find(keys)
+        return self.tree.find(keys)
 
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
         """Take in a batch; the results that are wanted of it.
 
         Raises LateEvent, and what the store and the monoid raise; then nothing has changed, unless
-        windows by themselves, changed since the last root, had taken in events before it failed:
+        standalone windows, changed since the last snapshot, had taken in events before it failed:
         of those every later call says PartialBatch.
         """
         keys = batch.keys
-        self._note_kept()
+        self._note_previous_lateness()
         known, corrects = self.find(keys), self.kind.corrects or batch.retracts is not None
         if corrects and known is not None:
             known = self.kind.trimmed(known)  # so that what has left is not met
@@ -148,10 +149,10 @@ class Bucket:
         newest, floors = _newest(known, at), None
         if batch.times is not None and len(batch):
             floors = self._floors(known, at, newest, int(batch.times.min()))
-        line, bounds, late = self._line_up(batch, newest, floors)
+        line, bounds, late = self._ordered(batch, newest, floors)
         taken, retracted, missing = None, line[:0], line[:0]
         if batch.retracts is not None and floors is not None:
-            line, bounds, retracted, missing, taken = self._meet(batch, line, known, at, floors)
+            line, bounds, retracted, missing, taken = self._resolve(batch, line, known, at, floors)
         last = None
         if batch.times is not None and len(line):
             first = batch.times[line[bounds[:-1] % len(line)]]
@@ -163,22 +164,22 @@ class Bucket:
         rows = self.kind.reader.inputs.take(batch.rows, line)
         times = None if batch.times is None else batch.times[line]
         new = Table.of(self.kind.reader.inputs, keys, bounds, times, rows)
-        marks, before = _stood(known, at)
+        marks, before = _previous(known, at)
         last = None if last is None else last[touched]
         at = np.where(marks == EXPIRED, -1, at)
         work = Work(self.kind, new, known, at, before, last, want, taken)
         fresh = int((at < 0).sum())
-        apart = self._are_apart(known, at, marks, new, taken)
-        swept = np.flatnonzero(~apart)
-        kept = work.sweep(swept)
-        promoted = swept[kept > self.kind.promote_at] if len(swept) else swept
-        added = self._by_themselves(work, np.flatnonzero(apart), promoted, marks)
-        self.apart += int((marks[apart] != HANDLE).sum()) + len(promoted)
-        stay = np.setdiff1d(swept, promoted, assume_unique=True)
+        standalone = self._are_standalone(known, at, marks, new, taken)
+        vectorized = np.flatnonzero(~standalone)
+        kept = work.sweep(vectorized)
+        promoted = vectorized[kept > self.kind.promote_at] if len(vectorized) else vectorized
+        added = self._advance_standalone(work, np.flatnonzero(standalone), promoted, marks)
+        self.standalone += int((marks[standalone] != STANDALONE).sum()) + len(promoted)
+        stay = np.setdiff1d(vectorized, promoted, assume_unique=True)
         rewritten = None
         if corrects and len(stay):
             rewritten, stay = work.rewritten(stay)
-        self._add(rewritten, _brought(new, stay, marks) if len(stay) else None, added)
+        self._add(rewritten, _added(new, stay, marks) if len(stay) else None, added)
         self.keys += fresh
         self.inserted += len(line)
         missed = 0 if late is None else int(late.mask.sum())
@@ -191,23 +192,23 @@ class Bucket:
         """Put tables that have keys into the memtable."""
         for table in tables:
             if table is not None and len(table):
-                self.tiers.add(table)
+                self.tree.add(table)
 
-    def _are_apart(
+    def _are_standalone(
         self, known: Table | None, at: np.ndarray, marks: np.ndarray, new: Table,
         taken: Retractions | None,
     ) -> np.ndarray:  # fmt: skip
-        """Which keys have windows by themselves, or must have them from now on."""
-        if not self.kind.swept:
+        """Which keys have standalone windows, or must have them from now on."""
+        if not self.kind.vectorized:
             return np.ones(len(new), bool)
-        apart: np.ndarray = marks == HANDLE
+        standalone: np.ndarray = marks == STANDALONE
         if taken is not None:
-            apart[taken.alone] = True
+            standalone[taken.alone] = True
             if known is not None:
-                apart[receding(known, np.where(apart, -1, at), new, taken)] = True
-        return apart
+                standalone[receding(known, np.where(standalone, -1, at), new, taken)] = True
+        return standalone
 
-    def _meet(
+    def _resolve(
         self, batch: Batch, line: np.ndarray, known: Table | None, at: np.ndarray,
         floors: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:  # fmt: skip
@@ -221,41 +222,41 @@ class Bucket:
         takes = batch.retracts[line]
         newest = None if known is None else known.newest()
 
-        def standing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+        def existing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
             found = np.zeros(len(codes), np.int64)
             if known is None or newest is None:
                 return found
             places = at[codes]
             some = np.flatnonzero(places >= 0)
-            apart = known.marks[places[some]] == HANDLE
-            for row in some[apart].tolist():
+            standalone = known.marks[places[some]] == STANDALONE
+            for row in some[standalone].tolist():
                 place = int(places[row])
                 window = self._open(known, place)
-                found[row] = self._standing(window, int(newest[place]), int(times[row]))
-            some = some[~apart]
-            found[some] = standing_in(known, places[some], times[some])
+                found[row] = self._existing(window, int(newest[place]), int(times[row]))
+            some = some[~standalone]
+            found[some] = existing_in(known, places[some], times[some])
             return found
 
-        met = meet(
-            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, standing,
+        resolved = resolve(
+            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, existing,
             batch.unordered,
         )  # fmt: skip
-        if met.order is not None:
-            line, takes = line[met.order], takes[met.order]
-        if met.missing.any() and batch.on_missing == "raise":
-            raise self._no_such_event(batch, line[met.missing])
-        good = takes & ~met.missing
+        if resolved.order is not None:
+            line, takes = line[resolved.order], takes[resolved.order]
+        if resolved.missing.any() and batch.on_missing == "raise":
+            raise self._no_such_event(batch, line[resolved.missing])
+        good = takes & ~resolved.missing
         events = ~takes
         slots = np.cumsum(events)[good]
         codes = batch.codes[line]
         times = batch.times[line[good]]
-        alone = np.unique(codes[met.own & good])
+        alone = np.unique(codes[resolved.own & good])
         taken = Retractions(codes[good], times, slots, floors[codes[good]], alone)
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
-        return line[events], bounds, line[good], line[met.missing], taken
+        return line[events], bounds, line[good], line[resolved.missing], taken
 
-    def _standing(self, window: AnyWindow, clock: int, time: int) -> int:
-        """How many events of a time there are to be retracted in a window by itself."""
+    def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
+        """How many events of a time there are to be retracted in a standalone window."""
         events = by_time(window.engine.structure)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.standing(time)
@@ -265,12 +266,12 @@ class Bucket:
         return max(0, stop - max(start, self.kind.retention.needed_in(events, clock)))
 
     def _open(self, known: Table, place: int) -> AnyWindow:
-        """The window by itself of a key, open from now on."""
+        """The standalone window of a key, open from now on."""
         packed = known.keys.packed(place)
         window = self.open.get(packed)
         if window is None:
-            handle = known.handles[int(known.handle_numbers[place])]
-            window = self.open[packed] = self.pattern.restore_like(handle)
+            window_snapshot = known.window_snapshots[int(known.snapshot_numbers[place])]
+            window = self.open[packed] = self.pattern.restore_like(window_snapshot)
         return window
 
     def _no_such_event(self, batch: Batch, rows: np.ndarray) -> NoSuchEvent:
@@ -283,7 +284,7 @@ class Bucket:
             'nothing was changed; correct them, or choose on_missing="drop"'
         )
 
-    def _line_up(
+    def _ordered(
         self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, Late | None]:
         """The events that are taken, key by key, where each key's begin, and which are late."""
@@ -368,21 +369,21 @@ class Bucket:
         if known.left[place]:
             return NEVER
         first = int(known.times[known.bounds[place]])
-        if known.marks[place] != HANDLE:
+        if known.marks[place] != STANDALONE:
             return first
         events = by_time(self._open(known, place).engine.structure)
         if events.kept_from:
             return NEVER
         return events.time_at(0) if events.back else first
 
-    def _note_kept(self) -> None:
+    def _note_previous_lateness(self) -> None:
         """Note up to when events were kept for less lateness; reads every page, and that once."""
-        if self.kept_till_now is None:
+        if self.lateness_until_now is None:
             return
-        newest = [int(table.newest().max()) for table in self.tiers.everything()]
+        newest = [int(table.newest().max()) for table in self.tree.everything()]
         if newest:
-            self.kind.retention.note(self.kept_till_now, max(newest))
-        self.kept_till_now = None
+            self.kind.retention.note(self.lateness_until_now, max(newest))
+        self.lateness_until_now = None
 
     def _late_event(self, batch: Batch, late: Late) -> LateEvent:
         place = int(np.argmax(late.mask))
@@ -399,13 +400,13 @@ class Bucket:
             f'{remedy}, or choose on_late="drop"'
         )
 
-    # --- windows by themselves ------------------------------------------------------------------
+    # --- standalone windows ------------------------------------------------------------------
 
-    def _by_themselves(
-        self, work: Work, apart: np.ndarray, promoted: np.ndarray, marks: np.ndarray
+    def _advance_standalone(
+        self, work: Work, standalone: np.ndarray, promoted: np.ndarray, marks: np.ndarray
     ) -> Table | None:
-        """Events into windows by themselves; the entries of their keys."""
-        places = np.sort(np.concatenate((apart, promoted)))
+        """Events into standalone windows; the entries of their keys."""
+        places = np.sort(np.concatenate((standalone, promoted)))
         if not len(places):
             return None
         is_promoted = np.isin(places, promoted)
@@ -417,11 +418,11 @@ class Bucket:
             for place, grown in zip(places.tolist(), is_promoted.tolist(), strict=True):
                 packed = work.new.keys.packed(place)
                 if grown:
-                    window = touched[packed] = self.begin(packed, work.coming(place))
+                    window = touched[packed] = self.begin(packed, work.first_events(place))
                     work.move(place, window)
                 else:
                     window = touched[packed] = self.window_of(packed, work, place)
-                    if self.kind.swept and marks[place] != HANDLE:
+                    if self.kind.vectorized and marks[place] != STANDALONE:
                         work.load(place, window)
                     length = window.engine.taken
                     work.before[place] = work.left(place) + window.engine.structure.back
@@ -429,7 +430,7 @@ class Bucket:
                     table = self._shrunk(work, place, window)
                     if table is not None:
                         back[place] = table
-                        left.append(b"" if self.kind.store is None else window.handle())
+                        left.append(b"" if self.kind.store is None else window.snapshot())
         except Exception as error:
             self._take_back(touched, length, error)
             raise
@@ -442,8 +443,10 @@ class Bucket:
             entries.left[held] = work.known.left[work.at[places[held]]]
         if not back:
             return entries
-        self.apart -= len(back)
-        self.tiers.doomed.fresh += [handle for handle in left if self._has_pages(handle)]
+        self.standalone -= len(back)
+        self.tree.pending.fresh += [
+            window_snapshot for window_snapshot in left if self._has_pages(window_snapshot)
+        ]
         for place in back:
             packed = work.new.keys.packed(place)
             del self.open[packed]
@@ -452,17 +455,17 @@ class Bucket:
         return join([entries.take(np.flatnonzero(~np.isin(places, [*back]))), *back.values()], late)
 
     def _shrunk(self, work: Work, place: int, window: AnyWindow) -> Table | None:
-        """The events of a swept window that has grown small again, which is one by itself.
+        """The events of a vectorized window that has grown small again, which is one by itself.
 
         None while it is not, so that none goes to and fro.
         """
         kind, engine = self.kind, window.engine
-        if not kind.swept or engine.timed != self.tiers.layout.timed:
+        if not kind.vectorized or engine.timed != self.tree.layout.timed:
             return None
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | KeptEvents | FiBA)  # as ``Kind.open`` makes them
+        assert isinstance(events, LeafReader | LevelLog | FiBA)  # as ``Kind.open`` makes them
         if isinstance(events, FiBA) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
@@ -473,7 +476,7 @@ class Bucket:
     def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
         """Let windows be what they were before a batch, of which the last one failed.
 
-        That is what the last root says of them, or nothing; what they have taken in since is lost.
+        That is what the last snapshot has of them, or nothing; what they took in since is lost.
         """
         failed = next(reversed(touched), None)
         if failed is not None and touched[failed].engine.taken == length:
@@ -482,37 +485,37 @@ class Bucket:
             self.open.pop(packed, None)
         lost = touched.keys() & self.changed
         if lost:
-            self.torn = error
+            self.failure = error
             error.add_note(
                 f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
-                "restore from the last root, and give again what came after it"
+                "restore from the last snapshot, and give again what came after it"
             )
 
     def require_whole(self) -> None:
         """Raises PartialBatch where an earlier call has left a part of a batch behind."""
-        if self.torn is not None:
+        if self.failure is not None:
             raise PartialBatch(
-                f"an earlier batch was taken in only in part ({self.torn}): restore from the last "
-                "root, and give again what came after it"
-            ) from self.torn
+                f"an earlier batch was taken in only in part ({self.failure}): restore from the "
+                "last snapshot, and give again what came after it"
+            ) from self.failure
 
     def window_of(self, packed: bytes, work: Work, place: int) -> AnyWindow:
-        """The open window of a key, or that of its handle, or a new one."""
+        """The open window of a key, or that of its snapshot, or a new one."""
         window = self.open.get(packed)
         if window is None:
-            handle = work.handle(place)
-            if handle:
-                return self.pattern.restore_like(handle)
-            window = self.begin(packed, work.coming(place))
+            window_snapshot = work.window_snapshot(place)
+            if window_snapshot:
+                return self.pattern.restore_like(window_snapshot)
+            window = self.begin(packed, work.first_events(place))
         return window
 
     def begin(self, packed: bytes, events: int) -> AnyWindow:
-        """A new window by itself for a key with so many events, whose pages stay for now."""
-        # A key that begins one anew has had an event since it began the last one.
-        begun = ((self.tiers.number << 40) + self.inserted) % (1 << 64)
-        window = self.kind.open(packed, events, begun)
+        """A new standalone window for a key with so many events, whose pages stay for now."""
+        # A key that begins one again has had an event since it began the last one.
+        generation = ((self.tree.number << 40) + self.inserted) % (1 << 64)
+        window = self.kind.open(packed, events, generation)
         if self.kind.store is not None:
-            # A retry of this call makes the same pages, so none may go before the next root.
+            # A retry of this call makes the same pages, so none may go before the next snapshot.
             window.engine.hold()
         return window
 
@@ -521,30 +524,30 @@ class Bucket:
         """A window that takes no events: what all have in common is made once, here."""
         return self.kind.open(b"")
 
-    def write_handles(self) -> None:
-        """Take the handle of every window that has changed, for the root to come.
+    def write_snapshots(self) -> None:
+        """Take the snapshot of every window that has changed, for the snapshot to come.
 
         When the store fails, nothing has changed.
         """
         self.require_whole()
         if not self.changed:
             return
-        entries = self.tiers.find(of_packed(self.tiers.layout.kind, list(self.changed)))
+        entries = self.tree.find(of_packed(self.tree.layout.kind, list(self.changed)))
         assert entries is not None
         packed = [entries.keys.packed(at) for at in range(len(entries))]
-        entries.handles = [self.open[key].handle() for key in packed]
-        self.tiers.add(entries)
+        entries.window_snapshots = [self.open[key].snapshot() for key in packed]
+        self.tree.add(entries)
 
     def hold(self) -> None:
-        """A root was taken: its pages stay, and windows by themselves may close."""
+        """A snapshot was taken: its pages stay, and standalone windows may close."""
         for packed in self.changed:
             self.open[packed].hold()
         self.changed.clear()
         if len(self.open) > _OPEN:
             self.open.clear()
-        self.tiers.doomed.age(self.kind.settings.retain)
+        self.tree.pending.age(self.kind.settings.retain)
 
-    # --- letting go -------------------------------------------------------------------------------
+    # --- expiring ---------------------------------------------------------------------------------
 
     def expire(self, until: int, end_of: Callable[[int], int]) -> Table:
         """Expire the keys whose newest event is at ``until`` or before; what was known of them.
@@ -552,87 +555,96 @@ class Bucket:
         ``end_of`` says of the newest event until when other events may have been in its window.
         """
         self.require_whole()
-        gone = self.tiers.silent(until)
+        gone = self.tree.idle(until)
         if not len(gone):
             return gone
-        held = np.flatnonzero(gone.marks == HANDLE).tolist()
+        held = np.flatnonzero(gone.marks == STANDALONE).tolist()
         for at, place in enumerate(held):
             packed = gone.keys.packed(place)
             window = self.open.pop(packed, None)
             if packed in self.changed and window is not None and self.kind.store is not None:
-                gone.handles[at] = window.handle()
+                gone.window_snapshots[at] = window.snapshot()
             self.changed.discard(packed)
         marked = Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED)
-        self.tiers.add(marked)
+        self.tree.add(marked)
         # A window without pages, as a short one is, leaves nothing.
-        self.tiers.doomed.fresh += [handle for handle in gone.handles if self._has_pages(handle)]
+        self.tree.pending.fresh += [
+            window_snapshot
+            for window_snapshot in gone.window_snapshots
+            if self._has_pages(window_snapshot)
+        ]
         self.keys -= len(gone)
-        self.apart -= len(held)
+        self.standalone -= len(held)
         moment = end_of(int(gone.newest().max()))
         self.expired = moment if self.expired is None else max(moment, self.expired)
         if not self.keys:
-            self.tiers.doom_all()
+            self.tree.drop_all()
         return gone
 
-    def _has_pages(self, handle: bytes) -> bool:
-        return bool(handle) and self.pattern.restore_like(handle).engine.structure.page_count > 0
+    def _has_pages(self, window_snapshot: bytes) -> bool:
+        return (
+            bool(window_snapshot)
+            and self.pattern.restore_like(window_snapshot).engine.structure.page_count > 0
+        )
 
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
         """The results of expired keys up to the boundary at which their windows are empty."""
         kind, newest = self.kind, gone.newest()
         ends = trigger.boundary(newest + (kind.longest or 0))
         counts, first = trigger.between(newest, ends + 1, kind.longest)
-        swept = np.where(gone.marks == HANDLE, 0, counts)
-        of, moments = trigger.spread(swept, first)
+        vectorized = np.where(gone.marks == STANDALONE, 0, counts)
+        of, moments = trigger.spread(vectorized, first)
         nowhere, rows = np.full(len(of), -1), gone.bounds[of + 1] - 1
-        parts = [sweep_results(kind, gone, of, nowhere, rows, moments)]
-        held = np.flatnonzero(gone.marks == HANDLE).tolist()
-        for place, handle in zip(held, gone.handles, strict=True):
-            window = triggered(self.pattern.restore_like(handle), trigger, int(newest[place]))
+        parts = [results_at(kind, gone, of, nowhere, rows, moments)]
+        held = np.flatnonzero(gone.marks == STANDALONE).tolist()
+        for place, window_snapshot in zip(held, gone.window_snapshots, strict=True):
+            window = triggered(
+                self.pattern.restore_like(window_snapshot), trigger, int(newest[place])
+            )
             parts += found_due(kind, place, window.advance(np.datetime64(int(ends[place]), "us")))
         return Found.joined(parts, kind.monoid, len(kind.policies))
 
     @property
     def is_deleting(self) -> bool:
         """Whether pages of expired windows, or of all there were, are still to be deleted."""
-        entries = self.tiers.doomed.all()
+        entries = self.tree.pending.all()
         return bool(entries and not self.keys) or any(
             isinstance(entry, bytes) or entry.level == LIST for entry in entries
         )
 
     def earliest(self) -> int | None:
         """No key's newest event is older than this; None without keys. No store call."""
-        return self.tiers.earliest() if self.keys else None
+        return self.tree.earliest() if self.keys else None
 
-    def delete_doomed(self) -> None:
-        """Delete the pages that no root needs any more that may be restored."""
-        for entry in self.tiers.doomed.due():
+    def delete_due(self) -> None:
+        """Delete the pages that no snapshot needs any more that may be restored."""
+        for entry in self.tree.pending.due():
             self._delete(entry)
 
     def _delete(self, entry: Entry) -> None:
         if isinstance(entry, bytes):
             try:
                 self.pattern.restore_like(entry).delete_pages()
-            except (SnapshotMismatch, CorruptSnapshot):  # of before a change
+            except (SnapshotMismatch, CorruptSnapshot):  # made before a change
                 assert self.kind.store is not None
                 restore_opaque(entry, self.kind.store).engine.structure.delete_pages()
             return
-        assert self.tiers.pages is not None
+        assert self.tree.pages is not None
         if entry.level == LIST:
-            for each in self.tiers.pages.listed(entry):
+            for each in self.tree.pages.listed(entry):
                 self._delete(each)
-        self.tiers.pages.delete(entry)
+        self.tree.pages.delete(entry)
 
     def delete_pages(self) -> None:
         """Delete every page."""
-        for table in self.tiers.everything():
-            held = np.flatnonzero(table.marks == HANDLE).tolist()
-            for place, handle in zip(held, table.handles, strict=True):
+        for table in self.tree.everything():
+            held = np.flatnonzero(table.marks == STANDALONE).tolist()
+            for place, window_snapshot in zip(held, table.window_snapshots, strict=True):
                 window = self.open.get(table.keys.packed(place))
-                (window or self.pattern.restore_like(handle)).delete_pages()
-        for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
+                (window or self.pattern.restore_like(window_snapshot)).delete_pages()
+        for entry in [*self.tree.pending.all(), *self.tree.all_pages()]:
             self._delete(entry)
-        self.tiers.clear()
+        self.tree.clear()
 
 
 def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
@@ -653,7 +665,7 @@ def _newest(known: Table | None, at: np.ndarray) -> np.ndarray:
     return found
 
 
-def _stood(known: Table | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _previous(known: Table | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mark of each key, by its place in what is known, and how many events it has had."""
     marks, before = np.zeros(len(at), "u1"), np.zeros(len(at), np.int64)
     if known is not None:
@@ -674,8 +686,8 @@ def _touched(bounds: np.ndarray, taken: Retractions | None) -> np.ndarray:
     return touched
 
 
-def _brought(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
-    """What a batch has brought for keys that stay among the swept ones."""
+def _added(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
+    """What a batch has brought for keys that stay among the vectorized ones."""
     part = new if len(stay) == len(new) else new.take(stay)
     if (marks[stay] == EXPIRED).any():
         part.marks[marks[stay] == EXPIRED] = ALL

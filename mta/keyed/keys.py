@@ -137,7 +137,7 @@ def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -
 def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
     """The distinct keys of several sets; each key of each set, in the order of keys and sets.
 
-    That is where it stood in all of them, one set after the other, and its place among the
+    That is where it was in all of them, one set after the other, and its place among the
     distinct keys.
     """
     kind = parts[0].kind
@@ -147,10 +147,10 @@ def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
         [part.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)] + [sizes[-1:]]
     )
     every = Keys(kind, hashes, np.concatenate([part.blob for part in parts]), bounds)
-    return lined_up(every, np.argsort(hashes, kind="stable"))
+    return distinct_of(every, np.argsort(hashes, kind="stable"))
 
 
-def lined_up(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.ndarray]:
+def distinct_of(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.ndarray]:
     """Keys as they come, in an order of their hashes, as ``merged``; those that are equal as one.
 
     Equal ones stay in that order.
@@ -199,7 +199,7 @@ def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray
     Raises UnsuitableKey.
     """
     every = _hashed("bytes", blob, bounds)
-    keys, order, places = lined_up(every, np.argsort(every.hashes))
+    keys, order, places = distinct_of(every, np.argsort(every.hashes))
     return keys, places[inverse(order)]
 
 
@@ -227,7 +227,7 @@ def _kind_of(found: Distinct, kind: str | None) -> str:
 
 
 def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
-    """Distinct keys as whole numbers or bytes, in order, and where each of these stood."""
+    """Distinct keys as whole numbers or bytes, in order, and where each of these was."""
     if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
         hashes = hashes_of_ints(blob)
@@ -236,7 +236,7 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
-    return lined_up(every, np.argsort(every.hashes))[:2]
+    return distinct_of(every, np.argsort(every.hashes))[:2]
 
 
 def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:

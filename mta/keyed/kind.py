@@ -8,13 +8,13 @@ from typing import Any
 
 import xxhash
 
+from mta.frames.base import AbstractPolicy
+from mta.keyed.lanes import is_vectorized
 from mta.keyed.retention import Retention
 from mta.keyed.sizes import grown, small_groups
-from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import reader_of
-from mta.policies.base import AbstractPolicy
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
@@ -36,14 +36,14 @@ class Kind:
     name: str
     store: PageStore | None
     changes: int = 0
-    """How often windows or monoid were changed; in the names of windows by themselves."""
-    swept: bool = field(init=False)
+    """How often windows or monoid were changed; in the names of standalone windows."""
+    vectorized: bool = field(init=False)
     reader: AbstractMonoid = field(init=False)
     """What reads the columns of events, those that policies look at among them."""
     retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
-        self.swept = is_swept(self.monoid, list(self.policies.values()))
+        self.vectorized = is_vectorized(self.monoid, list(self.policies.values()))
         observed = [each[1:] for policy in self.policies.values() for each in policy.observers]
         self.reader = reader_of(self.monoid, observed)
         settings = self.settings
@@ -65,19 +65,19 @@ class Kind:
         found = [policy.lifetime for policy in self.policies.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
-    def open(self, packed: bytes, events: int = 0, begun: int = 0) -> AnyWindow:
-        """A new window by itself for a key, which begins with so many events.
+    def open(self, packed: bytes, events: int = 0, generation: int = 0) -> AnyWindow:
+        """A new standalone window for a key, which begins with so many events.
 
-        ``begun`` is another number for each one that a key has, for its pages may have the content
-        and the place of those of an earlier one, which are deleted later.
+        ``generation`` is another number for each one that a key has, for its pages may have the
+        content and the place of those of an earlier one, which are deleted later.
         """
         settings, sizes = self.settings, (self.settings.leaf_arity, self.settings.arity)
-        if self.swept and sizes == (None, None):
+        if self.vectorized and sizes == (None, None):
             late = settings.allowed_lateness is not None
             leaf_arity, arity = small_groups(self.monoid, *self.policies.values(), by_time=late)
             sizes = grown(leaf_arity, events), arity
         change = f"{self.changes}-" if self.changes else ""
-        name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed, begun)}"
+        name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed, generation)}"
         given: dict[str, Any] = {
             "store": self.store, "name": name, "leaf_arity": sizes[0], "arity": sizes[1],
             "on_late": settings.on_late, "on_invalid": "accept", "retain": settings.retain,
@@ -91,4 +91,4 @@ class Kind:
 
     def trimmed(self, table: Table) -> Table:
         """A table without the events that no window of its keys needs any more."""
-        return self.retention.trimmed(table) if self.swept else table
+        return self.retention.trimmed(table) if self.vectorized else table

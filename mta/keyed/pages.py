@@ -12,11 +12,11 @@
     of an index:
         firsts    "<u8" hash of the first key of each page
         names     "name" 16-byte digests of the pages, one after the other
-        oldest    "<i8" no key here whose newest event may fall silent is silent before; only where
+        oldest    "<i8" no key here whose newest event may become idle is idle before; only where
                   the windows keep times
 
     of a list:
-        entries   "msgpack" array of entries (``mta.keyed.doomed``)
+        entries   "msgpack" array of entries (``mta.keyed.deletions``)
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" run "/" name in hexadecimal
@@ -37,8 +37,8 @@ import numpy as np
 from mta.columns.schemas import Array, Payload, next_payload
 from mta.errors import CorruptPage
 from mta.kernels.ranges import Buffer
-from mta.keyed import doomed, leaves
-from mta.keyed.doomed import LIST, Entry
+from mta.keyed import deletions, leaves
+from mta.keyed.deletions import LIST, Entry
 from mta.keyed.keys import range_of
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import Table
@@ -69,7 +69,7 @@ class Index:
 
     @property
     def earliest(self) -> int:
-        """From when on it pays to look for silent keys."""
+        """Since when it pays to look for idle keys."""
         assert self.oldest is not None
         return int(self.oldest.min())
 
@@ -130,7 +130,7 @@ def encode(layout: TableLayout, level: int, run: int, content: Table | Content) 
 def dump(content: Content) -> tuple[int, list[Payload]]:
     """What a page above the tables holds: its count and its columns."""
     if isinstance(content, list):
-        return len(content), [("msgpack", msgpack.packb(doomed.dump(content)))]
+        return len(content), [("msgpack", msgpack.packb(deletions.dump(content)))]
     return len(content), content.dump()
 
 
@@ -158,7 +158,7 @@ def damaged(
     """The error for a page that is not what it should be."""
     return CorruptPage(
         f"page {key_of(layout.window, level, run, name)} is damaged: {error}; restore from an "
-        "earlier root, or put back a good copy of the page"
+        "earlier snapshot, or restore a good copy of the page"
     )
 
 
@@ -176,7 +176,7 @@ def read(layout: TableLayout, level: int, run: int, page: Buffer) -> Content:
 
 
 def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
-    """The count and the columns of a page or a root as what they are. Raises CorruptPage."""
+    """The count and the columns of a page or a snapshot as what they are. Raises CorruptPage."""
     if type(count) is not int or count < 0 or not isinstance(columns, list):
         raise CorruptPage("its count or its columns are of the wrong type")
     payloads = iter(columns)
@@ -192,7 +192,7 @@ def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
 
 def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
     kind, data = next_payload(payloads)
-    entries = doomed.load(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
+    entries = deletions.load(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
     if len(entries) != count:
         raise CorruptPage(f"it does not have the {count} entries that it says")
     return entries

@@ -19,19 +19,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mta.cursors.ranges import Positions
+from mta.evaluators.ranges import Positions
 from mta.fiba import FiBA
+from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import first_later
-from mta.keyed.sweep import Lanes
+from mta.keyed.lanes import Lanes
 from mta.keyed.table import Table
-from mta.pages.structure import OnDuplicate
-from mta.policies.base import AbstractPolicy
+from mta.logs.base import OnDuplicate
 
 #: How many restores with a larger lateness are remembered one by one.
-_MOST_KEPT = 8
+_MOST_EARLIER = 8
 
 
-class Kept(NamedTuple):
+class EarlierLateness(NamedTuple):
     """Up to a moment, a smaller lateness applied; both in microseconds."""
 
     lateness: int
@@ -50,18 +50,18 @@ class Retention:
     ) -> None:
         self.policies, self.lateness = policies, lateness
         #: Whether an event meets the one that its key has at the same time already.
-        self._meets = on_duplicate != "append"
+        self._replaces = on_duplicate != "append"
         #: The smaller latenesses that applied before, each up to a moment.
-        self.kept = [Kept(*each) for each in kept]
+        self.kept = [EarlierLateness(*each) for each in kept]
 
     def note(self, lateness: int, until: int) -> None:
         """Note that a smaller lateness applied up to a moment."""
         # An earlier note says nothing more if its lateness was no smaller and ended no later.
         self.kept = [k for k in self.kept if k.lateness < lateness or k.until > until]
-        self.kept.append(Kept(lateness, until))
-        if len(self.kept) > _MOST_KEPT:
+        self.kept.append(EarlierLateness(lateness, until))
+        if len(self.kept) > _MOST_EARLIER:
             one, other, *rest = self.kept
-            both = Kept(min(one.lateness, other.lateness), max(one.until, other.until))
+            both = EarlierLateness(min(one.lateness, other.lateness), max(one.until, other.until))
             self.kept = [both, *rest]
 
     def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ class Retention:
         if lanes.times is None or clocks is None or self.lateness is None:
             return lanes.bounds[1:]
         keys = np.arange(len(lanes.bounds) - 1)
-        return first_later(lanes.times, lanes.bounds, keys, self.cutoffs(clocks) - self._meets)
+        return first_later(lanes.times, lanes.bounds, keys, self.cutoffs(clocks) - self._replaces)
 
     def trimmed(self, table: Table) -> Table:
         """A table without the events that have left."""
@@ -109,7 +109,7 @@ class Retention:
         """The position of the first event that has not left, in a window of its own."""
         found = events.back
         moments = [clock, int(self.cutoffs(np.array([clock]))[0])]
-        ends = [events.back, events.first_after(moments[1] - self._meets) + 1]
+        ends = [events.back, events.first_after(moments[1] - self._replaces) + 1]
         for policy in self.policies.values():
             for moment, end in zip(moments, ends, strict=True):
                 found = min(found, _cut(policy, events, end, moment))

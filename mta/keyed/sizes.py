@@ -1,17 +1,17 @@
 """How large the groups of a window are that is one of many.
 
-A window by itself has a handle, which every batch writes that brings it events. So its groups are
-small: a leaf page fills one page of the disk's. But to fill a leaf group and to leave it costs some
-200 us of Python, however many events it has. A window that begins with many events at once, as
+A standalone window has a snapshot, which every batch writes that brings it events. So its groups
+are small: a leaf page fills one page of the disk's. But to fill a leaf group and to leave it costs
+some 200 us of Python, however many events it has. A window that begins with many events at once, as
 one of few keys with many rows each, has larger leaf groups then, so that some ten of them hold
-what it begins with; of an open one that large, most is in pages of its own (``mta.levels.parts``).
+what it begins with; of an open one that large, most is in pages of its own (``logs.levels.parts``).
 """
 
 from __future__ import annotations
 
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
-from mta.policies.base import AbstractPolicy
 
 #: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
 LEAF_BYTES, INNER_BYTES = 3840, 1024
@@ -24,9 +24,9 @@ def small_groups(
 ) -> tuple[int, int]:
     """Sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, that suit many keys.
 
-    A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a handle carries an
-    open one of each level, and a batch writes the handle of each key that it touches. Nodes of
-    trees by time hold up to twice their size, and a handle carries the last one of each level.
+    A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a snapshot carries an
+    open one of each level, and a batch writes the snapshot of each key that it touches. Nodes of
+    trees by time hold up to twice their size, and a snapshot carries the last one of each level.
     """
     extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
     observers = [monoid for policy in policies for _, _, monoid in policy.observers]

@@ -10,7 +10,7 @@
 Tables of different ages hold different events of a key. To know a key means to look it up in all
 tables and to put its events one behind the other, oldest table first (``join``). A mark other than
 MORE hides all that older tables say of the key: ALL its events are here, its window is one by
-itself of which a HANDLE is here, or it was EXPIRED.
+itself, of which the snapshot is here (STANDALONE), or it was EXPIRED.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, sort_within
 from mta.keyed.keys import Keys, merged, range_of
 
-MORE, ALL, HANDLE, EXPIRED = range(4)
+MORE, ALL, STANDALONE, EXPIRED = range(4)
 
 
 @dataclass(slots=True)
@@ -42,8 +42,8 @@ class Table:
     bounds: np.ndarray
     times: np.ndarray | None
     rows: Rows
-    #: The handle of each key marked so.
-    handles: list[bytes] = field(default_factory=list)
+    #: The snapshot of each key marked so.
+    window_snapshots: list[bytes] = field(default_factory=list)
     _weights: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -63,13 +63,18 @@ class Table:
 
     @classmethod
     def bare(
-        cls, schema: Schema, keys: Keys, timed: bool, mark: int, handles: Sequence[bytes] = ()
+        cls,
+        schema: Schema,
+        keys: Keys,
+        timed: bool,
+        mark: int,
+        window_snapshots: Sequence[bytes] = (),
     ) -> Table:
         """Keys without events."""
         times = np.zeros(0, "<i8") if timed else None
         bounds = np.zeros(len(keys) + 1, np.int64)
         table = cls.of(schema, keys, bounds, times, schema.new(0), mark)
-        table.handles = list(handles)
+        table.window_snapshots = list(window_snapshots)
         return table
 
     def __len__(self) -> int:
@@ -97,15 +102,17 @@ class Table:
                 weights += rows * self.counts
             else:
                 weights += np.diff(bounds_of(rows)[self.bounds])
-            if self.handles:
-                weights[self.marks == HANDLE] += np.fromiter(map(len, self.handles), np.int64)
+            if self.window_snapshots:
+                weights[self.marks == STANDALONE] += np.fromiter(
+                    map(len, self.window_snapshots), np.int64
+                )
             self._weights = weights
         return self._weights
 
     @property
-    def handle_numbers(self) -> np.ndarray:
-        """For each key that has a handle, which of all handles it is."""
-        return np.cumsum(self.marks == HANDLE) - 1
+    def snapshot_numbers(self) -> np.ndarray:
+        """For each key that has a snapshot, which of all snapshots it is."""
+        return np.cumsum(self.marks == STANDALONE) - 1
 
     def newest(self) -> np.ndarray:
         """The time of each key's newest event here; the least number of one without any."""
@@ -118,12 +125,16 @@ class Table:
 
     def take(self, places: np.ndarray) -> Table:
         """What is of the keys at some places, which grow."""
-        marks, handles = self.marks[places], self.handles
-        if handles:
-            numbers = self.handle_numbers
-            handles = [handles[at] for at in numbers[places[marks == HANDLE]].tolist()]
+        marks, window_snapshots = self.marks[places], self.window_snapshots
+        if window_snapshots:
+            numbers = self.snapshot_numbers
+            window_snapshots = [
+                window_snapshots[at] for at in numbers[places[marks == STANDALONE]].tolist()
+            ]
         starts, counts, left = self.bounds[places], self.counts[places], self.left[places]
-        return self._of_ranges(self.keys.take(places), marks, handles, starts, counts, left)
+        return self._of_ranges(
+            self.keys.take(places), marks, window_snapshots, starts, counts, left
+        )
 
     def among(self, keys: Keys) -> Table:
         """What is of some keys."""
@@ -134,10 +145,12 @@ class Table:
     def cut(self, start: int, stop: int) -> Table:
         """What is of the keys from ``start`` to ``stop``, as views."""
         first, last = self.bounds[start], self.bounds[stop]
-        handles = self.handles
-        if handles:
-            begin = int((self.marks[:start] == HANDLE).sum())
-            handles = handles[begin : begin + int((self.marks[start:stop] == HANDLE).sum())]
+        window_snapshots = self.window_snapshots
+        if window_snapshots:
+            begin = int((self.marks[:start] == STANDALONE).sum())
+            window_snapshots = window_snapshots[
+                begin : begin + int((self.marks[start:stop] == STANDALONE).sum())
+            ]
         return Table(
             self.schema,
             self.keys.cut(start, stop),
@@ -146,7 +159,7 @@ class Table:
             self.bounds[start : stop + 1] - first,
             None if self.times is None else self.times[first:last],
             self.schema.cut(self.rows, first, last),
-            handles,
+            window_snapshots,
         )
 
     def between(self, low: int, high: int | None) -> Table:
@@ -160,10 +173,10 @@ class Table:
         if not gone.any():
             return self
         counts, left = self.bounds[1:] - starts, self.left + gone
-        return self._of_ranges(self.keys, self.marks, self.handles, starts, counts, left)
+        return self._of_ranges(self.keys, self.marks, self.window_snapshots, starts, counts, left)
 
     def _of_ranges(
-        self, keys: Keys, marks: np.ndarray, handles: list[bytes],
+        self, keys: Keys, marks: np.ndarray, window_snapshots: list[bytes],
         starts: np.ndarray, counts: np.ndarray, left: np.ndarray,
     ) -> Table:  # fmt: skip
         """A table of keys with the events that are in some ranges here."""
@@ -171,7 +184,9 @@ class Table:
         if self.times is not None:
             times = rows_of([self.times], which, starts, counts)
         rows = self.schema.ranges([self.rows], which, starts, counts)
-        return Table(self.schema, keys, marks, left, bounds_of(counts), times, rows, handles)
+        return Table(
+            self.schema, keys, marks, left, bounds_of(counts), times, rows, window_snapshots
+        )
 
 
 def _row_weights(schema: Schema, rows: Rows) -> int | np.ndarray:
@@ -204,7 +219,7 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     """Tables as one, the oldest first: what they say of every key that any of them has.
 
     ``late`` says that events may have come late, and are put in order of time; those of equal time
-    stay as they came. About 100 ns a key and table and 30 ns an event.
+    stay as they came. About 100 ns per key and table and 30 ns per event.
     """
     if len(tables) == 1:
         return tables[0]
@@ -215,8 +230,10 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     counts = np.concatenate([table.counts for table in tables])[order]
     starts = np.concatenate([table.bounds[:-1] for table in tables])[order]
     which = np.repeat(np.arange(len(tables)), [len(table) for table in tables])[order]
-    handles = [handle for table in tables for handle in table.handles]
-    of_handle = _places_of(tables)[order] if handles else None
+    window_snapshots = [
+        window_snapshot for table in tables for window_snapshot in table.window_snapshots
+    ]
+    number_of = _places_of(tables)[order] if window_snapshots else None
 
     found = np.zeros(len(keys), "u1")
     marked = np.flatnonzero(marks)
@@ -226,9 +243,9 @@ def join(tables: Sequence[Table], late: bool) -> Table:
         some = newest >= 0
         found[some] = marks[newest[some]]
         kept = np.arange(len(order)) >= newest[place]
-        if of_handle is not None:
-            wanted = of_handle[newest[found == HANDLE]]
-            handles = [handles[at] for at in wanted.tolist()]
+        if number_of is not None:
+            wanted = number_of[newest[found == STANDALONE]]
+            window_snapshots = [window_snapshots[at] for at in wanted.tolist()]
         starts, counts, left, place = starts[kept], counts[kept], left[kept], place[kept]
         which = which[kept]
     of_key = np.bincount(place, counts, len(keys)).astype(np.int64)
@@ -242,7 +259,7 @@ def join(tables: Sequence[Table], late: bool) -> Table:
             sorting = sort_within(times, np.repeat(np.arange(len(keys)), of_key))
             if sorting is not None:
                 rows, times = schema.take(rows, sorting), times[sorting]
-    return Table(schema, keys, found, total, bounds_of(of_key), times, rows, handles)
+    return Table(schema, keys, found, total, bounds_of(of_key), times, rows, window_snapshots)
 
 
 def blank(schema: Schema, count: int) -> Rows:
@@ -256,5 +273,5 @@ def blank(schema: Schema, count: int) -> Rows:
 
 
 def _places_of(tables: Sequence[Table]) -> np.ndarray:
-    """For each key of each table, the number of its handle among all handles."""
-    return np.cumsum(np.concatenate([table.marks for table in tables]) == HANDLE) - 1
+    """For each key of each table, the number of its snapshot among all snapshots."""
+    return np.cumsum(np.concatenate([table.marks for table in tables]) == STANDALONE) - 1

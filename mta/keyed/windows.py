@@ -19,7 +19,6 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage
 from mta.errors import (
     InvalidTime,
     InvalidValue,
@@ -29,14 +28,16 @@ from mta.errors import (
     UnsuitableKey,
     UnsupportedOperation,
 )
+from mta.evaluators.coverage import Coverage
 from mta.fiba.aggregator import require_joins
+from mta.frames.base import AbstractPolicy
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
     as_stored,
     carry,
     columns_of,
-    doomed_by,
+    pending_after,
     require_observed,
     side_by_side,
     starts_after,
@@ -44,21 +45,20 @@ from mta.keyed.changes import (
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.doomed import Doomed
+from mta.keyed.deletions import PendingDeletions
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import AnyWindow, Kind
+from mta.keyed.lanes import Lanes, empties, folds
 from mta.keyed.leaves import TableLayout
-from mta.keyed.retention import Kept
-from mta.keyed.root import MAX_BYTES, NAME_LENGTH, Root, Start, Unread
-from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import EXPIRED, HANDLE, Table, blank
-from mta.keyed.tiers import PageSize, RunPages, Tiers
+from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.retention import EarlierLateness
+from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
+from mta.keyed.table import EXPIRED, STANDALONE, Table, blank
 from mta.keyed.work import given_back
+from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
-from mta.pages.handle import NAME
-from mta.pages.structure import OnDuplicate
-from mta.policies.base import AbstractPolicy
+from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import TimeUnit, in_unit, to_time, to_times
@@ -68,11 +68,11 @@ from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Setting
 from mta.windows.shared import SharedWindows
 from stores import PageStore, StoreLike
 
-#: How many roots may stay restorable, so that what these need has room in each of them.
+#: How many snapshots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
 #: The bytes of a page of keys, unless they are given.
 _LOCAL_PAGE, _REMOTE_PAGE = 1 << 18, 1 << 14
-#: Tables that weigh less stay in the root.
+#: Tables that weigh less stay in the snapshot.
 _INLINE = 1 << 12
 
 
@@ -88,10 +88,10 @@ class KeyedStats:
     """What keyed windows hold and have done."""
 
     keys: int
-    apart: int
-    """Keys with a window by itself, as it is large or cannot be swept by columns."""
-    swept: bool
-    """Whether windows are swept by columns; else every key has a window by itself."""
+    standalone: int
+    """Keys with a standalone window, as it is large or cannot be vectorized by columns."""
+    vectorized: bool
+    """Whether windows are vectorized by columns; else every key has a standalone window."""
     inserted: int
     """Events accepted since the beginning."""
     late: int
@@ -115,9 +115,9 @@ class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of that key.
 
     ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
-    time, and these joined by ``|`` and ``&``, under a monoid of columns are *swept*: many keys cost
-    as much as one key with as many events, 0.1 to 2 us an event. With other policies or monoids
-    every key has a window by itself, at 200 us a key and batch.
+    time, and these joined by ``|`` and ``&``, under a monoid of columns are *vectorized*: many keys
+    cost as much as one key with as many events, 0.1 to 2 us per event. With other policies or
+    monoids every key has a standalone window, at 200 us per key and batch.
 
     In a store, new events are written about 3 times in all, and pages are read that hold keys of
     the batch. Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes,
@@ -211,7 +211,7 @@ class KeyedWindows(Publishable):
                 page_bytes = settings.page_bytes or (_REMOTE_PAGE if remote else _LOCAL_PAGE)
                 pages = RunPages(self.store, layout, PageSize(page_bytes, settings.cache_bytes))
             late = self._kind.settings.allowed_lateness is not None
-            self._bucket = Bucket(self._kind, Tiers(layout, pages, self._kind.trimmed, late))
+            self._bucket = Bucket(self._kind, LSMTree(layout, pages, self._kind.trimmed, late))
         return self._bucket
 
     # --- events -----------------------------------------------------------------------------------
@@ -276,8 +276,8 @@ class KeyedWindows(Publishable):
         """Take out the newest event of a key at a time, wherever it lies.
 
         Needs ``allowed_lateness``, even 0. As ``Window.retract``, and as ``extend`` of one row with
-        ``retracts``; the next root writes the whole key. Raises NoSuchEvent, with the key, unless
-        ``on_missing="drop"``.
+        ``retracts``; the next snapshot writes the whole key. Raises NoSuchEvent, with the key,
+        unless ``on_missing="drop"``.
 
         >>> from mta import KeyedWindows, Max, TimeWindow
         >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="retracted", allowed_lateness=60)
@@ -415,8 +415,8 @@ class KeyedWindows(Publishable):
         if known is None:
             return found
         at = keys.find(known.keys)
-        some = np.flatnonzero((known.counts > 0) & (known.marks < HANDLE))
-        if len(some) and self._kind.swept:
+        some = np.flatnonzero((known.counts > 0) & (known.marks < STANDALONE))
+        if len(some) and self._kind.vectorized:
             lanes = Lanes(known.bounds, known.times)
             last = known.bounds[some + 1] - 1
             monoid = self._kind.monoid
@@ -424,21 +424,21 @@ class KeyedWindows(Publishable):
             for policy, rows in zip(self._kind.policies.values(), found, strict=True):
                 fold = folds(monoid, lifted, known.events, lanes.fronts(policy, last), last)
                 monoid.outputs.put_at(rows, at[some], monoid.lower_rows(fold))
-        for place in np.flatnonzero(known.marks == HANDLE).tolist():
-            window = self._apart(known, place)
+        for place in np.flatnonzero(known.marks == STANDALONE).tolist():
+            window = self._standalone(known, place)
             for name, rows in zip(self._kind.policies, found, strict=True):
                 result = window.query(name) if isinstance(window, SharedWindows) else window.query()
                 row = tuple(result.values()) if isinstance(result, dict) else result
                 monoid.outputs.put(rows, int(at[place]), row)
         return found
 
-    def _apart(self, known: Table, place: int) -> AnyWindow:
-        """The window by itself of a key."""
+    def _standalone(self, known: Table, place: int) -> AnyWindow:
+        """The standalone window of a key."""
         assert self._bucket is not None
         window = self._bucket.open.get(known.keys.packed(place))
         if window is None:
-            handle = known.handles[int(known.handle_numbers[place])]
-            window = self._bucket.pattern.restore_like(handle)
+            window_snapshot = known.window_snapshots[int(known.snapshot_numbers[place])]
+            window = self._bucket.pattern.restore_like(window_snapshot)
         return window
 
     @alone
@@ -451,11 +451,11 @@ class KeyedWindows(Publishable):
         known = self._known(key)
         if known is None or known.marks[0] == EXPIRED:
             raise KeyError(f"no window of the key {key!r} is known")
-        if known.marks[0] == HANDLE:
-            window = self._apart(known, 0)
+        if known.marks[0] == STANDALONE:
+            window = self._standalone(known, 0)
             if self.store is None:
                 return deepcopy(window)
-            return window.restore_like(known.handles[0] or window.handle())
+            return window.restore_like(known.window_snapshots[0] or window.snapshot())
         kind = replace(self._kind, promote_at=0, store=None)
         window = kind.open(known.keys.packed(0))
         times = None if known.times is None else known.times.view("M8[us]")
@@ -480,7 +480,7 @@ class KeyedWindows(Publishable):
     def keys(self) -> Iterator[Any]:
         """All keys, in no order; reads every page."""
         if self._bucket is not None:
-            for table in self._bucket.tiers.everything():
+            for table in self._bucket.tree.everything():
                 yield from table.keys.as_column().tolist()
 
     # --- expiring ---------------------------------------------------------------------------------
@@ -509,32 +509,32 @@ class KeyedWindows(Publishable):
         """
         return None if self._bucket is None else self._bucket.earliest()
 
-    # --- roots and pages --------------------------------------------------------------------------
+    # --- snapshots and pages ----------------------------------------------------------------------
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """The windows as a root of at most 64 KiB, once all their pages are in the store.
+        """Return a snapshot of at most 64 KiB, once all pages are in the store.
 
-        As ``Window.checkpoint``: save the root before you take the next one. Writes what has come
-        since the last root, and what is merged now and then. Raises NotPageable.
+        As ``Window.checkpoint``: save the snapshot before you take the next one. Writes what has
+        come since the last snapshot, and merges runs where the rule says so. Raises NotPageable.
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
         self._settle_published()
         bucket = self._bucket
         if bucket is None:
-            data = self._root(None).encode()
+            data = self._snapshot(None).encode()
             self._publish(data)
             return data
-        tiers = bucket.tiers
-        bucket.write_handles()
-        tiers.settle(_INLINE, self._kind.settings.retain)
-        bucket.delete_doomed()
+        tree = bucket.tree
+        bucket.write_snapshots()
+        tree.settle(_INLINE)
+        bucket.delete_due()
         if wait or self._publisher is not None:
             self.store.flush()
         bucket.hold()
-        data = self._root(bucket).encode()
-        assert len(data) <= MAX_BYTES, "a root that is too large: report this as a bug"
+        data = self._snapshot(bucket).encode()
+        assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
         self._publish(data)
         return data
 
@@ -543,15 +543,15 @@ class KeyedWindows(Publishable):
         what = what_of("keys", self.monoid, self._kind.policies, settings.on_duplicate)
         return what, settings.retain
 
-    def _root(self, bucket: Bucket | None) -> Root:
-        kind, tiers = self._kind, None if bucket is None else bucket.tiers
+    def _snapshot(self, bucket: Bucket | None) -> KeyedSnapshot:
+        kind, tree = self._kind, None if bucket is None else bucket.tree
         lateness = kind.settings.allowed_lateness
-        if bucket is not None and bucket.kept_till_now is not None:
-            lateness = bucket.kept_till_now  # nothing has come since
+        if bucket is not None and bucket.lateness_until_now is not None:
+            lateness = bucket.lateness_until_now  # nothing has come since
         counts = [0] * 5
         if bucket is not None:
-            counts = [bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid]
-        return Root(
+            counts = [bucket.keys, bucket.standalone, bucket.inserted, bucket.late, bucket.invalid]
+        return KeyedSnapshot(
             self.name,
             self._key_kind,
             (self.monoid.name, self.monoid.fingerprint),
@@ -559,12 +559,12 @@ class KeyedWindows(Publishable):
             kind.timed,
             lateness,
             self._kind.retention.kept,
-            0 if tiers is None else tiers.number,
+            0 if tree is None else tree.number,
             counts,
             None if bucket is None else bucket.expired,
-            [] if tiers is None else tiers.runs,
-            tiers.young[0] if tiers is not None and tiers.young else None,
-            Doomed() if tiers is None else tiers.doomed,
+            [] if tree is None else tree.runs,
+            tree.memtable[0] if tree is not None and tree.memtable else None,
+            PendingDeletions() if tree is None else tree.pending,
             columns_of(kind.reader),
             kind.changes,
             self._starts,
@@ -573,7 +573,7 @@ class KeyedWindows(Publishable):
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
-        root: bytes,
+        snapshot: bytes,
         monoid: AbstractMonoid,
         window: AbstractPolicy | Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
@@ -591,35 +591,35 @@ class KeyedWindows(Publishable):
         cache_bytes: int = 1 << 23,
         retain: int = 2,
     ) -> Self:
-        """The windows that a root describes; no store call until pages are needed.
+        """The windows that a snapshot describes; no store call until pages are needed.
 
         With other policies, or a Product of other aggregations, they go on from the events that are
         kept, all of which are read and written for it at once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the root is of
-        a monoid that reads other values, of events in order where ``allowed_lateness`` is given or
-        the other way round, or of events without times.
+        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the snapshot is
+        of a monoid that reads other values, of events in order where ``allowed_lateness`` is given
+        or the other way round, or of events without times.
         """
         if store is None:
-            raise ValueError("a root's pages are in a store: give the one that has them")
-        unread, settings = Unread.decode(root), Settings.read(locals())
+            raise ValueError("a snapshot's pages are in a store: give the one that has them")
+        unread, settings = UnreadSnapshot.decode(snapshot), Settings.read(locals())
         windows = cls.__new__(cls)
-        windows._use(monoid, window, store, unread.root.window, settings, timed)
+        windows._use(monoid, window, store, unread.snapshot.window, settings, timed)
         windows._restore(unread)
         return windows
 
-    def restore_like(self, root: bytes) -> Self:
-        """The windows that a root describes, with all settings and the store of these ones."""
-        unread = Unread.decode(root)
+    def restore_like(self, snapshot: bytes) -> Self:
+        """The windows that a snapshot describes, with all settings and the store of these ones."""
+        unread = UnreadSnapshot.decode(snapshot)
         windows = object.__new__(type(self))
         windows.__dict__.update(self.__dict__)
-        windows.name, windows._owns_store, windows.busy = unread.root.window, False, False
+        windows.name, windows._owns_store, windows.busy = unread.snapshot.window, False, False
         windows._kind = replace(self._kind, name=windows.name)
         windows._bucket = windows._key_kind = windows.last_accepted = windows._publisher = None
         windows._restore(unread)
         return windows
 
-    def _restore(self, unread: Unread) -> None:
-        found, kind = unread.root, self._kind
+    def _restore(self, unread: UnreadSnapshot) -> None:
+        found, kind = unread.snapshot, self._kind
         self._require_suitable(found)
         own = [(name, p.fingerprint) for name, p in kind.policies.items()]
         before = [(name, mark) for name, _, mark in found.policies]
@@ -631,22 +631,24 @@ class KeyedWindows(Publishable):
         if found.kind is None:
             return
         bucket = self.bucket_of(found.kind)
-        root, tiers = unread.read(bucket.tiers.layout), bucket.tiers
-        tiers.runs, tiers.doomed, tiers.number = root.runs, root.doomed, root.number
-        tiers.young = [] if root.young is None else [root.young]
-        bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid = root.counts
-        bucket.expired = root.expired
-        self._note_lateness(bucket, root)
+        snapshot, tree = unread.read(bucket.tree.layout), bucket.tree
+        tree.runs, tree.pending, tree.number = snapshot.runs, snapshot.pending, snapshot.number
+        tree.memtable = [] if snapshot.memtable is None else [snapshot.memtable]
+        bucket.keys, bucket.standalone, bucket.inserted, bucket.late, bucket.invalid = (
+            snapshot.counts
+        )
+        bucket.expired = snapshot.expired
+        self._note_lateness(bucket, snapshot)
 
-    def _note_lateness(self, bucket: Bucket, found: Root) -> None:
-        """For how little lateness events of a root were kept."""
+    def _note_lateness(self, bucket: Bucket, found: KeyedSnapshot) -> None:
+        """For how little lateness events of a snapshot were kept."""
         kept, asked = found.lateness, self._kind.settings.allowed_lateness
-        self._kind.retention.kept = [Kept(*each) for each in found.kept]
+        self._kind.retention.kept = [EarlierLateness(*each) for each in found.kept]
         if kept is not None and asked is not None and kept < asked:
-            bucket.kept_till_now = kept
+            bucket.lateness_until_now = kept
 
-    def _require_suitable(self, found: Root) -> None:
-        """Raises SnapshotMismatch where events of a root cannot be those of these windows."""
+    def _require_suitable(self, found: KeyedSnapshot) -> None:
+        """Raises SnapshotMismatch where events of a snapshot cannot be those of these windows."""
         why = None
         named = isinstance(self.monoid, Product) and all(name for name, _ in found.columns)
         if (
@@ -664,45 +666,45 @@ class KeyedWindows(Publishable):
                 "set timed=True, as they have" if found.timed else "take windows by count alone"
             )
         if why is not None:
-            titles = "the root has", "asked for"
-            shown = side_by_side(_described(found), _described(self._root(None)), titles)
-            raise SnapshotMismatch(f"the root does not go with these windows, {why}\n{shown}")
+            titles = "the snapshot has", "asked for"
+            shown = side_by_side(_described(found), _described(self._snapshot(None)), titles)
+            raise SnapshotMismatch(f"the snapshot does not go with these windows, {why}\n{shown}")
 
-    def _carry_over(self, unread: Unread) -> None:
-        """Go on from a root of other windows or aggregations."""
+    def _carry_over(self, unread: UnreadSnapshot) -> None:
+        """Go on from a snapshot of other windows or aggregations."""
         assert self.store is not None
-        self._kind = replace(self._kind, changes=unread.root.changes + 1)
+        self._kind = replace(self._kind, changes=unread.snapshot.changes + 1)
         source = self._take(unread, self.store)
         if source is not None and self._bucket is not None:
-            self._bucket.tiers.doomed = source.root.doomed
-            self._bucket.tiers.doomed.fresh += doomed_by(source)
+            self._bucket.tree.pending = source.snapshot.pending
+            self._bucket.tree.pending.fresh += pending_after(source)
 
     @alone
-    def take_over(self, root: bytes, store: StoreLike) -> None:
-        """Go on from a root of another name or in another store, having no keys yet.
+    def take_over(self, snapshot: bytes, store: StoreLike) -> None:
+        """Go on from a snapshot of another name or in another store, having no keys yet.
 
-        As ``restore`` under other windows; what the root names stays as it is. Reads and writes all
-        that is kept. Raises ValueError where there are keys, and as ``restore``.
+        As ``restore`` under other windows; what the snapshot names stays as it is. Reads and writes
+        all that is retained. Raises ValueError where there are keys, and as ``restore``.
         """
-        if self._bucket is not None and (self._bucket.keys or self._bucket.tiers.number):
-            raise ValueError("only windows without any keys take over those of a root")
+        if self._bucket is not None and (self._bucket.keys or self._bucket.tree.number):
+            raise ValueError("only windows without any keys take over those of a snapshot")
         if self.store is None:
             raise ValueError("these windows are in memory alone (store=None); give them a store")
-        unread = Unread.decode(root)
-        self._require_suitable(unread.root)
+        unread = UnreadSnapshot.decode(snapshot)
+        self._require_suitable(unread.snapshot)
         self._bucket = None
         opened = require_store(store)
         if opened is None:
-            raise ValueError("a root's pages are in a store: give the one that has them")
+            raise ValueError("a snapshot's pages are in a store: give the one that has them")
         try:
             self._take(unread, opened)
         finally:
             if opened is not store:
                 opened.close()
 
-    def _take(self, unread: Unread, store: PageStore) -> Source | None:
-        """All that a root holds in a store, into a new bucket."""
-        found = unread.root
+    def _take(self, unread: UnreadSnapshot, store: PageStore) -> Source | None:
+        """All that a snapshot holds in a store, into a new bucket."""
+        found = unread.snapshot
         self._kind = replace(self._kind, monoid=stored_after(self.monoid, found.columns))
         if found.kind is None:
             return None
@@ -711,7 +713,7 @@ class KeyedWindows(Publishable):
         on_duplicate = self._kind.settings.on_duplicate
         source = Source(unread, store, self._kind.reader, on_duplicate)
         if store is self.store and found.window == self.name:
-            bucket.tiers.number = found.number
+            bucket.tree.number = found.number
         carry(source, bucket)
         bucket.inserted, bucket.late, bucket.invalid = found.counts[2:]
         self._note_lateness(bucket, found)
@@ -724,12 +726,12 @@ class KeyedWindows(Publishable):
 
     @alone
     def delete_pages(self) -> None:
-        """Delete every page; the windows and all their roots are of no use afterwards."""
+        """Delete every page; the windows and all their snapshots are of no use afterwards."""
         if self._bucket is not None and self.store is not None:
             self._bucket.delete_pages()
 
     def close(self) -> None:
-        """Let go of the store if it was opened here; pages stay."""
+        """Close the store if it was opened here; pages stay."""
         if self.store is not None and self._owns_store:
             self.store.close()
 
@@ -746,7 +748,7 @@ class KeyedWindows(Publishable):
         stats = self.stats()
         rows = [
             ("keys", stats.keys),
-            ("keys with a window of their own", stats.apart),
+            ("keys with a window of their own", stats.standalone),
             ("events accepted", stats.inserted),
             ("events dropped", stats.dropped),
             ("events in memory", human_bytes(stats.resident_bytes)),
@@ -758,12 +760,12 @@ class KeyedWindows(Publishable):
         """Sizes and counts; no store call."""
         bucket = self._bucket
         if bucket is None:
-            return KeyedStats(0, 0, self._kind.swept, 0, 0, 0, 0, 0, 0)
-        tiers = bucket.tiers
+            return KeyedStats(0, 0, self._kind.vectorized, 0, 0, 0, 0, 0, 0)
+        tree = bucket.tree
         return KeyedStats(
-            bucket.keys, bucket.apart, self._kind.swept, bucket.inserted, bucket.late,
-            bucket.invalid, len(tiers.runs), sum(run.weight for run in tiers.runs),
-            sum(int(table.weights.sum()) for table in tiers.young),
+            bucket.keys, bucket.standalone, self._kind.vectorized, bucket.inserted, bucket.late,
+            bucket.invalid, len(tree.runs), sum(run.weight for run in tree.runs),
+            sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 
     @alone
@@ -771,21 +773,21 @@ class KeyedWindows(Publishable):
         """Assert every invariant, reading all pages. Raises InvariantViolation, CorruptPage."""
         if self._bucket is None:
             return
-        count = apart = 0
-        for table in self._bucket.tiers.everything():
+        count = standalone = 0
+        for table in self._bucket.tree.everything():
             count += len(table)
-            apart += int((table.marks == HANDLE).sum())
+            standalone += int((table.marks == STANDALONE).sum())
             lanes = Lanes(table.bounds, table.times)
             if table.times is not None and table.events:
                 steps = np.diff(table.times) < 0
                 if (steps & (np.diff(lanes.keys) == 0)).any():
                     raise InvariantViolation("events of a key are out of order")
-            for place in np.flatnonzero(table.marks == HANDLE).tolist():
-                self._apart(table, place).check()
-        if (count, apart) != (self._bucket.keys, self._bucket.apart):
+            for place in np.flatnonzero(table.marks == STANDALONE).tolist():
+                self._standalone(table, place).check()
+        if (count, standalone) != (self._bucket.keys, self._bucket.standalone):
             raise InvariantViolation(
-                f"{count} keys with {apart} windows by themselves where {self._bucket.keys} with "
-                f"{self._bucket.apart} were counted"
+                f"{count} keys with {standalone} standalone windows where {self._bucket.keys} with "
+                f"{self._bucket.standalone} were counted"
             )
 
     def __repr__(self) -> str:
@@ -794,12 +796,12 @@ class KeyedWindows(Publishable):
         return f"<KeyedWindows {self.name!r}: {what}, {len(self)} keys in {where}>"
 
 
-def _described(root: Root) -> list[tuple[str, str]]:
-    """A root's windows, line by line."""
-    lateness = "in order" if root.lateness is None else f"{root.lateness / 1e6} s"
+def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
+    """A snapshot's windows, line by line."""
+    lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
     return [
-        ("monoid", root.monoid[0]),
-        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(root.policies)),
+        ("monoid", snapshot.monoid[0]),
+        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
         ("allowed lateness", lateness),
-        ("timed", str(root.timed)),
+        ("timed", str(snapshot.timed)),
     ]

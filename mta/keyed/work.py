@@ -2,7 +2,7 @@
 
     known     a  1 5 .        the events that are held of each key
     new       a  3 9          those of the batch
-    union     a  1 3 5 9      one lane for each key, swept with all others (``sweep``)
+    union     a  1 3 5 9      one lane for each key, vectorized with all others (``lanes``)
 
 What is wanted is the results of some windows of each lane, each of which ends with a row at a time:
 
@@ -14,7 +14,7 @@ What is wanted is the results of some windows of each lane, each of which ends w
     EveryCount(k)     after each event that is the k-th, the 2k-th, ... of its key
     Boundaries        at each boundary that the events make due
 
-Windows by themselves are asked for the same, one by one.
+Standalone windows are asked for the same, one by one.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ import numpy as np
 
 from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
-from mta.cursors.ordered import OrderedEvents
 from mta.errors import EventsGone
 from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import ALL, HANDLE, Table, blank
+from mta.keyed.lanes import Lanes, empties, folds
+from mta.keyed.table import ALL, STANDALONE, Table, blank
+from mta.logs.base import OnDuplicate, OrderedEvents
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, result_name
-from mta.pages.structure import OnDuplicate
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
 from mta.windows.engine import by_time
@@ -141,11 +140,11 @@ class Work:
         self.before, self.last, self.taken = before, last, taken
         self._corrects = kind.corrects or taken is not None
         assert not self._corrects or not isinstance(want, EveryCount | Boundaries)
-        #: How many events each window began with that was made of swept ones.
+        #: How many events each window began with that was made of vectorized ones.
         self.moved: list[int] = []
         self._parts: list[Found] = []
         self._corrected: Corrected | None = None
-        self._numbers = None if known is None else known.handle_numbers
+        self._numbers = None if known is None else known.snapshot_numbers
 
     @property
     def found(self) -> Found:
@@ -157,7 +156,7 @@ class Work:
     def sweep(self, places: np.ndarray) -> np.ndarray:
         """Results of the keys at some places, by columns; how many events each must keep, at most.
 
-        Just so many where any key has more in hand than a swept window may hold.
+        Just so many where any key has more in hand than a vectorized window may hold.
         """
         new = self.new
         if not len(places):
@@ -166,7 +165,7 @@ class Work:
         held, at = self._held(places)
         late = self.kind.settings.allowed_lateness is not None
         self._union, newest = _union(held, at, part, late)
-        self._swept, self._corrected = places, None
+        self._vectorized, self._corrected = places, None
         if self._corrects:
             of, times, floors = self._taken_of(places)
             on_duplicate, monoid = self.kind.settings.on_duplicate, self.kind.monoid
@@ -177,7 +176,7 @@ class Work:
                 whole = first_later(self._union.times, bounds, of, floors - 1)
                 first[of] = np.maximum(first[of], whole)
         lanes = Lanes(self._union.bounds, self._union.times)
-        found = self._swept_results(places, part, newest)
+        found = self._vectorized_results(places, part, newest)
         if len(places) < len(new):
             found.of = places[found.of]
         self._parts.append(found)
@@ -197,17 +196,17 @@ class Work:
         some[some] = places[lanes[some]] == taken.of[some]
         return lanes[some], taken.times[some], taken.floors[some]
 
-    def _swept_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
-        """What is wanted of swept keys, also of events that no longer stand."""
+    def _vectorized_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
+        """What is wanted of vectorized keys, also of events that no longer stand."""
         kind, union, corrected = self.kind, self._union, self._corrected
         of, at, rows, moments, events = self._wanted(places, part, newest)
         passed = np.zeros(len(of), bool)
         if corrected is not None and self.want in ("each", "changed"):
             passed = np.isin(at, self._line(places, part)[corrected.passed])
         if corrected is None or not passed.any():
-            return sweep_results(kind, union, of, at, rows, moments, events)
+            return results_at(kind, union, of, at, rows, moments, events)
         stand, gone = np.flatnonzero(~passed), np.flatnonzero(passed)
-        some = sweep_results(kind, union, of[stand], at[stand], rows[stand], None, events)
+        some = results_at(kind, union, of[stand], at[stand], rows[stand], None, events)
         lanes, monoid = Lanes(union.bounds, union.times), kind.monoid
         lifted, outputs = monoid.lift_rows(union.rows, union.events), []
         for policy, found in zip(kind.policies.values(), some.outputs, strict=True):
@@ -231,11 +230,11 @@ class Work:
         return spread(self.new.bounds[places], part.counts)
 
     def rewritten(self, places: np.ndarray) -> tuple[Table, np.ndarray]:
-        """All that is kept of swept keys that were corrected, and the places of the others."""
+        """All that is kept of vectorized keys that were corrected, and the places of the others."""
         corrected = self._corrected
         if corrected is None:
             return self.new.cut(0, 0), places
-        lanes = np.searchsorted(self._swept, places)
+        lanes = np.searchsorted(self._vectorized, places)
         touched = np.isin(lanes, corrected.touched)
         lanes, at = lanes[touched], self.at[places[touched]]
         table = self._union.take(lanes)
@@ -259,8 +258,8 @@ class Work:
             rows[ends] = union.bounds[of[ends] + 1] - 1
             return of, np.full(len(of), -1), rows, moments, False
         if want in ("changed", "newest", "now"):
-            stood = np.full(union.events, -1)
-            stood[newest] = line  # of several that meet the last one stands
+            previous = np.full(union.events, -1)
+            previous[newest] = line  # of several at one time the last one counts
             if want == "changed":
                 first = newest[bounds[:-1]] if corrected is None else corrected.first
                 counts = union.bounds[1:] - first
@@ -269,12 +268,12 @@ class Work:
                     passed = corrected.passed
                     rows = np.concatenate((newest[passed], rows))
                     of = np.concatenate((np.repeat(lanes, part.counts)[passed], of))
-                    at = np.concatenate((line[passed], stood[rows[passed.sum() :]]))
+                    at = np.concatenate((line[passed], previous[rows[passed.sum() :]]))
                     order = np.argsort(rows, kind="stable")  # those that have passed come first
                     return of[order], at[order], rows[order], None, True
             else:
                 rows, of = union.bounds[1:] - 1, lanes
-            return of, stood[rows], rows, None, want != "now"
+            return of, previous[rows], rows, None, want != "now"
         if want == "last":
             lanes = lanes[part.counts > 0]
             picked = bounds[lanes + 1] - 1
@@ -309,16 +308,16 @@ class Work:
             return self.new.cut(0, 0), np.full(len(places), -1)
         return self.known, self.at[places]
 
-    # --- windows by themselves ------------------------------------------------------------------
+    # --- standalone windows ------------------------------------------------------------------
 
-    def coming(self, place: int) -> int:
+    def first_events(self, place: int) -> int:
         """How many events a window of a key that has none by itself may begin with."""
         at, new = int(self.at[place]), int(self.new.counts[place])
         return new if self.known is None or at < 0 else new + int(self.known.counts[at])
 
     def move(self, place: int, window: AnyWindow) -> None:
-        """What a swept key must keep, into a window by itself."""
-        at = int(np.searchsorted(self._swept, place))
+        """What a vectorized key must keep, into a standalone window."""
+        at = int(np.searchsorted(self._vectorized, place))
         start, stop = int(self._starts[at]), int(self._union.bounds[at + 1])
         reader = self.kind.reader
         rows = reader.inputs.cut(self._union.rows, start, stop)
@@ -327,7 +326,7 @@ class Work:
         self.moved.append(stop - start)
 
     def load(self, place: int, window: AnyWindow) -> None:
-        """What is held of a swept key into a window by itself."""
+        """What is held of a vectorized key into a standalone window."""
         at = int(self.at[place])
         if self.known is None or at < 0 or not self.known.counts[at]:
             return
@@ -411,7 +410,7 @@ class Work:
         taken, new, times = self.taken, self.new, self.new.times
         assert taken is not None and times is not None
         done, end = int(new.bounds[place]), int(new.bounds[place + 1])
-        stands, begun = _Stands(self.kind.settings.on_duplicate), len(self._parts)
+        counts, first_part = _BatchCounts(self.kind.settings.on_duplicate), len(self._parts)
         revises = self.want in ("changed", "newest")
         for at in range(first, last + 1):
             slot = int(taken.slots[at]) if at < last else end
@@ -425,20 +424,20 @@ class Work:
                     found = outputs_of(self.kind, window.extend(given, moments))
                     of, line = np.full(slot - done, place), np.arange(done, slot)
                     self._parts.append(Found(of, line, found))
-                stands.add(times[done:slot])
+                counts.add(times[done:slot])
                 done = slot
             if moment is None:
                 break
             with suppress(EventsGone):  # it came with this batch, and has left with it
                 window.retract(np.datetime64(moment, "us"))
-            stands.retract(moment)
+            counts.retract(moment)
             if revises:
                 until = int(taken.times[at + 1]) if at + 1 < last else None
                 if done < end and (until is None or taken.slots[at + 1] > done):
-                    until = int(times[done]) + (stands.on_duplicate == "append")
+                    until = int(times[done]) + (counts.on_duplicate == "append")
                 floor = max(moment, int(taken.floors[at]))
-                self._parts += self._again(place, window, floor, until, stands)
-        parts, self._parts = self._parts[begun:], self._parts[:begun]
+                self._parts += self._again(place, window, floor, until, counts)
+        parts, self._parts = self._parts[first_part:], self._parts[:first_part]
         if self.want == "now":
             self._parts.append(self._as_it_is(place, window))
         elif parts:
@@ -461,20 +460,20 @@ class Work:
         return Found(np.array([place]), np.array([-1]), outputs)
 
     def _again(
-        self, place: int, window: AnyWindow, time: int, until: int | None, stands: _Stands
+        self, place: int, window: AnyWindow, time: int, until: int | None, counts: _BatchCounts
     ) -> list[Found]:
         """The results of events from a time on and before another that were there already."""
         again = by_time(window.engine.structure).again(time, until)
         if again is None:
             return []
-        old = stands.others(again.times)
+        old = counts.others(again.times)
         monoid = self.kind.monoid
         outputs, rows = monoid.outputs.take(again.outputs, old), monoid.inputs.take(again.rows, old)
         nowhere = np.full(len(old), -1)
         return [Found(np.full(len(old), place), nowhere, [outputs], again.times[old], rows)]
 
     def gathered(self, place: int, events: OrderedEvents) -> Table:
-        """All that is kept of a key in a window by itself; a page read a leaf."""
+        """All that is kept of a key in a standalone window; a page read a leaf."""
         new, schema = self.new, self.new.schema
         first, stop = events.kept_from, events.back
         rows, at = schema.new(stop - first), first
@@ -492,26 +491,31 @@ class Work:
         return table
 
     def left(self, place: int) -> int:
-        """How many events of a key came before its window by itself began."""
+        """How many events of a key came before its standalone window began."""
         at = int(self.at[place])
         return 0 if self.known is None or at < 0 else int(self.known.left[at])
 
-    def handle(self, place: int) -> bytes:
-        """The handle of a key; none of a new one, one that was swept, or one that is open."""
+    def window_snapshot(self, place: int) -> bytes:
+        """The snapshot of a key; none of a new, a vectorized or an open one."""
         at = int(self.at[place])
-        if self.known is None or self._numbers is None or at < 0 or self.known.marks[at] != HANDLE:
+        if (
+            self.known is None
+            or self._numbers is None
+            or at < 0
+            or self.known.marks[at] != STANDALONE
+        ):
             return b""
-        return self.known.handles[int(self._numbers[at])]
+        return self.known.window_snapshots[int(self._numbers[at])]
 
     def entries(self, places: np.ndarray) -> Table:
-        """Entries of keys with windows by themselves, which are open: when they were last given.
+        """Entries of keys with standalone windows, which are open: when they were last given.
 
         The events are in the windows; of what they brought nothing stays here.
         """
         new, (held, at) = self.new.take(places), self._held(places)
         union = _union(held, at, new, self.kind.settings.allowed_lateness is not None)[0]
         entries = union.without_oldest(union.bounds[1:] - 1)
-        marks = np.full(len(places), HANDLE, "u1")
+        marks = np.full(len(places), STANDALONE, "u1")
         left = np.zeros(len(places), "<i8")
         return Table(
             new.schema, new.keys, marks, left, entries.bounds, entries.times,
@@ -519,7 +523,7 @@ class Work:
         )  # fmt: skip
 
 
-class _Stands:
+class _BatchCounts:
     """How many events of a batch, of one key, stand at each time."""
 
     def __init__(self, on_duplicate: OnDuplicate) -> None:
@@ -545,7 +549,7 @@ class _Stands:
         return np.flatnonzero(found)
 
 
-def sweep_results(
+def results_at(
     kind: Kind,
     table: Table,
     of: np.ndarray,
@@ -598,7 +602,7 @@ def triggered(
 
 
 def found_due(kind: Kind, place: int, due: Due) -> list[Found]:
-    """What was due of a key with a window by itself, if anything was."""
+    """What was due of a key with a standalone window, if anything was."""
     count, moments = len(due.moments), due.moments.view("i8")
     nowhere = np.full(count, -1)
     outputs = outputs_of(kind, due.results)

@@ -256,7 +256,7 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
     >>> longest.fold(["to", "be", "or not"], 3)
     'or not'
 
-    Give it a ``name``: a handle is only restored with a monoid of the same name and identity. One
+    Give it a ``name``: a snapshot is only restored with a monoid of the same name and identity. One
     without is called by its functions, a lambda with a digest of its code, which is another in
     another version of Python; the name that an error gives may be given as ``name``.
     ``empty`` is the result on a window without events, by default ``lower(identity)``.

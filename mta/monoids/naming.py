@@ -10,7 +10,7 @@ share theirs with others that do something else, so a digest of the code goes wi
 
 In the digest are instructions, constants, the names of globals, defaults, and what is taken from
 the function around, as far as it is plain data; not the names of variables, comments, or where it
-stands. Another version of Python has other instructions: who keeps handles for long gives a name.
+stands. Another version of Python has other instructions: who keeps snapshots for long gives a name.
 """
 
 from __future__ import annotations

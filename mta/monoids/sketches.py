@@ -12,8 +12,8 @@ library of any language reads. What holds of merging them, as a monoid must:
 - CountMin: exactly, as counters add up.
 
 So a replay of KLL may write pages of other names than before it. That harms nobody: pages that no
-handle names are what ``mta gc`` finds. But an inner page of KLL that is lost cannot be rebuilt from
-the level below. Audits and ``mta.laws`` compare what sketches answer, within their guarantees.
+snapshot names are what ``mta gc`` finds. But an inner page of KLL that is lost cannot be rebuilt
+from the level below. Audits and ``mta.laws`` compare what sketches answer, within their guarantees.
 
 The library trusts the bytes that it reads further than a page can be trusted: what would crash it,
 or make it ask for any amount of memory, is refused before.

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.segments import first_later
-from mta.keyed.sweep import Lanes
-from mta.pages.structure import Remembered
-from mta.policies.base import AbstractPolicy, Both
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.keyed.lanes import Lanes
+from mta.logs.base import Remembered
 
 UNKNOWN = -1
 
@@ -46,8 +46,8 @@ def first_rows(
     if isinstance(policy, CountWindow):
         places = rows + 1 - policy.size
         return np.where(places >= starts, places, UNKNOWN)
-    assert isinstance(policy, TimeWindow) and lanes.times is not None
-    places = first_later(lanes.times, lanes.bounds, of, moments - policy.size)
+    assert isinstance(policy, TimeFrame) and lanes.times is not None
+    places = first_later(lanes.times, lanes.bounds, of, policy.starts(moments))
     return np.where(accepted | (places > starts), places, UNKNOWN)
 
 
@@ -64,6 +64,6 @@ def first_position(
     if isinstance(policy, CountWindow):
         place = stop - policy.size
         return place if place >= front else UNKNOWN
-    assert isinstance(policy, TimeWindow)
-    place = events.first_after(moment - policy.size)
+    assert isinstance(policy, TimeFrame)
+    place = events.first_after(policy.start(moment))
     return place if accepted or place > front else UNKNOWN

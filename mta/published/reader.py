@@ -10,9 +10,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from mta.errors import CorruptSnapshot, MissingPage, NotPublished
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
-from mta.policies.base import AbstractPolicy
 from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
 from mta.published.pages import ReadOnlyPages
 from mta.published.views import Operation

@@ -14,46 +14,46 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Incomplete
-from mta.errors import InvalidTime, SnapshotMismatch, UnsupportedOperation
+from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.coverage import Incomplete
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.steady_mta import SteadyMTA
 from mta.fiba import FiBA
 from mta.fiba.aggregator import KeptTree
+from mta.frames.base import AbstractPolicy, Both
 from mta.kernels.segments import first_later
 from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
 from mta.keyed.kind import AnyWindow, Kind
+from mta.keyed.lanes import Lanes, empties
 from mta.keyed.leaves import TableLayout
-from mta.keyed.retention import Kept, Retention
-from mta.keyed.root import Unread
-from mta.keyed.sweep import Lanes, empties
-from mta.keyed.table import EXPIRED, HANDLE, Table
-from mta.keyed.tiers import PageSize, RunPages, Tiers
-from mta.keyed.work import given_back, sweep_results
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.kept import KeptEvents
-from mta.levels.log_mta import LogMTA
-from mta.levels.steady_mta import SteadyMTA
+from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.retention import EarlierLateness, Retention
+from mta.keyed.snapshot import UnreadSnapshot
+from mta.keyed.table import EXPIRED, STANDALONE, Table
+from mta.keyed.work import given_back, results_at
+from mta.logs.base import EventLog
+from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
-from mta.pages.handle import Handle
-from mta.pages.structure import Structure
-from mta.policies.base import AbstractPolicy, Both
+from mta.pages.snapshot import Snapshot
 from mta.published.moments import UNKNOWN, first_position, first_rows
 from mta.publishing.records import What
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
-from mta.windows.shared_handle import SharedHandle
+from mta.windows.shared_snapshot import SharedSnapshot
 from mta.windows.window import Window
-from stores import PageStore
+from stores import PageStore, WindowStoreError
 
 #: The aggregators of windows without keys, as snapshots name them.
-AGGREGATORS: dict[str, type[Structure]] = {
+AGGREGATORS: dict[str, type[EventLog]] = {
     kind.name: kind
     for kind in (
-        AmortizedMTA, FiBA, KeptEvents, KeptTree, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
+        AmortizedMTA, FiBA, LevelLog, KeptTree, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
         SteadyMTA,
     )
 }  # fmt: skip
@@ -93,8 +93,8 @@ class KeyedView:
     """The snapshot of a bucket of keys. Raises CorruptSnapshot, SnapshotMismatch."""
 
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
-        unread = Unread.decode(snapshot)
-        found, what = unread.root, operation.what
+        unread = UnreadSnapshot.decode(snapshot)
+        found, what = unread.snapshot, operation.what
         own = {name: policy.fingerprint for name, policy in operation.policies.items()}
         if found.monoid[1] != operation.monoid.fingerprint or own != {
             name: mark for name, _, mark in found.policies
@@ -109,18 +109,18 @@ class KeyedView:
             with_marks(operation.monoid, found), operation.policies, settings, found.timed, 1,
             found.window, operation.store, found.changes,
         )  # fmt: skip
-        self.kind.retention.kept = [Kept(*each) for each in found.kept]
+        self.kind.retention.kept = [EarlierLateness(*each) for each in found.kept]
         self.monoid, self.store = operation.monoid, operation.store
         self._layout = TableLayout(
             found.window, found.kind or "int", self.kind.reader.inputs, found.timed
         )
-        self.root = unread.read(self._layout)
+        self.snapshot = unread.read(self._layout)
         self._pattern = self.kind.open(b"")
 
     @property
     def key_kind(self) -> str | None:
         """The type of the keys, None while there are none."""
-        return self.root.kind
+        return self.snapshot.kind
 
     @property
     def timed(self) -> bool:
@@ -128,21 +128,21 @@ class KeyedView:
         return self.kind.timed
 
     def counts(self) -> Counts:
-        keys, _, accepted, late, invalid = self.root.counts
+        keys, _, accepted, late, invalid = self.snapshot.counts
         return Counts(keys, accepted, late, invalid)
 
     def incomplete(self) -> list[Incomplete]:
         """Results that miss events since windows or aggregations were changed."""
-        return incomplete(self.root.starts, self.monoid, self.kind.policies)
+        return incomplete(self.snapshot.starts, self.monoid, self.kind.policies)
 
     def find(self, keys: Keys) -> Table | None:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
         lateness = self.kind.settings.allowed_lateness
         pages = RunPages(self.store, self._layout, PageSize(1, 0))
-        tiers = Tiers(self._layout, pages, self.kind.trimmed, lateness is not None)
-        tiers.runs = self.root.runs
-        tiers.young = [] if self.root.young is None else [self.root.young]
-        found = tiers.find(keys)
+        tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
+        tree.runs = self.snapshot.runs
+        tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
+        found = tree.find(keys)
         return None if found is None else self.kind.trimmed(found)
 
     def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Found:
@@ -163,18 +163,18 @@ class KeyedView:
             return Found(outputs, gone)
         places = table.keys.find(keys)[codes]
         marks = table.marks[places]
-        swept = np.flatnonzero((places >= 0) & (marks < HANDLE) & (table.counts[places] > 0))
+        swept = np.flatnonzero((places >= 0) & (marks < STANDALONE) & (table.counts[places] > 0))
         if len(swept):
             asked = None if moments is None else moments[swept]
-            rows, gone[swept] = self._swept(table, places[swept], asked)
+            rows, gone[swept] = self._vectorized(table, places[swept], asked)
             for out, part in zip(outputs, rows, strict=True):
                 self.monoid.outputs.put_at(out, swept, part)
-        for at in np.flatnonzero((places >= 0) & (marks == HANDLE)).tolist():
+        for at in np.flatnonzero((places >= 0) & (marks == STANDALONE)).tolist():
             moment = None if moments is None else int(moments[at])
             gone[at] = self._standalone(table, int(places[at]), moment, outputs, at)
         return Found(outputs, gone)
 
-    def _swept(
+    def _vectorized(
         self, table: Table, of: np.ndarray, moments: np.ndarray | None
     ) -> tuple[list[Rows], np.ndarray]:
         """The results of requests for keys whose events lie in the table."""
@@ -189,7 +189,7 @@ class KeyedView:
             gone[order] = self._gone(table, of, rows, moments)
         some = np.flatnonzero(rows >= table.bounds[of])
         asked = None if moments is None else moments[some]
-        found = sweep_results(kind, table, of[some], np.full(len(some), -1), rows[some], asked)
+        found = results_at(kind, table, of[some], np.full(len(some), -1), rows[some], asked)
         results = [empties(self.monoid, len(of)) for _ in found.outputs]
         for out, part in zip(results, found.outputs, strict=True):
             outputs.put_at(out, order[some], part)
@@ -228,7 +228,9 @@ class KeyedView:
 
     def window(self, table: Table, place: int) -> AnyWindow:
         """The window of its own that a key has."""
-        return self._pattern.restore_like(table.handles[int(table.handle_numbers[place])])
+        return self._pattern.restore_like(
+            table.window_snapshots[int(table.snapshot_numbers[place])]
+        )
 
     def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
         """The retained events of one key and their times; None where there are no times.
@@ -239,7 +241,7 @@ class KeyedView:
         if table is None or table.marks[0] == EXPIRED:
             none = np.zeros(0, "<i8") if self.timed else None
             return given_back(reader, reader.inputs.new(0), 0), none
-        if table.marks[0] == HANDLE:
+        if table.marks[0] == STANDALONE:
             return events_of(self.window(table, 0), newest)
         return given_back(reader, table.rows, table.events), table.times
 
@@ -248,30 +250,20 @@ class WindowView:
     """The snapshot of a window without keys, or of several that share their events."""
 
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
-        what, store = operation.what, operation.store
+        what = operation.what
         aggregator = AGGREGATORS.get(what.aggregator)
         if aggregator is None:
             raise SnapshotMismatch(
                 f"the windows are of the aggregator {what.aggregator!r}, this release knows "
                 f"{sorted(AGGREGATORS)}: read them with the release that publishes them"
             )
-        given: dict[str, Any] = {}
-        if what.lateness is not None:
-            given = {"allowed_lateness": what.lateness / 1e6, "on_duplicate": what.on_duplicate}
         self.policies, self._lock = operation.policies, threading.Lock()
-        self._window: AnyWindow
-        if what.shape == "windows":
-            state = SharedHandle.decode(snapshot)
-            _require_same(operation, {w.name: w.policy[1] for w in state.windows})
-            self._window = SharedWindows.restore(
-                snapshot, operation.monoid, operation.policies, store, **given
-            )
-        else:
-            (policy,) = operation.policies.values()
-            _require_same(operation, {"": Handle.decode(snapshot).policy[1]})
-            if what.lateness is None:
-                given["aggregator"] = aggregator
-            self._window = Window.restore(snapshot, operation.monoid, policy, store, **given)
+        try:
+            self._window = _restored(operation, snapshot, aggregator)
+        except WindowStoreError:
+            raise
+        except (ValueError, TypeError, OverflowError) as error:
+            raise CorruptSnapshot(f"what is published makes no windows: {error}") from error
         self.monoid, self.timed = operation.monoid, self._window.engine.timed
 
     def counts(self) -> Counts:
@@ -305,6 +297,22 @@ class WindowView:
         """The events that are retained, and their times."""
         with self._lock:
             return events_of(self._window, newest)
+
+
+def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog]) -> AnyWindow:
+    """The windows of a snapshot, which are never added to."""
+    what, store, monoid = operation.what, operation.store, operation.monoid
+    given: dict[str, Any] = {}
+    if what.lateness is not None:
+        given = {"allowed_lateness": what.lateness / 1e6, "on_duplicate": what.on_duplicate}
+    if what.shape == "windows":
+        state = SharedSnapshot.decode(snapshot)
+        _require_same(operation, {w.name: w.policy[1] for w in state.windows})
+        return SharedWindows.restore(snapshot, monoid, operation.policies, store, **given)
+    _require_same(operation, {"": Snapshot.decode(snapshot).policy[1]})
+    if what.lateness is None:
+        given["aggregator"] = aggregator
+    return Window.restore(snapshot, monoid, operation.policies[""], store, **given)
 
 
 def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:

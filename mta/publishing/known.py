@@ -12,23 +12,25 @@ aggregations that have none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from mta import monoids, policies
+from mta import frames, monoids
 from mta.errors import CorruptSnapshot, SnapshotMismatch
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.calendar import CalendarWindow
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Product, column_names, pairs_of
-from mta.policies.base import AbstractPolicy, Both
 from mta.recipes import NoRecipe, Recorded, rebuilt, recipe_of
 
 _Made = TypeVar("_Made", AbstractMonoid, AbstractPolicy)
 #: What a recipe may call: the classes of this package that take plain data.
-CLASSES: dict[str, type] = {
+CLASSES: dict[str, Callable[..., Any]] = {
     name: kind
-    for module in (monoids, policies)
+    for module in (monoids, frames)
     for name, kind in vars(module).items()
     if name in module.__all__ and isinstance(kind, type) and issubclass(kind, Recorded)
-} | {"Both": Both}
+} | {"Both": Both, "CalendarWindow.to_date": CalendarWindow.to_date}
 for _base in ("AbstractMonoid", "AbstractPolicy", "ColumnarMonoid", "Monoid", "Policy"):
     del CLASSES[_base]
 del CLASSES["SummaryMonoid"]

@@ -12,7 +12,7 @@ record that is overwritten: one small put moves all buckets at once, so that a r
 batch or nothing of it. A ``written`` record belongs to one batch and bucket, so that a task of an
 earlier attempt, which is late, overwrites nothing of a later batch.
 
-    head       = body digest                      (as a snapshot: ``mta.pages.handle``)
+    head       = body digest                      (as a snapshot: ``mta.pages.snapshot``)
     body       = msgpack array [magic, version, name, source, batch, time, what, buckets]
     magic      = "mta-published"
     version    = 1
@@ -47,10 +47,10 @@ from typing import Any, Literal, get_args
 
 import xxhash
 
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
-from mta.pages.handle import NAME, corrupt, seal, unseal
 from mta.pages.page import NAME_BYTES
-from mta.policies.base import AbstractPolicy
+from mta.pages.snapshot import NAME, corrupt, seal, unseal
 from mta.publishing import known
 from mta.publishing.known import Description
 
@@ -61,8 +61,8 @@ PREFIX = "publish:"
 #: The longest name, so that every store takes the keys.
 NAME_LENGTH = 60
 MAX_BUCKETS = 1 << 16
-#: Numbers and moments are below this.
-_FAR = 1 << 62
+#: Numbers are below this, and moments before the year 10000.
+_FAR, _LAST = 1 << 62, 253_402_300_800_000_000
 #: The snapshots of a bucket, newest first: the batch of each and its digest. None where nothing was
 #: published yet of a bucket that may have keys.
 Bucket = list[tuple[int, bytes]] | None
@@ -178,9 +178,14 @@ def _head(values: list[Any]) -> Head:
     match values:
         case [str(name), str(source), int(batch), int(time), list(what), list(buckets)]:
             head_key(name)
-            if not (0 <= batch < _FAR and 0 <= time < _FAR and len(buckets) <= MAX_BUCKETS):
+            if not (0 <= batch < _FAR and 0 <= time < _LAST and 1 <= len(buckets) <= MAX_BUCKETS):
                 raise corrupt("its numbers cannot be")
-            return Head(name, source, batch, time, _what(what), [_bucket(b) for b in buckets])
+            head = Head(name, source, batch, time, _what(what), [_bucket(b) for b in buckets])
+            if head.what.shape != "keys" and not (len(buckets) == 1 and head.buckets[0]):
+                raise corrupt("windows without keys have one snapshot")
+            if head.what.shape == "keys" and not head.what.keys and len(buckets) > 1:
+                raise corrupt("it does not say which bucket has a key")
+            return head
     raise corrupt("its fields are of the wrong number or types")
 
 
@@ -193,6 +198,8 @@ def _what(values: list[Any]) -> What:
             named = [_window(each) for each in windows]
             if not named or len({name for name, _ in named}) < len(named):
                 raise corrupt("its windows are not one, or several of different names")
+            if (shape == "window") != ([name for name, _ in named] == [""]) and shape != "keys":
+                raise corrupt("its windows have other names than windows of this shape")
             if lateness is not None and not 0 <= lateness < _FAR:
                 raise corrupt("its lateness cannot be")
             shape_: Any = shape

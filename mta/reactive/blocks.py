@@ -17,7 +17,7 @@ changed and are not written yet (*dirty*), and the *ends* of the last range: the
 read for it. So a range that begins and ends where the last one did, or a little further on, reads
 no page, and walks the levels within blocks that are there. A block that is written anew gets a page
 of another name, so each dirty block's ancestors are dirty too; the page it had is *retired*:
-deleted once no handle that may still be restored needs it.
+deleted once no snapshot that may still be restored needs it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.ordered import Leaf
-from mta.levels.kept import LeafReader
-from mta.levels.pages import LevelPages
-from mta.levels.queues import Levels
+from mta.logs.leaves import Leaf
+from mta.logs.levels.log import LeafReader
+from mta.logs.levels.pages import LevelPages
+from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import NO_NAME, Group
 from mta.pages.pager import Pager, Place

@@ -2,9 +2,9 @@
 
 Its FlatFAT (``paged_flat_fat``) holds events at *slots*, which they keep. An event that is evicted
 out of the middle leaves a hole: its leaf block and those above it up to the open one are written
-anew, once before the next handle or when too many wait, and the pages they had are kept for as long
-as a handle needs them. A *position* counts the events that are there, so it moves on by one when a
-younger event than its own is evicted:
+anew, once before the next snapshot or when too many wait, and the pages they had are kept for as
+long as a snapshot needs them. A *position* counts the events that are there, so it moves on by one
+when a younger event than its own is evicted:
 
     slots       4  5  6  7  8  9        4  5  .  7  8  9          6 is evicted
     positions   4  5  6  7  8  9        5  6  .  7  8  9          front 4 becomes 5, back stays 10
@@ -20,9 +20,9 @@ one that left at the front is. When the last of these left is told by the slot b
 unless that was a hole, or had an event that was moved; then it is noted.
 
 Costs, in combines: as FlatFAT; an eviction out of the middle log2(n) at once. In store calls: at
-most one page read a level, and before the next handle a page written a level.
+most one page read a level, and before the next snapshot a page written a level.
 
-In a handle, beside the common fields:
+In a snapshot, beside the common fields:
 
     state    = [front, back, fat], and newest where that is noted
     front    = slot of the oldest event
@@ -44,16 +44,16 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import EmptyWindow, InvariantViolation
-from mta.levels.queues import BEFORE_ALL
+from mta.logs.base import Aggregator, Batch, Lens, Named, Rebuild, Setting
+from mta.logs.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import Scale
-from mta.pages.handle import Handle, corrupt
 from mta.pages.page import Group, Layout
-from mta.pages.structure import Aggregator, Batch, Lens, Named, Rebuild, Setting
+from mta.pages.snapshot import Snapshot, corrupt
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 
 if TYPE_CHECKING:
-    from mta.levels.queues import Levels
+    from mta.logs.levels.queues import Levels
 
 
 _MARK, _COUNT = Array("?"), Array("<i8")
@@ -237,7 +237,7 @@ class PagedReactiveAggregator(Aggregator):
         """Remove events wherever they are; events after them keep their positions.
 
         For m events in b leaf blocks, m (1 + ceil(log2(n/m))) combines at most and O(b) page reads;
-        pages are written before the next handle, or when several blocks of a level wait. Raises
+        pages are written before the next snapshot, or when several blocks of a level wait. Raises
         EmptyWindow for a position without an event, and TypeError for what is no whole number. When
         the store fails, the error's note says how many are removed: block by block from the left,
         but the window's oldest events at the end.
@@ -357,7 +357,7 @@ class PagedReactiveAggregator(Aggregator):
     def events(self) -> Iterator[Partial]:
         return (partial for partial, count in self.fat.events() if count)
 
-    # --- pages and handles ----------------------------------------------------------------------
+    # --- pages and snapshots ----------------------------------------------------------------------
 
     def tidy(self) -> None:
         self.fat.tidy()
@@ -372,18 +372,18 @@ class PagedReactiveAggregator(Aggregator):
         newest = [] if self._newest_left is None else [self._newest_left]
         return [self.fat.front, self.fat.back, self.fat.write_state(), *newest]
 
-    def restore_state(self, handle: Handle) -> None:
-        if list(map(type, handle.state)) not in ([int, int, list], [int, int, list, int]):
+    def restore_state(self, snapshot: Snapshot) -> None:
+        if list(map(type, snapshot.state)) not in ([int, int, list], [int, int, list, int]):
             raise corrupt("its state is not one of a Reactive Aggregator")
-        front, back, state, *newest = handle.state
-        if newest and not (handle.timed and BEFORE_ALL <= newest[0] < -BEFORE_ALL):
+        front, back, state, *newest = snapshot.state
+        if newest and not (snapshot.timed and BEFORE_ALL <= newest[0] < -BEFORE_ALL):
             raise corrupt("the time of what has left cannot be")
         self._newest_left = newest[0] if newest else None
-        if not 0 <= front <= back or not handle.back - handle.front <= back - front:
+        if not 0 <= front <= back or not snapshot.back - snapshot.front <= back - front:
             raise corrupt("its slots cannot be")
-        self.fat.restore_state(replace(handle, front=front, back=back, state=state))
-        self._back, self._count = handle.back, handle.back - handle.front
-        self.restore_front_time(handle.front_time)
+        self.fat.restore_state(replace(snapshot, front=front, back=back, state=state))
+        self._back, self._count = snapshot.back, snapshot.back - snapshot.front
+        self.restore_front_time(snapshot.front_time)
         if not 0 <= self.fat.left[1] <= self._count:
             raise corrupt("its aggregate counts other events")
         for tail in self.levels.tails[1:]:

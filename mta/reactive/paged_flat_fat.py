@@ -35,11 +35,11 @@ Costs, in combines: insert none (a ``lift``) until the next query, which for the
 leaf block of a takes m (1 + ceil(log2(a/m))); evict none; query 2 log2(a) + 1 more, and once in a
 leaf block that the front has just come to, a + O(arity). So 3 log2(a) + O(1) an event, amortised.
 
-In a handle, beside the common fields (for swept, kept and tails see ``levels.pages``):
+In a snapshot, beside the common fields (for swept, kept and tails see ``levels.pages``):
 
     state    = [swept, kept, left, retired, tails]
     left     = columns of one partial, the aggregate from the front to the first event of tails
-    retired  = for each of the handles in ``kept``, the pages that blocks have lost since it was
+    retired  = for each of the snapshots in ``kept``, the pages that blocks have lost since it was
                taken: array of [level, group, name]
 """
 
@@ -53,12 +53,12 @@ from typing import Any
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.folds.fronts import fronts_upto, rows_at
-from mta.levels.read_ahead import ReadAhead
-from mta.levels.search import Frame, Segment, SegmentedWindow
+from mta.logs.base import Batch, Named, Setting
+from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.handle import Handle, corrupt
 from mta.pages.page import Group, Layout, read_columns
-from mta.pages.structure import Batch, Named, Setting
+from mta.pages.snapshot import Snapshot, corrupt
 from mta.reactive.blocks import Block, BlockPager, BlockReader
 from mta.reactive.flat_fat import join
 
@@ -221,7 +221,7 @@ class PagedFlatFAT(SegmentedWindow):
         """Replace m events of a leaf block (Algorithm 2); at most m (1 + ceil(log2(n/m))) combines.
 
         At most one page read a level; the blocks on the way to the root are written later, before
-        the next handle, or when several wait. When anything fails, nothing has changed.
+        the next snapshot, or when several wait. When anything fails, nothing has changed.
         """
         self.front_block()  # so that the next query has its path at hand
         self._write_dirty(_MOST_DIRTY)
@@ -362,7 +362,7 @@ class PagedFlatFAT(SegmentedWindow):
         self._scan = scan = Scan(self.front, end, suffixes)
         return scan
 
-    # --- pages and handles ----------------------------------------------------------------------
+    # --- pages and snapshots ----------------------------------------------------------------------
 
     def tidy(self) -> None:
         self.blocks.write_dirty()
@@ -385,15 +385,15 @@ class PagedFlatFAT(SegmentedWindow):
         retired = self.blocks.retired.state(len(self.kept))
         return [levels.swept, self.kept, partials.dump(left), retired, self.tail_states()]
 
-    def restore_state(self, handle: Handle) -> None:
-        if list(map(type, handle.state)) != [int, list, list, list, list]:
+    def restore_state(self, snapshot: Snapshot) -> None:
+        if list(map(type, snapshot.state)) != [int, list, list, list, list]:
             raise corrupt("its state is not one of FlatFAT")
-        swept, kept, left, retired, tails = handle.state
-        self.restore_tails(handle, handle.front, swept, kept, tails)
+        swept, kept, left, retired, tails = snapshot.state
+        self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
         partials = self.monoid.partials
         row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
-        self.restore_front_time(handle.front_time)
-        self.left, self.left_at = partials.at(row, 0), handle.front
+        self.restore_front_time(snapshot.front_time)
+        self.left, self.left_at = partials.at(row, 0), snapshot.front
         self.blocks.retired.restore(retired, len(kept))
 
     @property

@@ -5,7 +5,7 @@
 - ``single``: single events in plain Python, of which the structure hears many at a time;
   ``lent``: the same by a kernel
 - ``revision``: what late events change
-- ``shared``, ``shared_single``, ``shared_handle``: several windows over one stream
+- ``shared``, ``shared_single``, ``shared_snapshot``: several windows over one stream
 - ``display``: tables in notebooks, sizes in people's units
-- ``opaque``: windows out of their handles alone
+- ``opaque``: windows out of their snapshots alone
 """

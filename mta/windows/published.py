@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.publishing.records import Shape, What, what_of
 from mta.windows.engine import Engine
 

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
-from mta.cli import handles
+from mta.cli import snapshots
 from mta.cli.commands import Command, CommandLine, at_least_one
 from spark_integration.cli.job import Job, add_options
 from stores import ping_store
@@ -41,8 +41,8 @@ def command_line() -> CommandLine:
     add_options(run)
     _add_demo(line.add("demo", _demo, help="run on a generated stream, or on your data"))
     _add_migrate(line.add(
-        "migrate", _migrate, help="make a stopped query's checkpoint anew, for other buckets or "
-        "another store",
+        "migrate", _migrate, help="make a new checkpoint of a stopped query's, for other buckets "
+        "or another store",
     ))  # fmt: skip
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
@@ -105,8 +105,8 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
         paths = path if isinstance(path, list) else [path]
         if len(paths) != 1 or paths[0].is_file() or options.get("windows"):
             options.pop(of_runs_alone, None)
-            of_handles: Command = getattr(handles, name)
-            return of_handles(path, store, **options)
+            of_snapshots: Command = getattr(snapshots, name)
+            return of_snapshots(path, store, **options)
         options.pop("windows", None)
         from spark_integration.cli import checkpoints
 

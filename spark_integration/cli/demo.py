@@ -54,7 +54,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
         job = job.replace(agg=tuple(text.format(job.value[0]) for text in AGGREGATIONS))
     say(f"\n== run: a window of {job.windows} for every key, one result row per event")
     run(job)
-    say("\n== inspect: the windows as their handles tell")
+    say("\n== inspect: the windows as their snapshots describe them")
     spark = local_session()
     inspect(job.folder, job.store, 10)
     say("\n== check: every result of some keys against pandas")

@@ -132,7 +132,7 @@ class Job:
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint: which files were read, and the roots of all windows."""
+        """Spark's checkpoint: which files were read, and the snapshots of all windows."""
         return self.folder / "checkpoint"
 
     @property

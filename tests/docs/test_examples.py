@@ -84,7 +84,7 @@ def test_sessions(page: Path) -> None:
     sessions = "\n".join(block for block in blocks(page, "python") if is_session(block))
     test = doctest.DocTestParser().get_doctest(sessions, {}, page.name, None, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    assert len(test.examples) >= 4
+    assert len(test.examples) >= 3
     assert runner.run(test).failed == 0
 
 
@@ -173,7 +173,7 @@ def test_scripts(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 # --- Spark ----------------------------------------------------------------------------------------
 
 HOURS = 30
-SEAM = "2024-01-02"
+CUTOVER = "2024-01-02"
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_
         query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
         found = session.table("sample").toPandas().sort_values(["device", "ts"])
         wanted = expected(incoming)
-        wanted = wanted[wanted.ts >= SEAM]
+        wanted = wanted[wanted.ts >= CUTOVER]
         assert 0 < len(wanted) < len(expected(incoming))
         assert found.peak.tolist() == wanted.peak.tolist()
         return

@@ -151,7 +151,7 @@ def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_history_first_has_no_seam(tmp_path: Path) -> None:
+def test_history_first_has_no_gap(tmp_path: Path) -> None:
     output = run("history_first/history_first.py", "--folder", tmp_path / "f", "--events", 8000)
     assert output.count("and is stopped") == 2
-    assert output.endswith("results since the seam equal pandas over the whole year\n")
+    assert output.endswith("results since the cutover equal pandas over the whole year\n")

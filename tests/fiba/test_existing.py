@@ -366,7 +366,7 @@ def test_combines_at_a_distance() -> None:
 
 @pytest.mark.parametrize("operation", ["retract", "replace"])
 def test_pages_of_a_correction(operation: str) -> None:
-    """Of a window out of a handle: a few pages a level are read, and those of one path written."""
+    """After a restore: a few pages per level are read, and those of one path written."""
     store = CountingStore(MemoryStore())
     settings: dict[str, Any] = {
         "aggregator": CrowdedFiBA,
@@ -375,8 +375,8 @@ def test_pages_of_a_correction(operation: str) -> None:
     }
     window = Window(Sum(), CountWindow(8192), store, "w", arity=4, leaf_arity=4, **settings)
     window.extend(np.ones(4096), np.arange(4096))
-    handle, levels = window.checkpoint(), window.stats().levels
-    window = Window.restore(handle, Sum(), CountWindow(8192), store, **settings)
+    snapshot, levels = window.checkpoint(), window.stats().levels
+    window = Window.restore(snapshot, Sum(), CountWindow(8192), store, **settings)
     store.reset()
     if operation == "retract":
         window.retract(2000)
@@ -425,11 +425,11 @@ def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
     }  # fmt: skip
     policies = {"few": CountWindow(150), "all": TimeWindow(10**6)}
 
-    def restored(handle: bytes) -> Window | SharedWindows:
+    def restored(snapshot: bytes) -> Window | SharedWindows:
         if shared:
-            return SharedWindows.restore(handle, Max(), policies, store, **settings)
+            return SharedWindows.restore(snapshot, Max(), policies, store, **settings)
         return Window.restore(
-            handle, Max(), CountWindow(150), store, aggregator=CrowdedFiBA, **settings
+            snapshot, Max(), CountWindow(150), store, aggregator=CrowdedFiBA, **settings
         )
 
     window: Window | SharedWindows
@@ -438,14 +438,14 @@ def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
     else:
         window = Window(Max(), CountWindow(150), store, "w", aggregator=CrowdedFiBA, **settings)
     window.extend([float(i) for i in range(200)], range(200), "last")
-    handle, failed = window.checkpoint(), 0
+    snapshot, failed = window.checkpoint(), 0
     for time in (51, 120, 199):
         for step in ("retract", "insert"):
-            good = restored(handle)
+            good = restored(snapshot)
             _correct(good, step, time)
             expected = good.query(), good.range(0, 10**6, partial=True)
             for nth in range(1, 40):
-                window = restored(handle)
+                window = restored(snapshot)
                 seen = window.query(), window.stats()
                 store.fail(nth, operations=["get", "put"])
                 fired = store.fired

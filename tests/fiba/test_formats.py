@@ -1,4 +1,4 @@
-"""FiBA's pages and its part of the handle, byte by byte, as the files in ``golden`` pin them."""
+"""FiBA's pages and its part of the snapshot, byte by byte, as the files in ``golden`` pin them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Max, Monoid, Product, Sum, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, live_keys
-from mta.pages.handle import Handle
+from mta.pages.snapshot import Snapshot
 from stores.memory import MemoryStore
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -23,7 +23,7 @@ class CrowdedFiBA(FiBA):
 
 
 def numbers(store: MemoryStore) -> Window:
-    """Late numbers, and two handles, so that there are notes of retired pages."""
+    """Late numbers, and two snapshots, so that there are notes of retired pages."""
     window = Window(
         Max(),
         CountWindow(20),
@@ -86,19 +86,19 @@ def golden_pages(folder: str) -> dict[str, bytes]:
     return {file.stem.replace("_", "/"): file.read_bytes() for file in files}
 
 
-def golden_handle(name: str) -> bytes:
-    return (GOLDEN / name / "handle").read_bytes()
+def golden_snapshot(name: str) -> bytes:
+    return (GOLDEN / name / "snapshot").read_bytes()
 
 
 @pytest.mark.parametrize("name", MAKE)
 def test_what_is_written_is_pinned(name: str) -> None:
     store = MemoryStore()
-    handle = MAKE[name](store).checkpoint()
+    snapshot = MAKE[name](store).checkpoint()
     pinned = golden_pages(name)
-    assert handle == golden_handle(name)
+    assert snapshot == golden_snapshot(name)
     assert pages_of(store) == pinned
     has_inner_page = any(key.split("/")[1] == "1" for key in pinned)
-    assert has_inner_page == (name != "parted") == (Handle.decode(handle).state[6] == [])
+    assert has_inner_page == (name != "parted") == (Snapshot.decode(snapshot).state[6] == [])
 
 
 @pytest.mark.parametrize("name", MAKE)
@@ -107,7 +107,7 @@ def test_what_is_pinned_can_be_read(name: str) -> None:
     store.put_many(golden_pages(name))
     written: Any = MAKE[name](MemoryStore())
     window = Window.restore(
-        golden_handle(name), written.monoid, written.policy, store, aggregator=FiBA
+        golden_snapshot(name), written.monoid, written.policy, store, aggregator=FiBA
     )
     window.check()
     assert not audit(window).damaged
@@ -133,13 +133,13 @@ def test_what_is_left_of_a_level_may_be_a_single_subtree() -> None:
                     values = {"n": values, "t": list("abcdefghijkl" * 5)}
                 window.extend(values, range(60))
                 window.evict(count)
-                handle = window.checkpoint()
+                snapshot = window.checkpoint()
                 names.append(sorted(store.keys()))
             assert names[0] == names[1]
             nodes = window.structure.tree.nodes()
             alone += any(node.level and not node.count for node in nodes)
             restored: Any = Window.restore(
-                handle, monoid, CountWindow(60), store, arity=2, leaf_arity=2, aggregator=FiBA
+                snapshot, monoid, CountWindow(60), store, arity=2, leaf_arity=2, aggregator=FiBA
             )
             restored.check()
             assert not audit(restored).damaged
@@ -151,7 +151,7 @@ def test_what_is_left_of_a_level_may_be_a_single_subtree() -> None:
         assert alone > 10
 
 
-def test_a_golden_handle_describes_itself() -> None:
-    summary = describe_snapshot(golden_handle("numbers"))
+def test_a_golden_snapshot_describes_itself() -> None:
+    summary = describe_snapshot(golden_snapshot("numbers"))
     assert (summary.algorithm, summary.events, summary.last_time) == ("FiBA", 20, 41_000_000)
     assert summary.late == 1 and summary.back == 43 and summary.pages > 0

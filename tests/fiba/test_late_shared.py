@@ -11,7 +11,7 @@ import pytest
 from mta import BoundWindow, CountWindow, Monoid, TimeWindow
 from mta.audit.walk import audit, live_keys
 from mta.errors import LateEvent
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from stores import open_store
 
@@ -92,9 +92,9 @@ def test_windows_over_late_events_are_sorted_lists(scheme: str | None, lateness:
             if store is not None and random.random() < 0.3:
                 kept = [*kept, (windows.checkpoint(), list(events), newest)][-2:]
             elif kept and random.random() < 0.2:
-                handle, saved, newest = kept[-1]
+                snapshot, saved, newest = kept[-1]
                 events = list(saved)
-                windows = SharedWindows.restore(handle, joined(), POLICIES, store, **options)
+                windows = SharedWindows.restore(snapshot, joined(), POLICIES, store, **options)
                 assert not audit(windows).damaged
         windows.check()
 
@@ -108,8 +108,8 @@ def test_pages_leave_with_the_longest_window() -> None:
     for start in range(0, 600, 20):
         times = [start + i - 7 * (i % 3 == 0) * (start > 0) for i in range(20)]
         windows.extend(["x"] * 20, times)
-        handle = windows.checkpoint()
-        again = windows.restore_like(handle)
+        snapshot = windows.checkpoint()
+        again = windows.restore_like(snapshot)
         assert set(live_keys(again)) == set(store.keys())
     assert windows.stats().kept < 100
 

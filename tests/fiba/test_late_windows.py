@@ -1,4 +1,4 @@
-"""Windows whose events come late, against a sorted list: results, revisions, handles, pages.
+"""Windows whose events come late, against a sorted list: results, revisions, snapshots, pages.
 
 Every result is that of the window which ends with its event, out of all events that are there.
 """
@@ -24,9 +24,9 @@ from mta import (
     Window,
 )  # fmt: skip
 from mta.audit.walk import audit, live_keys
-from mta.cursors import cursor
 from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
-from mta.policies.base import AbstractPolicy
+from mta.evaluators import cursor
+from mta.frames.base import AbstractPolicy
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream
 from tests.support.naive import joined, letters
@@ -53,13 +53,13 @@ def test_a_window_of_late_events_is_a_sorted_list(
         for _ in range(30):
             action = stream.random.choice(["insert", "extend", "extend", "revise", "save", "back"])
             if action == "save" and store is not None:
-                handle = stream.window.checkpoint()
-                kept = [*kept, (handle, list(stream.events), stream.newest)][-2:]
+                snapshot = stream.window.checkpoint()
+                kept = [*kept, (snapshot, list(stream.events), stream.newest)][-2:]
             elif action == "back" and kept:
                 kept = kept[: stream.random.choice([1, len(kept)])]
-                handle, events, stream.newest = kept[-1]
+                snapshot, events, stream.newest = kept[-1]
                 stream.events = list(events)
-                stream.window = stream.window.restore_like(handle)
+                stream.window = stream.window.restore_like(snapshot)
                 assert not audit(stream.window).damaged
             elif action in ("insert", "extend", "revise"):
                 getattr(stream, action)()
@@ -74,8 +74,8 @@ def test_pages_that_nobody_needs_disappear(lateness: int) -> None:
     for _ in range(40):
         for _ in range(3):
             stream.extend()
-        handle = stream.window.checkpoint()
-        again = stream.window.restore_like(handle)
+        snapshot = stream.window.checkpoint()
+        again = stream.window.restore_like(snapshot)
         assert set(live_keys(again)) == set(store.keys())
     assert len(set(store.keys())) < 200
 
@@ -85,17 +85,17 @@ def test_a_replayed_batch_writes_the_same_pages() -> None:
     stream = Stream(Random(2), CountWindow(60), 30, store)
     for _ in range(10):
         stream.extend()
-    handle = stream.window.checkpoint()
+    snapshot = stream.window.checkpoint()
     keys = sorted(store.keys())
     pages = zip(keys, store.get_many(keys), strict=True)
     other.put_many({key: page for key, page in pages if page is not None})
     values, times, _ = [*"xyzw" * 9], [(stream.newest or 0) + i % 7 - 5 for i in range(36)], None
-    handles = []
+    snapshots = []
     for place in (store, other):
-        window = Window.restore(handle, joined(), CountWindow(60), place, **stream.options)
+        window = Window.restore(snapshot, joined(), CountWindow(60), place, **stream.options)
         window.extend(values, times)
-        handles.append(window.checkpoint())
-    assert handles[0] == handles[1]
+        snapshots.append(window.checkpoint())
+    assert snapshots[0] == snapshots[1]
     assert set(store.keys()) == set(other.keys())
 
 
@@ -132,9 +132,9 @@ def test_settings_that_need_times_select_the_structure(settings: dict[str, Any])
     window = Window(Sum(), policy, store := MemoryStore(), **settings)
     windows = SharedWindows(Sum(), {"w": policy}, store, "shared", **settings)
     keys = KeyedWindows(Sum(), policy, store, "keys", **settings)
-    handles = [each.checkpoint() for each in (window, windows)]
-    again = Window.restore(handles[0], Sum(), policy, store, **settings)
-    shared = SharedWindows.restore(handles[1], Sum(), {"w": policy}, store, **settings)
+    snapshots = [each.checkpoint() for each in (window, windows)]
+    again = Window.restore(snapshots[0], Sum(), policy, store, **settings)
+    shared = SharedWindows.restore(snapshots[1], Sum(), {"w": policy}, store, **settings)
     assert isinstance(again.structure, FiBA) and isinstance(shared.structure, FiBA)
     for each in (window, windows, again, shared):
         each.extend([1.0, 4.0], [30, 10])
@@ -145,7 +145,7 @@ def test_settings_that_need_times_select_the_structure(settings: dict[str, Any])
     with pytest.raises(ValueError, match="choose aggregator=FiBA"):
         Window(Sum(), policy, aggregator=AmortizedMTA, **settings)
     with pytest.raises(SnapshotMismatch, match="aggregator"):
-        Window.restore(handles[0], Sum(), policy, store)
+        Window.restore(snapshots[0], Sum(), policy, store)
 
 
 @pytest.mark.parametrize("scheme", ["memory://", None])

@@ -1,4 +1,4 @@
-"""Parts of the last leaf: what handles name of it, and that nothing is left behind."""
+"""Parts of the last leaf: what snapshots name of it, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage, StoreUnavailable
 from mta.fiba.pages import TreePages
 from mta.pages import page
-from mta.pages.handle import Handle
+from mta.pages.snapshot import Snapshot
 from stores import FaultyStore, MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 
@@ -33,26 +33,28 @@ def begin(store: PageStore, **more: Any) -> Window:
     )  # fmt: skip
 
 
-def again(handle: bytes, store: PageStore, **more: Any) -> Window:
+def again(snapshot: bytes, store: PageStore, **more: Any) -> Window:
     return Window.restore(
-        handle, Sum(), TimeWindow(SIZE), store, aggregator=FiBA, allowed_lateness=20, **more
+        snapshot, Sum(), TimeWindow(SIZE), store, aggregator=FiBA, allowed_lateness=20, **more
     )
 
 
 def parts_of(window: Any) -> Any:
-    """What a handle says of parts: size, how much of the first is gone, and the places."""
-    return Handle.decode(window.checkpoint()).state[6]
+    """What a snapshot says of parts: size, how much of the first is gone, and the places."""
+    return Snapshot.decode(window.checkpoint()).state[6]
 
 
 @pytest.mark.parametrize("restores", [False, True])
 @pytest.mark.parametrize("retain", [2, 3])
 @pytest.mark.parametrize("size", [5, SIZE])
-def test_the_store_holds_what_retained_handles_name(size: int, retain: int, restores: bool) -> None:
+def test_the_store_holds_what_retained_snapshots_name(
+    size: int, retain: int, restores: bool
+) -> None:
     """With late events, evictions, and windows that never outgrow their one leaf."""
     store, random, policy = MemoryStore(), Random(retain), TimeWindow(size)
     settings: dict[str, Any] = {"aggregator": FiBA, "allowed_lateness": size / 2, "retain": retain}
     window = Window(Sum(), policy, store, "w", leaf_arity=LEAF, arity=3, **settings)
-    events, handles, now = list[tuple[float, int]](), list[Any](), 0
+    events, snapshots, now = list[tuple[float, int]](), list[Any](), 0
     seen = 0
     for _ in range(120):
         times = [now := now + random.randint(0, 1) for _ in range(random.randint(1, 9))]
@@ -62,17 +64,17 @@ def test_the_store_holds_what_retained_handles_name(size: int, retain: int, rest
         window.extend([value for value, _ in new], times)
         events += new
         expected = sum(value for value, time in events if now - size < time <= now)
-        handles.append((window.checkpoint(), expected))
+        snapshots.append((window.checkpoint(), expected))
         assert set(store.keys()) == set(live_keys(window))
         assert not audit(window).left and not audit(window).damaged
-        for handle, total in handles[-retain:]:
-            seen += Handle.decode(handle).state[6] != []
-            earlier = Window.restore(handle, Sum(), policy, store, **settings)
+        for snapshot, total in snapshots[-retain:]:
+            seen += Snapshot.decode(snapshot).state[6] != []
+            earlier = Window.restore(snapshot, Sum(), policy, store, **settings)
             assert earlier.query() == total
             earlier.check()
         window.check()
         if restores:
-            window = Window.restore(handles[-1][0], Sum(), policy, store, **settings)
+            window = Window.restore(snapshots[-1][0], Sum(), policy, store, **settings)
             assert set(store.keys()) == set(live_keys(window))
     assert seen > 100
     window.delete_pages()
@@ -86,12 +88,12 @@ def test_each_part_is_written_once_and_all_are_read_at_once() -> None:
         window.insert(1.0, time)
         window.checkpoint()
     assert (store.counts.put.calls, store.counts.put.pages) == (6, 6)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     assert store.counts.put.pages == 6
     store.reset()
-    window = again(handle, store)
+    window = again(snapshot, store)
     assert (window.query(), store.counts.get.calls, store.counts.get.pages) == (19.0, 1, 6)
-    assert window.checkpoint() == handle
+    assert window.checkpoint() == snapshot
     assert not store.counts.put.calls and not store.counts.delete.calls
 
 
@@ -114,8 +116,8 @@ def test_parts_of_which_events_have_left_are_kept() -> None:
     gones = set()
     for time in range(300):
         window.insert(1.0, time)
-        handle = window.checkpoint()
-        if parts := Handle.decode(handle).state[6]:
+        snapshot = window.checkpoint()
+        if parts := Snapshot.decode(snapshot).state[6]:
             _, gone, places = parts
             gones.add(gone)
             assert 3 * len(places) - gone <= 10
@@ -124,11 +126,11 @@ def test_parts_of_which_events_have_left_are_kept() -> None:
 
 
 def test_every_call_fails_in_turn() -> None:
-    """And nothing is lost, whether one goes on or starts again from the newest handle."""
+    """And nothing is lost, whether one goes on or starts again from the newest snapshot."""
     for starts_again in (False, True):
         for n in count(1):
             store = FaultyStore(MemoryStore())
-            window, handle, saved, done = begin(store), None, 0, 0
+            window, snapshot, saved, done = begin(store), None, 0, 0
             store.fail(n)
             while done < 45:
                 try:
@@ -137,12 +139,12 @@ def test_every_call_fails_in_turn() -> None:
                         window.insert(float(done), done - 5 * late)
                         done += 1
                         if done % 4 == 0:
-                            handle, saved = window.checkpoint(), done
+                            snapshot, saved = window.checkpoint(), done
                         assert window.query() == sum(range(done))
                 except StoreUnavailable:
                     if starts_again:
                         try:
-                            window = begin(store) if handle is None else again(handle, store)
+                            window = begin(store) if snapshot is None else again(snapshot, store)
                             done = saved
                         except StoreUnavailable:
                             continue
@@ -155,7 +157,7 @@ def test_every_call_fails_in_turn() -> None:
         assert n > 15
 
 
-def test_parts_of_a_lost_handle_are_garbage_once_others_have_their_numbers() -> None:
+def test_parts_of_a_lost_snapshot_are_garbage_once_others_have_their_numbers() -> None:
     store = MemoryStore()
     window = begin(store)
     saved = window.checkpoint()
@@ -170,13 +172,13 @@ def test_parts_of_a_lost_handle_are_garbage_once_others_have_their_numbers() -> 
 
 
 @pytest.mark.parametrize("harm", ["missing", "damaged", "shorter"])
-def test_a_lost_part_is_named_when_its_handle_is_restored(harm: str) -> None:
+def test_a_lost_part_is_named_when_its_snapshot_is_restored(harm: str) -> None:
     store = MemoryStore()
     window = begin(store)
     window.extend(range(8), range(8))
-    earlier, handle = window.checkpoint(), b""
+    earlier, snapshot = window.checkpoint(), b""
     window.extend(range(8, 12), range(8, 12))
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     [*_, key] = sorted(store.keys())
     [data] = store.get_many([key])
     assert data is not None
@@ -185,17 +187,17 @@ def test_a_lost_part_is_named_when_its_handle_is_restored(harm: str) -> None:
         store.put_many({key: data[:-1] + bytes([data[-1] ^ 1])})
     [found] = audit(window).damaged
     assert (found.key, found.needed) == (key, True)
-    if harm == "shorter":  # a sound page of another size, which the handle names
-        saved = Handle.decode(handle)
+    if harm == "shorter":  # a sound page of another size, which the snapshot names
+        saved = Snapshot.decode(snapshot)
         saved.state[6][0] = 2
         with pytest.raises(CorruptSnapshot, match="another size"):
             again(saved.encode(), _with(store, key, data))
         return
     with pytest.raises((MissingPage, CorruptSnapshot), match=key):
-        again(handle, store)
+        again(snapshot, store)
     assert again(earlier, store).query() == 28.0
     store.put_many({key: data})
-    assert again(handle, store).query() == 66.0
+    assert again(snapshot, store).query() == 66.0
 
 
 def _with(store: MemoryStore, key: str, data: bytes) -> MemoryStore:
@@ -217,7 +219,7 @@ def test_other_events_in_a_part_are_found_by_a_check() -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_handle_stays_small_however_many_columns_there_are(
+def test_a_snapshot_stays_small_however_many_columns_there_are(
     shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
@@ -244,7 +246,7 @@ def test_a_handle_stays_small_however_many_columns_there_are(
 def test_the_worked_example_of_a_state() -> None:
     window = begin(MemoryStore())
     window.extend(np.arange(8.0), range(8))
-    state = Handle.decode(window.checkpoint()).state
+    state = Snapshot.decode(window.checkpoint()).state
     [[held, [values, times]]] = state[4]
     size, gone, places = state[6]
     assert (state[1], held, size, gone) == (2, 2, 3, 0)
@@ -269,17 +271,17 @@ def test_states_that_cannot_be(parts: Any) -> None:
     store = MemoryStore()
     window = begin(store)
     window.extend(range(8), range(8))
-    handle = Handle.decode(window.checkpoint())
-    handle.state[6] = parts
+    snapshot = Snapshot.decode(window.checkpoint())
+    snapshot.state[6] = parts
     with pytest.raises(CorruptSnapshot):
-        again(handle.encode(), store)
+        again(snapshot.encode(), store)
 
 
-def test_handles_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     window = begin(MemoryStore())
     window.extend(range(2), range(2))
     small = window.checkpoint()
-    assert Handle.decode(small).state[6] == []
+    assert Snapshot.decode(small).state[6] == []
     monkeypatch.undo()
     other = begin(MemoryStore())
     other.extend(range(2), range(2))

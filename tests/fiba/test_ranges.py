@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
-from mta.cursors.ranges import fold_between
 from mta.errors import CorruptSnapshot, EventsGone
-from mta.pages.handle import Handle
-from mta.policies.base import AbstractPolicy
+from mta.evaluators.ranges import fold_between
+from mta.frames.base import AbstractPolicy
+from mta.pages.snapshot import Snapshot
 from stores import MemoryStore
 from tests.support.oracle import CrowdedFiBA
 from tests.support.trees import joined
@@ -97,13 +97,13 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     monoid = Monoid("", lambda a, b: a + b, name="joined")
     window = Window(monoid, CountWindow(2), MemoryStore(), "w", aggregator=FiBA)
     window.extend("abc", range(3))
-    handle = Handle.decode(window.checkpoint())
-    *state, left, parts = handle.state
+    snapshot = Snapshot.decode(window.checkpoint())
+    *state, left, parts = snapshot.state
     assert (left, parts) == (0, [])
     for forged in ([*state, newest, parts], [*state, left], [*state, left, parts, 0]):
-        handle.state = forged
+        snapshot.state = forged
         with pytest.raises(CorruptSnapshot, match=r"has left|not one of a tree"):
-            window.restore_like(handle.encode())
+            window.restore_like(snapshot.encode())
 
 
 def test_a_late_event_does_not_stand_for_younger_ones_that_have_left() -> None:

@@ -1,4 +1,4 @@
-"""A window taken out of its handle for every batch, as Spark does it: what it reads and writes.
+"""A window taken out of its snapshot for every batch, as Spark does it: what it reads and writes.
 
 Its tree has no left spine, and its aggregates are not computed, until something asks for them.
 """
@@ -16,7 +16,7 @@ import pytest
 from mta import FiBA, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.fiba.node import Node
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from stores import CountingStore, FaultyStore, MemoryStore, PageStore
 from stores.errors import StoreUnavailable
 from tests.support.counted import Counted
@@ -25,44 +25,44 @@ from tests.support.late_streams import POLICIES, Stream
 LEAF, ARITY, EVENTS = 20, 10, 6050
 
 
-def restored(stream: Stream, handle: bytes) -> Window:
+def restored(stream: Stream, snapshot: bytes) -> Window:
     """The same window in a process of its own."""
-    return stream.window.restore_like(handle)
+    return stream.window.restore_like(snapshot)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5, 1000])
-def test_a_window_out_of_its_handle_for_every_batch_is_a_sorted_list(
+def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
     policy: AbstractPolicy, lateness: int
 ) -> None:
     for seed in range(2):
         store = MemoryStore()
         stream = Stream(Random(seed), policy, lateness, store)
-        handle = stream.window.checkpoint()
+        snapshot = stream.window.checkpoint()
         for _ in range(30):
-            stream.window = restored(stream, handle)
+            stream.window = restored(stream, snapshot)
             for _ in range(stream.random.choice([1, 1, 2])):
                 actions = [stream.extend, stream.extend, stream.revise, stream.insert]
                 stream.random.choice(actions)()
             if stream.random.random() < 0.5:
                 stream.assert_same()
-            handle = stream.window.checkpoint()
-            again = restored(stream, handle)
+            snapshot = stream.window.checkpoint()
+            again = restored(stream, snapshot)
             again.check()
             assert not audit(again).damaged
             assert set(live_keys(again)) == set(store.keys())
             assert len(again) == len(stream.window)
-        stream.window = restored(stream, handle)
+        stream.window = restored(stream, snapshot)
         stream.assert_same()
         stream.window.check()
 
 
 @pytest.mark.parametrize("nth", range(1, 10))
 def test_a_batch_that_meets_a_failing_store_can_be_given_again(nth: int) -> None:
-    """A call of each batch and of each handle fails; neither leaves a trace."""
+    """A call of each batch and of each snapshot fails; neither leaves a trace."""
     store, fired = FaultyStore(MemoryStore()), 0
     stream = Stream(Random(nth), TimeWindow(40), 15, store)
-    handle = stream.window.checkpoint()
+    snapshot = stream.window.checkpoint()
 
     def again(action: Callable[[], Any]) -> Any:
         nonlocal fired
@@ -76,19 +76,19 @@ def test_a_batch_that_meets_a_failing_store_can_be_given_again(nth: int) -> None
         return action()
 
     for _ in range(60):
-        window = stream.window = restored(stream, handle)
+        window = stream.window = restored(stream, snapshot)
         values, times, ok = stream.draw()
         results = again(lambda w=window, v=values, t=times: list(w.extend(v, t)))
         tags = stream.take(values, times, ok)
         expected = {tag: stream.result(at) for at, tag in enumerate(tags) if tag is not None}
         assert results == [expected[tag] for tag in sorted(expected)]
-        handle = again(window.checkpoint)
-        restored(stream, handle).check()
+        snapshot = again(window.checkpoint)
+        restored(stream, snapshot).check()
     assert fired
 
 
 def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
-    """3,000 seconds of events a second apart, in a tree of three levels, at rest in its handle."""
+    """The snapshot of 3,000 seconds of events a second apart, in a tree of three levels."""
     window = Window(
         counted.max,
         TimeWindow(3000),
@@ -106,13 +106,13 @@ def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
     return window
 
 
-def test_to_take_a_window_out_of_a_handle_takes_no_combine_and_no_store_call() -> None:
+def test_to_take_a_window_out_of_a_snapshot_takes_no_combine_and_no_store_call() -> None:
     counted, store = Counted(), CountingStore(MemoryStore())
     window = full(counted, store)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     counted.combines = 0
     store.reset()
-    again = window.restore_like(handle)
+    again = window.restore_like(snapshot)
     assert counted.combines == 0
     assert again.query() == 1.0
     assert store.counts.get.calls == 2  # on the way to the leaf that the window begins in
@@ -128,13 +128,13 @@ def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_
     """
     counted, store = Counted(), CountingStore(MemoryStore())
     window, rounds = full(counted, store), 200
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     counted.combines = 0
     store.reset()
     for start in range(EVENTS, EVENTS + 10 * rounds, 10):
-        window = window.restore_like(handle)
+        window = window.restore_like(snapshot)
         window.extend([1.0] * 10, np.arange(start, start + 10))
-        handle = window.checkpoint()
+        snapshot = window.checkpoint()
         behind = window.structure.back - 3300 - window.structure.kept_from
         assert behind <= window.structure.tree.size / 16 + 2 * LEAF
     assert 10 * rounds / (2 * LEAF) <= store.counts.put.pages <= 10 * rounds / LEAF
@@ -147,9 +147,9 @@ def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_
 def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
     store = FaultyStore(MemoryStore())
     window = full(Counted(), store)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     for nth in range(1, 20):
-        window = window.restore_like(handle)
+        window = window.restore_like(snapshot)
         store.fail(nth)
         try:
             results = window.extend([2.0], [EVENTS - 100])
@@ -166,7 +166,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
     assert nth > 4
 
 
-def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
+def test_a_window_out_of_a_snapshot_slides_event_by_event() -> None:
     """Once the left spine has been read, a slide takes O(1) combines as ever."""
     counted = Counted()
     window = full(counted, MemoryStore(), lateness=0)

@@ -1,4 +1,4 @@
-"""Trees out of handles, which fold nothing before it is asked for: no step may lose an event.
+"""Trees out of snapshots, which fold nothing before it is asked for: no step may lose an event.
 
 Nothing here calls ``check`` between steps, but where it is what is tested: a check that folds what
 was left undone would hide what has gone wrong.
@@ -24,7 +24,7 @@ from mta import (
 )
 from mta.fiba import FingerTree
 from mta.fiba.bulk import insert_sorted
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from stores import MemoryStore, PageStore
 from tests.support.oracle import CrowdedFiBA, pages_of
 from tests.support.trees import joined
@@ -56,9 +56,9 @@ def test_a_window_asked_now_and_then_keeps_what_came_between_two_evictions() -> 
     store = MemoryStore()
     window = triggered(store)
     window.extend("abcde", range(5))
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     window = TriggeredWindow.restore(
-        handle, joined(), CountWindow(5), OnDemand(), store, aggregator=FiBA
+        snapshot, joined(), CountWindow(5), OnDemand(), store, aggregator=FiBA
     )
     window.extend("f", [5])
     window.extend("g", [6])
@@ -83,7 +83,7 @@ def test_results_of_periods_have_what_came_between_two_evictions() -> None:
 
 
 def unfolded(texts: str, leaf_arity: int) -> FingerTree:
-    """A tree as it comes out of a handle: no left spine, and no aggregates but up-aggregates."""
+    """A tree as it comes out of a snapshot: no left spine, and no aggregates but up-aggregates."""
     grown = FingerTree(joined(), 2, leaf_arity)
     insert_sorted(grown, np.arange(len(texts)), list(texts), len(texts))
     grown.settle_left()
@@ -152,7 +152,7 @@ def ended(start: int, stop: int) -> Span:
 def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
     aggregator: type[FiBA], checked: bool, size: int, lateness: int
 ) -> None:
-    """The window of the latest or of the handle before, between any two steps, asked seldom."""
+    """The window of the latest or of the snapshot before, between any two steps, asked seldom."""
     for seed in range(3):
         random, store = Random(f"{seed} {size} {lateness}"), MemoryStore()
         window = Window(
@@ -160,7 +160,7 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
             aggregator=aggregator, allowed_lateness=lateness,
         )  # fmt: skip
         back = front = 0
-        handles: list[tuple[bytes, int, int]] = []
+        snapshots: list[tuple[bytes, int, int]] = []
         for _ in range(80):
             step = random.randrange(9)
             if step < 4:
@@ -183,11 +183,11 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
                 window.evict(count)
                 front += count
             elif step == 5:
-                handles = [*handles, (window.checkpoint(), front, back)][-2:]
-            elif step == 6 and handles:
-                handles = handles[: random.choice([1, 2])]
-                handle, front, back = handles[-1]
-                window = window.restore_like(handle)
+                snapshots = [*snapshots, (window.checkpoint(), front, back)][-2:]
+            elif step == 6 and snapshots:
+                snapshots = snapshots[: random.choice([1, 2])]
+                snapshot, front, back = snapshots[-1]
+                window = window.restore_like(snapshot)
             elif step == 7:
                 assert window.query() == ended(front, back)
             elif back > front:
@@ -207,14 +207,14 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
 def steps_of(
     policy: AbstractPolicy, lateness: int, seed: int, look: Callable[[Window], None]
 ) -> list[object]:
-    """A window's results, handles and pages while it is looked at after every step."""
+    """A window's results, snapshots and pages while it is looked at after every step."""
     random, store = Random(seed), MemoryStore()
     window = Window(
         joined(), policy, store, arity=2, leaf_arity=random.choice([2, 5, 30]),
         aggregator=CrowdedFiBA, on_late="drop", allowed_lateness=lateness,
     )  # fmt: skip
     found: list[object] = []
-    handles: list[bytes] = []
+    snapshots: list[bytes] = []
     newest = 0
     for _ in range(60):
         count = random.choice([1, 1, 2, 10, 25])
@@ -230,11 +230,11 @@ def steps_of(
             rows, micros, count = window.engine.intake.admit_batch(letters, times)
             window.engine.ingest(rows, micros, 0, count)
         elif step == 4:
-            handles = [*handles, window.checkpoint()][-2:]
-            found.append((handles[-1], pages_of(store)))
-        elif handles:
-            handles = handles[: random.choice([1, 2])]
-            window = window.restore_like(handles[-1])
+            snapshots = [*snapshots, window.checkpoint()][-2:]
+            found.append((snapshots[-1], pages_of(store)))
+        elif snapshots:
+            snapshots = snapshots[: random.choice([1, 2])]
+            window = window.restore_like(snapshots[-1])
         look(window)
         tree = window.structure.tree
         found.append((tree.has_left, tree.is_folded, tree.size, window.structure.resident_rows))

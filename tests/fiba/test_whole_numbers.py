@@ -10,7 +10,7 @@ import pytest
 
 from mta import CountWindow, FiBA, PagedFlatFAT, PagedReactiveAggregator, Window
 from mta.fiba import FingerTree, Tree
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from mta.reactive.in_memory import ReactiveAggregator
 from stores import MemoryStore
 from tests.support.trees import joined

@@ -25,9 +25,9 @@ from mta import (
 from mta.folds import sliding
 from mta.folds.scans import scan_each
 from mta.folds.sliding import Events, ShortRun, SlidingFolds, short_run_of, turning_folds
+from mta.frames import CountWindow, TimeWindow
 from mta.kernels.native import numpy_alone
 from mta.monoids.base import AbstractMonoid
-from mta.policies import CountWindow, TimeWindow
 from tests.support.bits import HARD, bits
 
 KINDS: dict[str, Callable[[np.ndarray], tuple[AbstractMonoid, object]]] = {

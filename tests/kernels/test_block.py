@@ -132,10 +132,10 @@ def live(seed: int) -> tuple[list[Any], bool]:
         elif what == "len":
             seen.append((len(window), repr(window), window.stats()))
         else:
-            handle = window.checkpoint()
-            seen.append(handle)
+            snapshot = window.checkpoint()
+            seen.append(snapshot)
             if what == "restore":
-                window = Window.restore(handle, monoid, policy, window.store, **settings)
+                window = Window.restore(snapshot, monoid, policy, window.store, **settings)
         single = window.engine.single
         used |= isinstance(single, LentEvents) and single._is_waiting and single._is_lent
     window.check()

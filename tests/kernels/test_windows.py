@@ -1,4 +1,4 @@
-"""Windows with compiled kernels and without: the same results, the same state, the same handles."""
+"""Windows with compiled kernels and without: the same results, state and snapshots."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from mta import (
     Window,
 )
 from mta.errors import LateEvent
+from mta.evaluators import runs
 from mta.fiba import node_cache
+from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.native import numpy_alone
-from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import AbstractPolicy
 from tests.support import oracle
 from tests.support.bits import bits
 
@@ -119,7 +119,7 @@ def one_life(seed: int) -> None:
 
 
 def one_life_by_time(seed: int) -> None:
-    """Of FiBA, in order or with late events: results, and the handle, which names pages."""
+    """Of FiBA, in order or with late events: results, and the snapshot, which names pages."""
     rng = random.Random(seed)
     make, policy = rng.choice(MONOIDS), policy_of(rng)
     sizes = {"leaf_arity": rng.choice([4, 64, 300, 2000]), "arity": rng.choice([4, 16])}
@@ -195,7 +195,7 @@ def test_keyed_windows(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_handle_goes_on_with_either(seed: int) -> None:
+def test_a_snapshot_goes_on_with_either(seed: int) -> None:
     """What one has begun the other one continues, to the bit."""
     rng = random.Random(seed)
     policy = rng.choice([CountWindow(900), TimeWindow(700), CountWindow(60)])
@@ -211,8 +211,8 @@ def test_a_handle_goes_on_with_either(seed: int) -> None:
             with nullcontext() if compiled else numpy_alone():
                 batch = values[at : at + 400], times[at : at + 400]
                 seen.append(bits(window.extend(*batch)))
-                handle = window.checkpoint()
-                window = Window.restore(handle, monoid, policy, window.store)
-        return [*seen, handle]
+                snapshot = window.checkpoint()
+                window = Window.restore(snapshot, monoid, policy, window.store)
+        return [*seen, snapshot]
 
     assert live([True, False]) == live([False]) == live([True])

@@ -1,4 +1,4 @@
-"""The monoids beyond the usual: in windows, against naive oracles, and as handles know them."""
+"""The monoids beyond the usual: in windows, against naive oracles, and as snapshots know them."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def test_windows_on_disk_are_restored_and_equal_the_oracle(
                 assert right(result, window), (size, i)
             kept = [window.checkpoint() for window in (one, many)]
             one, many = (
-                Window.restore(handle, make(), CountWindow(size), store, **settings)
-                for handle in kept
+                Window.restore(snapshot, make(), CountWindow(size), store, **settings)
+                for snapshot in kept
             )
         for window in (one, many):
             window.check()
@@ -224,7 +224,7 @@ def test_fingerprints_tell_them_apart_and_last() -> None:
     assert {name: make().fingerprint.hex() for name, (make, _, _) in CASES.items()} == FINGERPRINTS
 
 
-#: Handles hold these: a change makes every handle of before unreadable.
+#: Snapshots hold these: a change makes every snapshot of before unreadable.
 FINGERPRINTS = {
     "BloomFilter": "a02f594b4d93b1d1782c819f2e142ea6",
     "DistinctCount": "f254d4c041d62a3e249a07b19532744c",

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from mta import CountWindow, PagedFlatFAT, PagedReactiveAggregator, Sum, Window
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from mta.reactive.in_memory import ReactiveAggregator
 from stores import MemoryStore
 from tests.support.naive import pages_of
@@ -18,7 +18,7 @@ from tests.support.trees import joined
 def lived(
     aggregator: type[Aggregator], size: int, seed: int, look: Callable[[Window], None]
 ) -> list[object]:
-    """Results, handles and pages of a window of floats that is looked at after every step.
+    """Results, snapshots and pages of a window of floats that is looked at after every step.
 
     Sums of floats show in their last bits in what order they were added.
     """
@@ -27,7 +27,7 @@ def lived(
         Sum(), CountWindow(size), store, arity=2, leaf_arity=4, aggregator=aggregator
     )  # fmt: skip
     found: list[object] = []
-    handles: list[bytes] = []
+    snapshots: list[bytes] = []
     for _ in range(60):
         values = [random.random() for _ in range(random.choice([1, 1, 3, 10, 40]))]
         match random.randrange(7):
@@ -39,11 +39,11 @@ def lived(
             case 3:
                 found.append(window.query())
             case 4:
-                handles = [*handles, window.checkpoint()][-2:]
-                found.append((handles[-1], pages_of(store)))
-            case 5 if handles:
-                handles = handles[: random.choice([1, 2])]
-                window = window.restore_like(handles[-1])
+                snapshots = [*snapshots, window.checkpoint()][-2:]
+                found.append((snapshots[-1], pages_of(store)))
+            case 5 if snapshots:
+                snapshots = snapshots[: random.choice([1, 2])]
+                window = window.restore_like(snapshots[-1])
             case _:
                 structure = window.structure
                 if isinstance(structure, PagedReactiveAggregator) and len(window) > 4:

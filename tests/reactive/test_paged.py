@@ -1,4 +1,4 @@
-"""The Reactive Aggregator in pages: events taken out of the middle, before and after handles."""
+"""The Reactive Aggregator in pages: events taken out of the middle, before and after snapshots."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def window_of(
     )
 
 
-def again(handle: bytes, store: PageStore, size: int = 10_000) -> Window:
+def again(snapshot: bytes, store: PageStore, size: int = 10_000) -> Window:
     return Window.restore(
-        handle, joined(), CountWindow(size), store=store, aggregator=PagedReactiveAggregator
+        snapshot, joined(), CountWindow(size), store=store, aggregator=PagedReactiveAggregator
     )
 
 
@@ -317,7 +317,7 @@ def test_holes_are_compacted_and_their_pages_deleted() -> None:
         most = max(most, len(list(store.keys())))
     tree = tree_of(window)
     assert tree.holes <= max(len(window), 4) + 50 + 8
-    # Slots of the window, and those of two handles before: never as many as were inserted.
+    # Slots of the window, and those of two snapshots before: never as many as were inserted.
     assert most <= 4 * (3 * (2 * 40 + 100) / 4)
     # A compaction writes what is left; every hole pays for it at most once.
     assert store.counts.put.pages <= 12 * inserted / 4
@@ -339,25 +339,25 @@ def test_compact_when_nothing_is_there_and_when_nothing_is_missing() -> None:
     window.check()
 
 
-# --- handles ------------------------------------------------------------------------------------
+# --- snapshots ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("retain", [2, 3, 5])
-def test_every_retained_handle_stays_whole_and_nothing_else_stays(retain: int) -> None:
+def test_every_retained_snapshot_stays_whole_and_nothing_else_stays(retain: int) -> None:
     store, rng = MemoryStore(), random.Random(retain)
     window = window_of(store, 150, 2, 3, retain=retain)
     text: list[str] = []
-    handles: list[tuple[bytes, str]] = []
+    snapshots: list[tuple[bytes, str]] = []
     for number in range(25):
         new = letters(rng.choice((1, 5, 30)))
         window.extend(new)
         text = (text + new)[-150:]
         take(window, text, rng.sample(range(len(text)), rng.randint(0, min(9, len(text) - 1))))
-        handles = [*handles, (window.checkpoint(), "".join(text))][-retain:]
+        snapshots = [*snapshots, (window.checkpoint(), "".join(text))][-retain:]
         if number % 4 == 1:
-            window = window.restore_like(handles[-1][0])
-        for handle, expected in handles:
-            past = again(handle, store, 150)
+            window = window.restore_like(snapshots[-1][0])
+        for snapshot, expected in snapshots:
+            past = again(snapshot, store, 150)
             assert past.query() == expected
             past.check()
             assert not audit(past).damaged
@@ -366,7 +366,7 @@ def test_every_retained_handle_stays_whole_and_nothing_else_stays(retain: int) -
     assert list(store.keys()) == []
 
 
-def test_without_handles_pages_that_were_written_anew_go_at_once() -> None:
+def test_without_snapshots_pages_that_were_written_anew_go_at_once() -> None:
     store = MemoryStore()
     window = window_of(store)
     text = letters(400)
@@ -382,12 +382,12 @@ def test_without_handles_pages_that_were_written_anew_go_at_once() -> None:
     assert list(store.keys()) == []
 
 
-def test_replaying_from_a_handle_writes_the_same_pages() -> None:
+def test_replaying_from_a_snapshot_writes_the_same_pages() -> None:
     store = MemoryStore()
     window = window_of(store)
     text = letters(200)
     window.extend(text)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
 
     def go_on(window: Window) -> bytes:
         tree_of(window).evict_at([window.structure.front + i for i in (3, 50, 51, 120)])
@@ -397,16 +397,16 @@ def test_replaying_from_a_handle_writes_the_same_pages() -> None:
 
     first = go_on(window)
     pages = pages_of(store)
-    assert go_on(again(handle, store)) == first
+    assert go_on(again(snapshot, store)) == first
     assert pages_of(store) == pages
 
 
-def test_a_handle_of_a_window_with_holes_is_small() -> None:
+def test_a_snapshot_of_a_window_with_holes_is_small() -> None:
     window, _ = filled(MemoryStore(), Monoid(float("-inf"), max, name="max"))
     tree = tree_of(window)
     window.checkpoint()
     tree.evict_at([tree.front + 50 * i for i in range(300)])
-    # The names of the pages that the handle before still needs, about 30 bytes each.
+    # The names of the pages that the snapshot before still needs, about 30 bytes each.
     assert len(window.checkpoint()) <= 8000 + 40 * 3 * 300
     window.checkpoint()
     assert len(window.checkpoint()) <= 8000
@@ -423,7 +423,7 @@ def test_a_handle_of_a_window_with_holes_is_small() -> None:
         lambda state: state[2][3].append([]),
     ],
 )
-def test_handles_whose_slots_or_retired_pages_cannot_be(damage: Callable[[Any], Any]) -> None:
+def test_snapshots_whose_slots_or_retired_pages_cannot_be(damage: Callable[[Any], Any]) -> None:
     import msgpack
     import xxhash
 
@@ -565,7 +565,7 @@ def test_a_compaction_that_fails_is_not_begun() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 9, 1 << 62, (1 << 63) - 1])
-def test_a_handle_whose_aggregates_count_other_events_is_refused(count: int) -> None:
+def test_a_snapshot_whose_aggregates_count_other_events_is_refused(count: int) -> None:
     """Counts that overflow are no warning, and none of numpy's comes to the caller."""
     window = Window(
         Sum(),
@@ -579,11 +579,11 @@ def test_a_handle_whose_aggregates_count_other_events_is_refused(count: int) -> 
     window.extend([1.0] * 20)
     tail = window.structure.levels.tails[2]
     tail.rows[1][: tail.count] = count
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(CorruptSnapshot, match="counts events"):
-            window.restore_like(handle)
+            window.restore_like(snapshot)
 
 
 def test_counts_of_events_are_added_without_a_warning() -> None:

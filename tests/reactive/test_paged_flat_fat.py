@@ -268,16 +268,16 @@ def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool
     window = Window(Max(), policy, store=store, leaf_arity=64, arity=8, aggregator=PagedFlatFAT)
     count = N + N // 3
     window.extend(values(count), np.arange(count).astype("M8[s]"), emit="last")
-    handle, expected = window.checkpoint(), window.query()
+    snapshot, expected = window.checkpoint(), window.query()
     store.reset()
-    again = Window.restore(handle, Max(), policy, store=store, aggregator=PagedFlatFAT)
+    again = Window.restore(snapshot, Max(), policy, store=store, aggregator=PagedFlatFAT)
     assert again.query() == expected
     assert store.counts.get.pages == 0
     again.insert(0.5, np.datetime64(count, "s"))
     assert again.query() == max(expected, 0.5)
     assert store.counts.get.pages <= again.structure.height
     assert store.counts.put.pages == 0
-    assert len(handle) <= 16 << 10
+    assert len(snapshot) <= 16 << 10
 
 
 @pytest.mark.parametrize(("leaf_arity", "arity"), [(64, 4), (256, 16), (512, 256)])

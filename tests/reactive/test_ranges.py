@@ -14,8 +14,8 @@ import pytest
 
 from mta import CountWindow, Monoid, Policy, TimeWindow, Window
 from mta.errors import CorruptSnapshot, EventsGone
-from mta.pages.handle import Handle
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
+from mta.pages.snapshot import Snapshot
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores.memory import MemoryStore
@@ -175,15 +175,15 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     window = Window(monoid, TimeWindow(100), MemoryStore(), "w", aggregator=kind)
     window.extend([f"{i}:" for i in range(6)], range(6))
     tree_of(window).evict_at([2])
-    handle = Handle.decode(window.checkpoint())
-    assert len(handle.state) == 3  # nothing has left: the slots tell
+    snapshot = Snapshot.decode(window.checkpoint())
+    assert len(snapshot.state) == 3  # nothing has left: the slots tell
     window.evict(2)
-    handle = Handle.decode(window.checkpoint())
-    assert handle.state[3] == SECOND
-    for state in ([*handle.state[:3], newest], [*handle.state, 0]):
-        handle.state = state
+    snapshot = Snapshot.decode(window.checkpoint())
+    assert snapshot.state[3] == SECOND
+    for state in ([*snapshot.state[:3], newest], [*snapshot.state, 0]):
+        snapshot.state = state
         with pytest.raises((CorruptSnapshot, OverflowError)):
-            window.restore_like(handle.encode())
+            window.restore_like(snapshot.encode())
 
 
 # --- costs --------------------------------------------------------------------------------------
@@ -249,10 +249,10 @@ def test_a_range_reads_at_most_two_pages_a_level_and_the_same_one_none(
     if holes and aggregator is PagedReactiveAggregator:
         tree_of(window).evict_at(range(n // 3, n // 2, 3))
         there = np.delete(there, range(n // 3 - n // 4, n // 2 - n // 4, 3))
-    handle, height = window.checkpoint(), window.structure.height
+    snapshot, height = window.checkpoint(), window.structure.height
     random = Random(5)
     for _ in range(40):
-        window = window.restore_like(handle) if random.random() < 0.5 else window
+        window = window.restore_like(snapshot) if random.random() < 0.5 else window
         after, until = sorted(random.sample(range(n // 4 - 1, n + n // 4), 2))
         inside = there[(after < there) & (there <= until)]
         for most in (2 * (height - 1), 0):

@@ -122,7 +122,7 @@ def test_an_environment_is_shipped_and_then_the_packages_alone(place: Path, mast
         (place / name).rename(aside / name)
     nodes = {"PYSPARK_PYTHON": str(libraries), "PYSPARK_DRIVER_PYTHON": str(libraries)}
     said = submit(place, master, "spark-submit job.py", **nodes, PYTHONPATH=str(aside))
-    assert "refused: the Python of Spark's workers lacks spark_integration, mta, stores:" in said
+    assert "refused: the Python of Spark's workers misses spark_integration, mta, stores:" in said
     assert not (place / "checkpoint").exists()
     said = submit(place, master, of_wheel, **nodes)
     assert "rows: 4000 right: 4000" in said

@@ -17,7 +17,7 @@ from mta import (
     Policy,
     TimeWindow,
 )
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import PageStore, StoreUnavailable

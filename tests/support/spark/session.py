@@ -12,7 +12,7 @@ from tests.support.spark.home import QUICK_JAVA
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Queries of few rows are not planned anew while they run, nor does Spark write Java for them,
+#: Queries of few rows are not planned again while they run, nor does Spark write Java for them,
 #: which takes longer than they do. The suites of the commands and of other versions of Spark run as
 #: users do.
 QUICK = {
