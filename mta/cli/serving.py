@@ -19,7 +19,10 @@ _DEFAULTS = Settings(name="", store="")
 
 def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> None:
     """The options of ``mta serve``."""
-    parser.add_argument("published", metavar="NAME", help="what the windows are published as")
+    parser.add_argument(
+        "published", metavar="NAME",
+        help="what windows are published as; with Spark, also the output folder of a run",
+    )  # fmt: skip
     parser.add_argument("--store", metavar="URL", help="where the windows are published")
     add = parser.add_argument
     add("--host", default=_DEFAULTS.host, help=f"the address to listen at, {_DEFAULTS.host}")
