@@ -91,13 +91,14 @@ def test_the_core_needs_no_extra() -> None:
 #: The packages of each package from the ground up: each may import those before it.
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "zones", "kernels", "columns", "recipes", "dataframes", "monoids",
-        "in_order", "folds", "frames", "pages", "logs", "evaluators", "reactive", "fiba",
-        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "serve", "cli",
+        "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
+        "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
+        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "serve",
+        "cli",
         "__main__",
     ),
     "spark_integration": (
-        "errors", "versions", "options", "plan", "java", "interpreter", "step", "runners",
+        "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
         "request", "chains", "writers", "publishing", "sliding", "boundary", "history",
         "checkpoint", "migration", "inspection", "reports", "session", "cli",
     ),

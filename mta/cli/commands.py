@@ -103,7 +103,11 @@ class CommandLine:
                            help="rebuild what can be of a run: inner pages of one key's window"
                            )  # fmt: skip
         gc.add_argument("--delete", action="store_true",
-                        help="delete them; without it nothing is changed in the store")  # fmt: skip
+                        help="delete them; without it no page is changed in the store"
+                        )  # fmt: skip
+        gc.add_argument("--compact", action="store_true",
+                        help="rewrite objects of S3 and the like that are mostly deleted or small"
+                        )  # fmt: skip
 
         serving.add_options(
             self.add("serve", serving.serve, help="serve published windows over HTTP"), at_least_one

@@ -112,11 +112,18 @@ def check(path: Path, store: str | None, repair: bool) -> int:
     return sum_up(found, ", ".join(sorted(held.fronts or [held.engine.name])), address)
 
 
-def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = None) -> None:
+def gc(
+    path: list[Path],
+    store: str | None,
+    delete: bool,
+    windows: str | None = None,
+    compact: bool = False,
+) -> None:
     """Print the pages of these snapshots' windows that nobody can need; ``delete`` deletes them.
 
     With the name of ``windows`` in place of files, all pages of those that are called so. Pages
-    that a published snapshot needs stay, unless the windows are named.
+    that a published snapshot needs stay, unless the windows are named. ``compact`` has the store
+    free the room of deleted pages.
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     Tables of keyed windows are read too, if they name standalone windows.
     """
@@ -125,7 +132,7 @@ def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = 
         raise InvalidCommand("gc takes either files, or --name of windows whose snapshots are gone")
     note(windows=[], left_out=[])
     if windows is not None:
-        _gc_by_name(address, windows, delete)
+        _gc_by_name(address, windows, delete, compact)
         return
     with open_store(address) as pages:
         held_by: defaultdict[str, list[Opaque | OpaqueKeys]] = defaultdict(list)
@@ -144,7 +151,7 @@ def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = 
             published = needed_by_published(pages, keys)
             garbage = [key for key in garbage if key not in published]
         print_unneeded(pages, garbage)
-        sweep(pages, garbage, delete)
+        sweep(pages, garbage, delete, compact=compact)
 
 
 def unpublish(published: str, store: str | None) -> None:
@@ -160,7 +167,7 @@ def unpublish(published: str, store: str | None) -> None:
         note(unpublished=published, source=head.source, deleted=count)
 
 
-def _gc_by_name(address: str, name: str, delete: bool) -> None:
+def _gc_by_name(address: str, name: str, delete: bool, compact: bool) -> None:
     """All pages of the windows of one name, or of a query's id; lists the store's keys."""
     if not name.strip("./:"):
         raise InvalidCommand(f"--name {name!r} is no name of windows: give the whole name")
@@ -172,7 +179,7 @@ def _gc_by_name(address: str, name: str, delete: bool) -> None:
         say_store(address)
         say(f"windows   {plural(len(windows), 'name')} of {name}")
         print_unneeded(pages, found)
-        sweep(pages, found, delete)
+        sweep(pages, found, delete, compact=compact)
 
 
 def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> list[str]:
@@ -486,8 +493,10 @@ def say_left_out(window: str, reason: str) -> None:
     note_item("left_out", window=window, reason=reason)
 
 
-def sweep(store: PageStore, garbage: list[str], delete: bool, since: str = "") -> None:
-    """Delete the pages, or print that they could be deleted."""
+def sweep(
+    store: PageStore, garbage: list[str], delete: bool, since: str = "", *, compact: bool
+) -> None:
+    """Delete the pages, or print that they could be deleted; then have the store compacted."""
     if delete:
         store.delete_many(garbage)
         store.flush()
@@ -495,6 +504,9 @@ def sweep(store: PageStore, garbage: list[str], delete: bool, since: str = "") -
     note(deleted=len(garbage) if delete else 0, to_delete=0 if delete else len(garbage))
     if garbage and not delete:
         say("nothing was deleted: --delete does")
+    if compact:
+        store.compact()
+        say("compacted the room of deleted pages, where the store has such")
 
 
 def print_unneeded(store: PageStore, orphans: list[str]) -> None:

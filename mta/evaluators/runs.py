@@ -35,29 +35,12 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.evaluators.tree import MonoidTree
-from mta.folds.fronts import (
-    EachFront,
-    Fronts,
-    TimeFronts,
-    as_array,
-    fronts_upto,
-    known,
-    rows_at,
-)
-from mta.folds.sliding import (
-    Events,
-    SlidingFolds,
-    has_kernel,
-    kernel_lowers,
-    scans_go_on,
-    sweep_into,
-    turning_folds,
-    turns,
-)
+from mta.folds.fronts import EachFront, Fronts, as_array, fronts_upto, rows_at
+from mta.folds.sliding import Events, SlidingFolds, has_kernel, kernel_lowers, scans, sweep_into
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.native import Sweep
-from mta.kernels.ranks import SortedTimes
 from mta.kernels.scans import MOST_ONES, zeros
+from mta.kernels.segments import ranks
 from mta.logs.base import Batch
 from mta.logs.levels.queues import TOGETHER
 from mta.logs.levels.search import Frame
@@ -65,8 +48,6 @@ from mta.monoids.base import Partial
 
 #: The values of one bulk have at most so many bytes, or so many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16
-#: By numpy alone so many events at once, whose folds stay near the processor.
-_PIECE = 1 << 14
 
 
 class StackEntries(NamedTuple):
@@ -76,7 +57,7 @@ class StackEntries(NamedTuple):
     """The stack's entries between two places; one entry for a front that stays."""
     places: tuple[int, int]
     """The positions of the first entry and of the last."""
-    fronts: Fronts | TimeFronts
+    fronts: Fronts
 
 
 class GroupStretch(NamedTuple):
@@ -145,7 +126,7 @@ class RunningTree(MonoidTree):
 
     def _first_stretch(self, new: Events) -> GroupStretch | None:
         """The first events, from the present front on; None if the front leaves its group."""
-        ahead = self._fronts(self, new.times, new.size)
+        ahead = self.setting.policy.fronts(self, new.times, new.size)
         if ahead is None:
             return None
         fronts, count = ahead
@@ -166,7 +147,7 @@ class RunningTree(MonoidTree):
             if held is not None:
                 held = held[frame.next : frame.stop]
             view = Ahead(frame.first + frame.next, self.back + at, held)
-            ahead = self._fronts(view, times, new.size - at)
+            ahead = policy.fronts(view, times, new.size - at)
             if ahead is None:
                 if type(policy) is TimeWindow and times is not None:
                     further = self._next_leaf(path, int(times[0]) - policy.size)
@@ -205,15 +186,6 @@ class RunningTree(MonoidTree):
         path = [*path[:-1], frame.moved_on(front - frame.first)]
         return GroupStretch(count, front, path, StackEntries(lefts, places, fronts))
 
-    def _fronts(
-        self, view: MonoidTree | Ahead, times: np.ndarray | None, count: int
-    ) -> tuple[Fronts | TimeFronts, int] | None:
-        """The fronts ahead; those by time are searched for as far as need be, without a kernel."""
-        policy = self.setting.policy
-        if type(policy) is TimeWindow and times is not None and not has_kernel(self.monoid):
-            return policy.fronts_by_times(view, times, count)
-        return policy.fronts(view, times, count)
-
     def _stretch(
         self,
         batch: Batch,
@@ -232,22 +204,17 @@ class RunningTree(MonoidTree):
         lefts, places, fronts = left
         if has_kernel(monoid):
             lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
-            each = zeros(count, "i8") if isinstance(fronts, int) else known(fronts)
+            each = zeros(count, "i8") if isinstance(fronts, int) else fronts
             sweep = Sweep(lifted, lefts, *places, 0, each, schema.one(right))
             swept = self._swept(batch, start, sweep, count)
             if swept is not None:
                 return schema.at(swept, 0)
         if not isinstance(fronts, int):
             lefts = rows_at(monoid, lefts, fronts, places[0])
-        most = _PIECE if scans_go_on(monoid) else count
-        for begin in range(0, count, most):
-            some = min(most, count - begin)
-            rows = monoid.inputs.cut(new.rows, at + begin, at + begin + some)
-            rights = monoid.prefixes(monoid.lift_rows(rows, some), some, right)
-            folds = lefts if isinstance(fronts, int) else schema.cut(lefts, begin, begin + some)
-            batch.put(start + begin, monoid.combine_rows(folds, rights, some))
-            right = schema.at(rights, some - 1)
-        return right
+        rows = monoid.inputs.cut(new.rows, at, at + count)
+        rights = monoid.prefixes(monoid.lift_rows(rows, count), count, right)
+        batch.put(start, monoid.combine_rows(lefts, rights, count))
+        return schema.at(rights, count - 1)
 
     def _swept(self, batch: Batch, start: int, sweep: Sweep, count: int) -> Rows | None:
         """Results by a kernel, and the aggregate on the right in the end; None without one."""
@@ -361,19 +328,12 @@ class RunningTree(MonoidTree):
                 fronts = np.maximum(np.arange(first, first + new.size), 0)
         else:
             assert times is not None and new.times is not None
-            fronts = SortedTimes(times).ranks(new.times, policy.size)
+            fronts = ranks(times, new.times, policy.size)
         monoid, size = self.monoid, held + new.size
         lifted, one = monoid.lift_rows(rows, size), monoid.partials.one(monoid.identity)
-        if not turns(monoid):
+        sweep = Sweep(lifted, one, 0, 0, held, fronts, one, turns=True)
+        if self._swept(batch, start, sweep, new.size) is None:
             batch.put(start, SlidingFolds(monoid, lifted, size).folds(fronts, held))
-        elif (
-            self._swept(
-                batch, start, Sweep(lifted, one, 0, 0, held, fronts, one, turns=True), new.size
-            )
-            is None
-        ):
-            for at, folds in turning_folds(monoid, lifted, fronts, held):
-                batch.put(start + at, folds)
         front = self.front + int(fronts[-1])
         self._renew(new, front, self.path)
         return new.size
@@ -393,7 +353,7 @@ class RunningTree(MonoidTree):
             or type(policy) not in (CountWindow, TimeWindow)
             or not _EVENTS < size <= count // 2
             or held > start
-            or not turns(self.monoid)
+            or not scans(self.monoid)
             or not self._stack_fits(size, count)
         ):
             return 0
@@ -412,8 +372,8 @@ class RunningTree(MonoidTree):
             some, times = min(_EVENTS, count - at), None if new.times is None else new.times[at:]
             bottom, top, lefts = stack[-1]
             places = bottom, top
-            ahead = self._fronts(view(front, top), times, some)
-            fronts: Fronts | TimeFronts = range(0)
+            ahead = policy.fronts(view(front, top), times, some)
+            fronts: Fronts = range(0)
             if ahead is not None:
                 fronts, some = ahead
             if isinstance(fronts, int):

@@ -8,9 +8,9 @@ from numbers import Real
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, Stretch, TimeFronts, known
+from mta.folds.fronts import Fronts, moved
 from mta.frames.base import AbstractPolicy, Run, TimeSearch, View
-from mta.kernels.ranks import SortedTimes
+from mta.kernels.segments import ranks
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.
@@ -81,13 +81,6 @@ class TimeFrame(AbstractPolicy):
 
     def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
         assert times is not None
-        ahead = self.fronts_by_times(run, times, count)
-        return None if ahead is None else (known(ahead[0]), ahead[1])
-
-    def fronts_by_times(
-        self, run: Run, times: np.ndarray, count: int
-    ) -> tuple[int | TimeFronts, int] | None:
-        """As ``fronts``, to be searched for as far as need be."""
         moments, age = self.reach(times[:count])
         first_time = run.oldest_time()
         if first_time is None:
@@ -99,12 +92,9 @@ class TimeFrame(AbstractPolicy):
         some = _not_past(moments[:count], age, int(head[-1]))
         if some == 0:
             return None
-        stretch = Stretch(SortedTimes(head), first, some)
-        return TimeFronts(moments[:some], age, [stretch]), some
+        return moved(ranks(head, moments[:some], age), first), some
 
-    def cuts(
-        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-    ) -> Fronts | TimeFronts:
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         if not self.foreseen or times is None:
             return super().cuts(search, start, times, count)
         return search.first_after_each(*self.reach(times[:count]))

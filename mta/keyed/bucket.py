@@ -23,7 +23,6 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, LateEvent, NoSuchEvent, PartialBatch, SnapshotMismatch
-from mta.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.deletions import LIST, Entry
@@ -32,6 +31,7 @@ from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table, join
 from mta.keyed.work import Found, Want, Work, found_due, results_at, triggered
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
@@ -257,7 +257,7 @@ class Bucket:
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
         """How many events of a time there are to be retracted in a standalone window."""
-        events = by_time(window.engine.structure)
+        events = by_time(window.engine.structure, FingerTreeLog)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.standing(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
@@ -371,7 +371,7 @@ class Bucket:
         first = int(known.times[known.bounds[place]])
         if known.marks[place] != STANDALONE:
             return first
-        events = by_time(self._open(known, place).engine.structure)
+        events = by_time(self._open(known, place).engine.structure, FingerTreeLog)
         if events.kept_from:
             return NEVER
         return events.time_at(0) if events.back else first
@@ -465,8 +465,8 @@ class Bucket:
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | LevelLog | FiBA)  # as ``Kind.open`` makes them
-        if isinstance(events, FiBA) and events.newest_time() != engine.intake.last_time:
+        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as ``Kind.open`` makes them
+        if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
             return None

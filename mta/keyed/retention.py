@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mta.evaluators.ranges import Positions
-from mta.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import first_later
 from mta.keyed.lanes import Lanes
 from mta.keyed.table import Table
 from mta.logs.base import OnDuplicate
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.ranges import Positions
 
 #: How many restores with a larger lateness are remembered one by one.
 _MOST_EARLIER = 8
@@ -105,7 +105,7 @@ class Retention:
             return table
         return table.without_oldest(self.needed(Lanes(table.bounds, table.times)))
 
-    def needed_in(self, events: FiBA, clock: int) -> int:
+    def needed_in(self, events: FingerTreeLog, clock: int) -> int:
         """The position of the first event that has not left, in a window of its own."""
         found = events.back
         moments = [clock, int(self.cutoffs(np.array([clock]))[0])]
@@ -116,6 +116,6 @@ class Retention:
         return max(found, events.kept_from)
 
 
-def _cut(policy: AbstractPolicy, events: FiBA, end: int, moment: int) -> int:
+def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
     """The first position of the window that ends before a position, and at a moment."""
     return policy.cut(Positions(lambda: end, events.first_after), moment)

@@ -29,7 +29,6 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
-from mta.fiba.aggregator import require_joins
 from mta.frames.base import AbstractPolicy
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
@@ -56,6 +55,7 @@ from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, Unr
 from mta.keyed.table import EXPIRED, STANDALONE, Table, blank
 from mta.keyed.work import given_back
 from mta.logs.base import OnDuplicate
+from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME

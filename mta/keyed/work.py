@@ -29,6 +29,7 @@ import numpy as np
 from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
 from mta.errors import EventsGone
+from mta.evaluators.fiba import FiBA
 from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
@@ -463,7 +464,7 @@ class Work:
         self, place: int, window: AnyWindow, time: int, until: int | None, counts: _BatchCounts
     ) -> list[Found]:
         """The results of events from a time on and before another that were there already."""
-        again = by_time(window.engine.structure).again(time, until)
+        again = by_time(window.engine.structure, FiBA).again(time, until)
         if again is None:
             return []
         old = counts.others(again.times)

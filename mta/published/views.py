@@ -17,10 +17,11 @@ from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Incomplete
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
-from mta.fiba import FiBA
-from mta.fiba.aggregator import KeptTree
 from mta.frames.base import AbstractPolicy, Both
 from mta.kernels.segments import first_later
 from mta.keyed.changes import with_marks
@@ -35,14 +36,13 @@ from mta.keyed.snapshot import UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.keyed.work import given_back, results_at
 from mta.logs.base import EventLog
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
 from mta.published.moments import UNKNOWN, first_position, first_rows
 from mta.publishing.records import What
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.shared_snapshot import SharedSnapshot
@@ -53,7 +53,7 @@ from stores import PageStore, WindowStoreError
 AGGREGATORS: dict[str, type[EventLog]] = {
     kind.name: kind
     for kind in (
-        AmortizedMTA, FiBA, LevelLog, KeptTree, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
+        AmortizedMTA, FiBA, LevelLog, FingerTreeLog, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
         SteadyMTA,
     )
 }  # fmt: skip

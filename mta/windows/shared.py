@@ -31,9 +31,9 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor, part_of
-from mta.fiba.aggregator import KeptTree
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import EventLog, OnDuplicate
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
@@ -103,7 +103,7 @@ class SharedWindows(Publishable, EventsFace[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), LevelLog, KeptTree)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog)
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
@@ -118,7 +118,7 @@ class SharedWindows(Publishable, EventsFace[Out]):
             self.query = single.query  # type: ignore[method-assign]
 
     @property
-    def structure(self) -> LevelLog | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events."""
         return self.engine.structure
 
@@ -302,7 +302,7 @@ class SharedWindows(Publishable, EventsFace[Out]):
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
-        checked = Settings.read(locals(), LevelLog, KeptTree).of_snapshot(events)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog).of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
@@ -401,7 +401,7 @@ class SharedEngine(Engine[Out]):
     ``keep`` is a policy for events that no window holds.
     """
 
-    _structure: LevelLog | KeptTree
+    _structure: LevelLog | FingerTreeLog
 
     def __init__(
         self,
@@ -423,7 +423,7 @@ class SharedEngine(Engine[Out]):
         self.single = SharedSingles(self, self._structure, self.store is not None)
 
     @property
-    def structure(self) -> LevelLog | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events, with all that have come."""
         self.single.put_back()
         return self._structure
@@ -451,7 +451,10 @@ class SharedEngine(Engine[Out]):
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
         structure = self.structure
-        if isinstance(structure, KeptTree) and structure.newest_time() != self.intake.last_time:
+        if (
+            isinstance(structure, FingerTreeLog)
+            and structure.newest_time() != self.intake.last_time
+        ):
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
@@ -661,7 +664,7 @@ class SharedEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; windows are put in their places when next looked at."""
-        by_time(self.structure).retract(to_time(time))
+        by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._fall_behind()
 
     def _trim(self) -> None:

@@ -177,7 +177,7 @@ class Sighting(NamedTuple):
 
 
 @spark_errors()
-def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
+def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool = False) -> None:
     """Note the pages that no snapshot names, print them, and delete those that have been so long.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
@@ -225,7 +225,9 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             snapshots.say_left_out(window, why)
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
-        snapshots.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
+        snapshots.sweep(
+            pages, ripe, delete, f", seen unneeded for {grace} or more", compact=compact
+        )
         if delete:
             note(folder / NOTE, sorted(set(orphans) - set(ripe)), now)
 

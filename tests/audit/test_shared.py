@@ -11,8 +11,8 @@ import pytest
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
-from mta.fiba.aggregator import KeptTree
 from mta.logs.base import Aggregator
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.pages.snapshot import Snapshot
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared_snapshot import SharedSnapshot
@@ -30,7 +30,7 @@ ORDERS = pytest.mark.parametrize("lateness", [None, 20], ids=["in order", "late"
 @pytest.fixture(autouse=True)
 def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees have room for hardly any node in memory, so that pages are written before snapshots."""
-    monkeypatch.setattr(KeptTree, "resident_nodes", 3)
+    monkeypatch.setattr(FingerTreeLog, "resident_nodes", 3)
 
 
 def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWindows:

@@ -160,7 +160,7 @@ def places_of(shape: str, more: bool = False) -> range:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None:
-    """Trying a failed call again gives what it would have given, or an error that says to restore."""
+    """A failed call that is tried again gives its results, or an error that says to restore."""
     expected, _ = uninterrupted(shape, STEPS)
     again = 0
     for at in (0, *places_of(shape)):  # at 0 none fails
