@@ -24,6 +24,7 @@ import xxhash
 from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.kind import Kind
 from mta.keyed.table import ALL, STANDALONE, Table, blank, join
@@ -408,7 +409,7 @@ class _KeyBatch:
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """The results of earlier batches' events from a time on and before another."""
-        again = by_time(self.window.engine.structure, FingerTreeLog).again(time, until)
+        again = by_time(self.window.engine.structure, FiBA).again(time, until)
         if again is None:
             return
         monoid, old = self.kind.monoid, own.others(again.times)
