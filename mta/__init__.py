@@ -5,6 +5,7 @@ before it:
 
 - ``errors``, ``times``, ``zones``: what goes wrong; times as whole microseconds; time zones
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
+- ``recipes``: how monoids and frames were constructed, as plain data
 - ``dataframes``: data frames of pandas, polars and Arrow
 - ``datasets``: a generated dataset for first examples
 - ``monoids``: what a window computes
@@ -16,8 +17,8 @@ before it:
 - ``evaluators``: how a moving frame over a log is folded
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
-- ``published``: what is published, to be read
 - ``audit``, ``laws``: checks of what is stored, and of what users write
+- ``published``: what is published, to be read
 - ``cli``: the commands without Spark
 """
 

@@ -7,6 +7,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``history``: the windows that a stream goes on from, made of a batch
 - ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
 - ``kafka``: topics as streams of events
+- ``publishing``: windows for other processes to read, after each committed batch
 - ``chains``: multiple windows in one query
 - ``writers``: output modes and triggers that Spark cannot run windows with
 - ``step``: one micro-batch of some keys, without Spark

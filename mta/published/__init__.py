@@ -1,4 +1,4 @@
-"""Published windows, read from any process: ``open_published``.
+"""Published windows, read from any process.
 
 - ``reader``: what users hold, which follows what is published
 - ``cuts``: all buckets as of one committed batch: queries, events, status

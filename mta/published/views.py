@@ -228,14 +228,17 @@ class KeyedView:
         """The window of its own that a key has."""
         return self._pattern.restore_like(table.snapshot_of(place))
 
-    def events(self, keys: Keys) -> tuple[Any, np.ndarray | None]:
-        """The retained events of one key and their times; None where there are no times."""
+    def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
+        """The retained events of one key and their times; None where there are no times.
+
+        Of a key with a window of its own only so many of the newest.
+        """
         table, reader = self.find(keys), self.kind.reader
         if not len(table) or table.marks[0] == EXPIRED:
             none = np.zeros(0, "<i8") if self.timed else None
             return given_back(reader, reader.inputs.new(0), 0), none
         if table.marks[0] == STANDALONE:
-            return events_of(self.window(table, 0))
+            return events_of(self.window(table, 0), newest)
         return given_back(reader, table.rows, table.events), table.times
 
 
@@ -286,10 +289,10 @@ class WindowView:
                     gone |= misses
         return found, gone
 
-    def events(self) -> tuple[Any, np.ndarray | None]:
+    def events(self, newest: int | None) -> tuple[Any, np.ndarray | None]:
         """The events that are retained, and their times."""
         with self._lock:
-            return events_of(self._window)
+            return events_of(self._window, newest)
 
 
 def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog]) -> AnyWindow:
@@ -356,8 +359,8 @@ def _newest_result(window: AnyWindow, name: str, policy: AbstractPolicy, moment:
     return current(window, name)
 
 
-def events_of(window: AnyWindow) -> tuple[Any, np.ndarray | None]:
-    """The events that a window retains, oldest first, and their times; reads all its pages.
+def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
+    """The newest events that a window retains, oldest first, and their times; reads their pages.
 
     Raises UnsupportedOperation where the aggregator keeps no order (FlatFAT, Reactive Aggregator).
     """
@@ -366,10 +369,11 @@ def events_of(window: AnyWindow) -> tuple[Any, np.ndarray | None]:
     monoid = window.engine.monoid
     if not hasattr(events, "leaf"):
         raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
-    count, position = events.back - events.kept_from, events.kept_from
+    first = events.kept_from if newest is None else max(events.kept_from, events.back - newest)
+    count, position = events.back - first, first
     rows, times = monoid.inputs.new(count), np.zeros(count, "<i8")
     while position < events.back:
-        leaf, at = events.leaf(position), position - events.kept_from
+        leaf, at = events.leaf(position), position - first
         stop = min(leaf.stop, events.back)
         part = monoid.inputs.cut(leaf.rows, position - leaf.first, stop - leaf.first)
         monoid.inputs.put_many(rows, at, part)

@@ -72,6 +72,9 @@ class Job:
         "URL",
         shown=False,
     )
+    publish: str | None = _option(
+        None, "a name under which 'mta serve' and mta.open_published find the windows", "NAME"
+    )
     on_late: Literal["raise", "drop", "side"] = _option(
         "raise", "a row older than its key's last one stops the run, is dropped, or marked as late"
     )

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mta import open_published
 from stores import open_store
 from tests.support.documents import DOCS, README, ROOT, blocks, documents, name_of
 
@@ -152,10 +154,19 @@ def keyed(space: Space, printed: str) -> None:
     assert len(space["gone"]) > 0 and not printed
 
 
+def serving(space: Space, printed: str) -> None:
+    features = open_published(space["cards"].store, "card-features")
+    found = features.query(space["keys"], at=datetime(2024, 5, 1, 11))
+    assert found["payments_hour"].tolist() == [0, 1, 0]
+    assert found["largest_day"].tolist() == [20.0, 7.5, 20.0]
+    assert features.query("4711")["largest_hour"] == 5.0 and not printed
+
+
 SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
     README: ten_lines,
     DOCS / "keyed.md": keyed,
     DOCS / "late.md": late,
+    DOCS / "serving.md": serving,
     DOCS / "several.md": several,
     DOCS / "triggers.md": triggers,
 }
@@ -168,8 +179,10 @@ def scripts(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", SCRIPTS, ids=name_of)
 def test_scripts(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = scripts(page)
-    SCRIPTS[page](run(block, page, {}, tmp_path), capsys.readouterr().out)
+    space: Space = {}
+    for block in scripts(page):
+        space = run(block, page, space, tmp_path)
+    SCRIPTS[page](space, capsys.readouterr().out)
 
 
 # --- Spark ----------------------------------------------------------------------------------------
