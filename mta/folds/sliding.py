@@ -3,8 +3,9 @@
     rows      0 1 2 3 4 5 6 7        the fold of rows [f, i] for each row i of some
     fronts        0 0 2 3 3 7        from row 2 on: [0, 2] [0, 3] [2, 4] [3, 5] [3, 6] [7, 7]
 
-Fronts never decrease, and that is all that is asked of them. There are three ways:
+Fronts never decrease, and that is all that is asked of them. There are four ways:
 
+- for monoids that answer ranges of events from these (``mta.monoids.ranges``), the ranges: none;
 - where a row may be folded in twice, two blocks that overlap: one combine a row (``overlaps``);
 - under any other monoid of columns, a suffix and a prefix within blocks: four (``blocks``);
 - for monoids of plain functions, a stack and one aggregate, row by row: three (*Two-Stacks*).
@@ -35,6 +36,7 @@ from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Parts, Product
+from mta.monoids.ranges import RangeFolds
 
 #: How many events of a batch are folded range by range at once: as many as this, or as have so many
 #: bytes of partials, which is more unless these are wide.
@@ -97,8 +99,11 @@ class SlidingFolds:
         >>> two_keys.folds(np.array([0, 0, 1, 3, 3, 4]), first=0).tolist()
         [1.0, 3.0, 5.0, 10.0, 30.0, 50.0]
         """
-        if not self.monoid.is_columnar:
-            return two_stacks(self.monoid, self.lifted, known(fronts), first)
+        monoid = self.monoid
+        if monoid.folds_ranges:
+            return self._range_folds(known(fronts), first)
+        if not monoid.is_columnar:
+            return two_stacks(monoid, self.lifted, known(fronts), first)
         if in_any_order(self.monoid):
             found = self._swept(known(fronts), first)
             if found is not None:
@@ -106,6 +111,15 @@ class SlidingFolds:
         if isinstance(self._blocks, Overlaps):
             return self._blocks.folds(fronts, first)
         return self._blocks.folds(known(fronts), first)
+
+    def _range_folds(self, fronts: range | np.ndarray, first: int) -> Rows:
+        """As ``folds``, where parts of the monoid have the results of ranges; no combine there."""
+        monoid, lifted, count = self.monoid, self.lifted, self.count
+        if isinstance(monoid, Parts):
+            parts = zip(monoid.monoids, lifted, strict=True)
+            return tuple([SlidingFolds(m, rows, count).folds(fronts, first) for m, rows in parts])
+        starts = as_array(fronts, len(fronts))
+        return RangeFolds(monoid, lifted, starts, np.arange(len(fronts)) + first + 1)
 
     def _swept(self, fronts: range | np.ndarray, first: int) -> Rows | None:
         """As ``folds``, by a kernel that goes from row to row; 3 combines a row."""

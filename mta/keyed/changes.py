@@ -11,7 +11,7 @@ aggregations is *carried over*, whole and once, when it is restored:
   What is stored beside that may have holes, where a merge has trimmed younger tables and not yet
   an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
-  (``mta.monoids.begun``), and what reads it begins empty.
+  (``mta.monoids.missing_columns``), and what reads it begins empty.
 - A window that is not within a previous one may miss events that left.
 - Windows by themselves that go by counts alone have no times in their pages. Under a policy that
   looks at times such a key begins anew.
@@ -50,7 +50,7 @@ from mta.keyed.table import ALL, HANDLE, Table, blank, join
 from mta.keyed.tiers import PageSize, RunPages, Tiers
 from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.begun import MARKS, begun, mark_of
+from mta.monoids.missing_columns import MARKS, mark_of, with_missing
 from mta.monoids.product import Product, column_names
 from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
@@ -117,7 +117,7 @@ def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None
 
 def _marked(monoid: AbstractMonoid, lacks: Callable[[tuple[str, str]], bool]) -> AbstractMonoid:
     missing = [column for column in columns_of(monoid) if lacks(column)]
-    return begun(monoid, missing) if missing and isinstance(monoid, Product) else monoid
+    return with_missing(monoid, missing) if missing and isinstance(monoid, Product) else monoid
 
 
 def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:

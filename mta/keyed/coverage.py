@@ -23,7 +23,7 @@ from mta.keyed.retention import Retention
 from mta.keyed.root import Start
 from mta.keyed.sweep import Lanes
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.begun import mark_of
+from mta.monoids.missing_columns import mark_of
 from mta.monoids.product import Product, column_names
 from mta.policies.base import AbstractPolicy
 from mta.policies.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after

@@ -75,6 +75,8 @@ class AbstractMonoid(ABC, Generic[Out]):
     selective: bool = False
     #: Whole-group combines cost much less than as many single ones.
     is_columnar: bool = False
+    #: Results of ranges of events follow from the events; see ``mta.monoids.ranges``.
+    folds_ranges: bool = False
     #: ``combine``, ``lift`` and ``lower`` call nothing of numpy's: what they take and give are
     #: Python's own numbers, or a user's objects.
     is_plain: bool = False

@@ -99,18 +99,18 @@ class Sum(_Typed[Out]):
     def __init__(self: Sum[Any], dtype: Any) -> None: ...
 
     def __init__(self, dtype: Any = None) -> None:
-        kind = _addable(dtype)
+        kind = addable(dtype)
         zero = _zero(kind)
         super().__init__(
             _named("Sum", kind),
             inputs=kind,
             partials=kind,
             identity=zero,
-            output=_outputs(kind),
+            output=outputs_of(kind),
             lower=_lower(kind),
             ufuncs=(np.add,),
             inverse=np.subtract,
-            empty=plain(_shown(kind, zero)),
+            empty=plain(shown(kind, zero)),
             kernel=Kernel.of(np.add, kind.dtype, 0),
             plain=_plain(
                 kind,
@@ -141,7 +141,7 @@ class CheckedSum(_Typed[Out]):
     def __init__(self: CheckedSum[int], dtype: Any = "int64", label: str = "") -> None: ...
 
     def __init__(self, dtype: Any = "int64", label: str = "") -> None:
-        kind = _addable(dtype)
+        kind = addable(dtype)
         limits, show = np.iinfo(kind.dtype), _lower(kind)
         self.label = label or f"a sum of {limits.dtype}"
         super().__init__(
@@ -149,12 +149,12 @@ class CheckedSum(_Typed[Out]):
             inputs=kind,
             partials=("i8", "i8"),
             identity=(0, 0),
-            output=_outputs(kind),
+            output=outputs_of(kind),
             lift=_halves,
             lower=self._joined if show is None else lambda halves: show(self._joined(halves)),
             ufuncs=(np.add, np.add),
             inverse=_subtract_pairs,
-            empty=plain(_shown(kind, _zero(kind))),
+            empty=plain(shown(kind, _zero(kind))),
             plain=_plain(
                 kind,
                 None,
@@ -234,7 +234,7 @@ class _OfOne(_Typed[Out]):
 
     def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
         self._follows = dtype is None
-        self._make(_layout(dtype), nullable)
+        self._make(layout_of(dtype), nullable)
 
     def _make(self, kind: Array, nullable: bool) -> None:
         raise NotImplementedError
@@ -262,11 +262,11 @@ class _Extremum(_OfOne[Out]):
             inputs=kind,
             partials=kind,
             identity=worst,
-            output=_outputs(kind, nullable),
+            output=outputs_of(kind, nullable),
             lower=_lower(kind, nullable),
             ufuncs=(self._ufunc,),
             selective=True,
-            empty=_nan_or(kind, worst, nullable),
+            empty=empty_of(kind, worst, nullable),
             kernel=Kernel.of(self._ufunc, kind.dtype, 0),
             plain=_plain(kind, Plain(choose, lower=positive_zero), Plain(choose), nullable),
         )
@@ -413,7 +413,7 @@ class MaxCount(_ExtremeCount):
 
 class _ArgExtreme(_Extreme[Out]):
     def __init__(self, dtype: Any = None, by: Any = None, nullable: bool = False) -> None:
-        kind, value, self._given = _layout(dtype), _layout(by), (by, dtype)
+        kind, value, self._given = layout_of(dtype), layout_of(by), (by, dtype)
         show = _lower(kind, nullable, signed=True)
         name = _named(type(self).__name__, kind)
         super().__init__(
@@ -422,12 +422,12 @@ class _ArgExtreme(_Extreme[Out]):
             # An event at the worst value still beats "no event yet", so presence is a column.
             partials=(value, kind, "?"),
             identity=(_limit(value, upper=not self._largest), _zero(kind), False),
-            output=_outputs(kind, nullable),
+            output=outputs_of(kind, nullable),
             lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
             combine=self._choose,
             lower=lambda partial: partial[1] if show is None else show(partial[1]),
             selective=True,
-            empty=_nan_or(kind, _zero(kind), nullable),
+            empty=empty_of(kind, _zero(kind), nullable),
             kernel=Kernel("arg_max" if self._largest else "arg_min", 0),
             plain=_plain(
                 kind,
@@ -485,13 +485,13 @@ class _End(_OfOne[Out]):
             inputs=kind,
             partials=(kind, "?"),
             identity=(zero, False),
-            output=_outputs(kind, nullable),
+            output=outputs_of(kind, nullable),
             lift=lambda value: (value, np.ones_like(value, dtype="?")),
             combine=self._choose,
             selective=True,
             lower=lambda partial: partial[0] if show is None else show(partial[0]),
             kernel=Kernel("first" if self._oldest else "last", 0),
-            empty=_nan_or(kind, zero, nullable),
+            empty=empty_of(kind, zero, nullable),
             plain=_plain(
                 kind,
                 Plain(self._one, lambda value: (value, True), lambda partial: partial[0]),
@@ -650,16 +650,16 @@ def _plain_exp_of_mean(partial: Any) -> float:
     return float(np.exp(min(mean, _LARGEST_LOG) if mean < math.inf else mean))
 
 
-def _layout(dtype: Any) -> Array:
+def layout_of(dtype: Any) -> Array:
     """The column of a type; without one doubles, which take no whole number that they round."""
     if dtype is None:
         return Array("f8", exact=True)
     return dtype if isinstance(dtype, Decimals) else Array(dtype)
 
 
-def _addable(dtype: Any) -> Array:
-    """As ``_layout``, of numbers. Raises InvalidValue for moments and booleans."""
-    kind = _layout(dtype)
+def addable(dtype: Any) -> Array:
+    """As ``layout_of``, of numbers. Raises InvalidValue for moments and booleans."""
+    kind = layout_of(dtype)
     if kind.dtype.kind in "mMb":
         raise InvalidValue(
             f'a sum is of numbers, not of {kind.dtype}: of booleans take Sum("int64"), and convert '
@@ -672,7 +672,8 @@ def _is_whole(kind: Any) -> bool:
     return isinstance(kind, Decimals) or (kind not in (None, str) and np.dtype(kind).kind in "iu")
 
 
-def _outputs(kind: Array, nullable: bool = False) -> Schema:
+def outputs_of(kind: Array, nullable: bool = False) -> Schema:
+    """The column of results that are values of a type."""
     return Objects() if isinstance(kind, Decimals) or nullable else kind
 
 
@@ -682,13 +683,13 @@ def _lower(kind: Array, nullable: bool = False, signed: bool = False) -> Any:
     -0.0 equals 0.0: which of both a fold comes to hangs on the order.
     """
     if isinstance(kind, Decimals):
-        return bound(_shown, kind)
+        return bound(shown, kind)
     if nullable:
         return lambda value: np.asarray(value).tolist()
     return (lambda partial: partial + 0.0) if kind.dtype.kind == "f" and not signed else None
 
 
-def _shown(kind: Array, value: Any) -> Any:
+def shown(kind: Array, value: Any) -> Any:
     """A value, or a column of them, as users see it."""
     if not isinstance(kind, Decimals):
         return value
@@ -723,7 +724,8 @@ def _number(number: Any) -> Any:
     return number.item() if number.dtype in (np.float64, np.int64) else number
 
 
-def _nan_or(kind: Array, value: Any, nullable: bool) -> Any:
+def empty_of(kind: Array, value: Any, nullable: bool) -> Any:
+    """The result of no events: None, NaN, NaT, or of whole numbers a value."""
     if nullable or isinstance(kind, Decimals):
         return None
     if kind.dtype.kind in "mM":

@@ -100,6 +100,7 @@ class Parts(AbstractMonoid[Out]):
         self.identity = tuple(monoid.identity for monoid in self.monoids)
         self.partials = Record([monoid.partials for monoid in self.monoids])
         self.is_columnar = all(monoid.is_columnar for monoid in self.monoids)
+        self.folds_ranges = any(monoid.folds_ranges for monoid in self.monoids)
         self.commutative = all(monoid.commutative for monoid in self.monoids)
         self.is_plain = all(monoid.is_plain for monoid in self.monoids)
         lifts = [m.lift if self.is_plain else _lift_of(m) for m in self.monoids]
