@@ -22,7 +22,7 @@ from mta.folds.scans import join_blocks, repeat_rows, scan_blocks
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
 
 #: A block has 2^7 rows where a column is scanned in one call, 2^5 where a kernel may scan it (which
 #: is to give the same bits as numpy), and 2^3 where a call advances all blocks by a row.

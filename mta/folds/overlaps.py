@@ -22,7 +22,7 @@ from mta.folds.fronts import EachFront, TimeFronts, rows_at
 from mta.folds.scans import join_blocks
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
 
 #: f(a, a) is a.
 _IDEMPOTENT = {

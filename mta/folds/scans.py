@@ -15,7 +15,7 @@ from mta.kernels import native
 from mta.kernels.scans import accumulate_blocks, combine_blocks
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
 
 
 def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:

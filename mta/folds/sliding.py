@@ -35,7 +35,8 @@ from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts, Product
+from mta.monoids.parts import Parts
+from mta.monoids.product import Product
 from mta.monoids.ranges import RangeFolds
 
 #: How many events of a batch are folded range by range at once: as many as this, or as have so many

@@ -27,7 +27,7 @@ from mta.folds.sliding import SlidingFolds
 from mta.kernels.segments import first_later
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
 from mta.policies.base import AbstractPolicy, Both
 from mta.policies.windows import CountWindow, TimeWindow

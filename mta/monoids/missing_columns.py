@@ -23,7 +23,8 @@ from mta.columns.reading import read_column, read_value
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.logical import AnyTrue
-from mta.monoids.product import Pairs, Parts, Product, column_names
+from mta.monoids.parts import Parts
+from mta.monoids.product import Pairs, Product, column_names
 
 MARKS = Array("?")
 

@@ -25,7 +25,7 @@ from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.basic import Last
 from mta.monoids.holistic import Holistic, SortedRuns
 from mta.monoids.moments import quantiles_text, read_quantiles
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
 
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint", "discrete"]

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from mta.columns.schemas import Array
 from mta.kernels.scans import ones
 from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
@@ -100,7 +101,7 @@ class Regression(_Pairs):
         self.statistic = statistic
         super().__init__(f"Regression({statistic})", _STATISTICS[statistic])
         if statistic == "count":
-            self.empty = 0.0
+            self.outputs, self.empty = Array("i8"), 0
 
 
 def _divided(number: Any, divisor: Any) -> Any:
@@ -126,7 +127,7 @@ _STATISTICS: dict[str, Callable[[Partial], Any]] = {
     )[()],
     "avgx": lambda partial: _where_any(partial, 2),
     "avgy": lambda partial: _where_any(partial, 1),
-    "count": lambda partial: partial[0] + 0.0,
+    "count": lambda partial: np.asarray(partial[0]).astype("i8")[()],
     "sxx": lambda partial: _where_any(partial, 5),
     "sxy": lambda partial: _where_any(partial, 4),
     "syy": lambda partial: _where_any(partial, 3),
