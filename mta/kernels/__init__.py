@@ -9,4 +9,5 @@
 - ``ranks``: many keys in sorted times
 - ``scans``: a ufunc folded up to each row, and counts
 - ``segments``: columns of many keys, one after the other, handled all at once
+- ``wavelets``: order statistics of many ranges of a column
 """

@@ -6,7 +6,7 @@
 - ``logical``, ``positional``: truth values, bits, products; values by their place
 - ``quantiles``, ``distinct``: exact ones, of all values of a window
 - ``timeseries``: what needs the times of events
-- ``product``: several aggregations in one structure; ``catalogue``: aggregations by name
+- ``parts``, ``product``: several aggregations in one structure; ``catalogue``: aggregations by name
 - ``missing_columns``: aggregations of columns that were added later
 - ``moments``, ``increasing_run``, ``bloom``, ``sketches``: approximate results, and runs
 - ``equality``, ``naming``: when partials are the same, and what functions are called

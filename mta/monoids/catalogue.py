@@ -44,7 +44,7 @@ from mta.monoids.sketches import CountMin, DistinctCount, FrequentItems, KLLQuan
 Factory = Callable[..., AbstractMonoid]
 
 #: For each aggregation all of its names.
-_NAMES: list[tuple[Factory, str]] = [
+AGGREGATIONS: list[tuple[Factory, str]] = [
     (basic.Count, "count len size"),
     (basic.Sum, "sum"),
     (basic.Mean, "mean avg average"),
@@ -110,7 +110,7 @@ _NAMES: list[tuple[Factory, str]] = [
     (LongestIncreasingRun, "longest_increasing_run"),
 ]
 #: The aggregation of each name.
-NAMES: dict[str, Factory] = {name: factory for factory, names in _NAMES for name in names.split()}
+NAMES: dict[str, Factory] = {name: factory for factory, names in AGGREGATIONS for name in names.split()}
 #: Those whose columns come in the other order than the class reads them.
 _REVERSED = {basic.ArgMin, basic.ArgMax}
 
@@ -143,7 +143,7 @@ def factory_of(name: str) -> Factory:
     """What makes an aggregation. Raises ValueError for a name that is not known."""
     if name in NAMES:
         return NAMES[name]
-    close = get_close_matches(name, NAMES, n=4, cutoff=0.5)
+    close = get_close_matches(name, NAMES, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"as {', '.join(_USUAL)}"
     raise ValueError(f"there is no aggregation {name!r}; {hint}")
 
