@@ -110,7 +110,9 @@ AGGREGATIONS: list[tuple[Factory, str]] = [
     (LongestIncreasingRun, "longest_increasing_run"),
 ]
 #: The aggregation of each name.
-NAMES: dict[str, Factory] = {name: factory for factory, names in AGGREGATIONS for name in names.split()}
+NAMES: dict[str, Factory] = {
+    name: factory for factory, names in AGGREGATIONS for name in names.split()
+}
 #: Those whose columns come in the other order than the class reads them.
 _REVERSED = {basic.ArgMin, basic.ArgMax}
 

@@ -34,8 +34,8 @@ from mta.monoids.summary import SummaryMonoid
 
 #: Sorted values: an array of numbers, or a list of objects.
 Run = Any
-#: More runs than these are merged into half as many: where values come one by one, and where
-#: partials are combined, which often is for one result.
+#: More runs than these are merged: where values come one by one, and where partials are combined,
+#: which often is for one result.
 _RUNS, _MOST_RUNS = 8, 32
 #: About what a partial weighs in a page, from which sizes of groups follow.
 _ROW_BYTES = 512
@@ -68,11 +68,26 @@ class SortedRuns:
     __hash__ = None  # type: ignore[assignment]
 
     def take(self, runs: Sequence[Run], most: int) -> None:
-        """More runs of its own; the shortest are merged where there would be more than so many."""
+        """More runs of its own; the shortest are merged where there would be more than so many.
+
+        A run is merged with shorter ones that have half its values together, so O(log n) times.
+        """
         self.own += runs
-        if len(self.own) > most:
-            self.own.sort(key=len, reverse=True)
-            self.own[_RUNS // 2 :] = [merged(self.own[_RUNS // 2 :])]
+        at = len(self.own) - 1
+        if at < most:
+            return
+        self.own.sort(key=len, reverse=True)
+        size = len(self.own[at])
+        while at and (at > most - 2 or len(self.own[at - 1]) <= 2 * size):
+            at -= 1
+            size += len(self.own[at])
+        self.own[at:] = [merged(self.own[at:])]
+
+    def settled(self) -> SortedRuns:
+        """The same, as a single run from now on: what serves many rows is merged once."""
+        if self.rest is not None or len(self.own) > 1:
+            self.own, self.rest = [self.merged()], None
+        return self
 
     def merged(self) -> Run:
         """All values, sorted."""
@@ -143,7 +158,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         rows, one = (left, right[0]) if len(right) == 1 else (right, left[0])
         if one is None:
             return list(rows)
-        shared, rests = self._as_runs(one), dict[int, SortedRuns]()
+        shared, rests = self._as_runs(one).settled(), dict[int, SortedRuns]()
         found = []
         for row in rows:
             if row is None:
@@ -154,7 +169,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
             if runs.rest is not None:
                 at = id(runs.rest)
                 if at not in rests:
-                    rests[at] = self._combine(runs.rest, shared)
+                    rests[at] = self._combine(runs.rest, shared).settled()
                 rest = rests[at]
             found.append(SortedRuns(runs.own, rest))
         return found

@@ -23,7 +23,7 @@ from mta.columns.schemas import Array, Row, Rows
 from mta.kernels import wavelets
 from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.basic import Last
-from mta.monoids.holistic import Holistic, SortedRuns
+from mta.monoids.holistic import Holistic, SortedRuns, merged
 from mta.monoids.moments import quantiles_text, read_quantiles
 from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
@@ -75,14 +75,19 @@ class Quantile(Holistic[Out]):
             self.outputs = Array("f8")
         #: Between which values the last answer to each quantile was: those of the next one, mostly.
         self._near: dict[float, tuple[float, float]] = {}
+        #: The places of the quantiles of so many values, which mostly are as many the next time.
+        self._placed: tuple[int, list[tuple[int, int, float]]] = -1, []
 
     def answer(self, summary: SortedRuns) -> Out:
-        count = len(summary)
+        runs = summary.runs
+        count = sum(map(len, runs))
+        if count != self._placed[0]:
+            places = (self._places(q, np.array([count])) for q in self.quantiles)
+            self._placed = count, [(int(a[0]), int(b[0]), float(c[0])) for a, b, c in places]
         found: Any = []
-        for q in self.quantiles:
-            low, high, part = self._places(q, np.array([count]))
-            ends = self._at(summary, q, count, int(low[0]), int(high[0]))
-            found.append(float(between(*ends, part[0])))
+        for q, (low, high, part) in zip(self.quantiles, self._placed[1], strict=True):
+            least, most = self._at(runs, q, count, low, high)
+            found.append(between(float(least), float(most), part))
         answer: Out = found[0] if self.single else found
         return answer
 
@@ -135,10 +140,9 @@ class Quantile(Holistic[Out]):
         return low, np.where(part > 0, high, low), part
 
     def _at(
-        self, summary: SortedRuns, q: float, count: int, low: int, high: int
+        self, runs: list[np.ndarray], q: float, count: int, low: int, high: int
     ) -> tuple[float, float]:
         """The values at two neighbouring places of the sorted values."""
-        runs = summary.runs
         if count <= _FEW:
             values = np.sort(np.concatenate(runs)) if len(runs) > 1 else runs[0]
             return values[low], values[high]
@@ -146,7 +150,7 @@ class Quantile(Holistic[Out]):
         if found is None:
             found = self._between(runs, _bracket(runs, count, low, high), low, high)
         if found is None:  # a NaN among them
-            values = summary.merged()
+            values = merged(runs)
             return values[low], values[high]
         values, low, high = found
         near = max(low - _NEAR, 0), min(high + _NEAR, len(values) - 1)
@@ -179,6 +183,10 @@ class Median(Quantile[float]):
 
 def between(low: Any, high: Any, part: Any) -> Any:
     """The value at a part of the way between two values, each of which may be infinite."""
+    if isinstance(part, float):
+        if part == 0 or low == high:
+            return low
+        return low / 2 + high / 2 if part == 0.5 else low + (high - low) * part
     found = np.where(part == 0.5, low / 2 + high / 2, low + (high - low) * part)
     return np.where((part == 0) | (low == high), low, found)
 

@@ -98,7 +98,7 @@ def test_a_name_that_is_none_is_refused_before_the_query_starts(
     spark: SparkSession, store: str
 ) -> None:
     df = spark.createDataFrame(frame())
-    with pytest.raises(InvalidRequest, match="'peak': there is no aggregation 'maxx'.*'max'"):
+    with pytest.raises(InvalidRequest, match=r"'peak': there is no aggregation 'maxx'.*'max'"):
         sliding_aggregate(
             df, by="key", on="ts", aggregations={"peak": ("x", "maxx")}, window=CountWindow(2)
         )

@@ -80,7 +80,8 @@ PANDAS: dict[str, str] = {
     )},
     "kurt": "kurt; NaN where all values are equal, pandas: -3",
     "skew": "skew; NaN where all values are equal, pandas: 0",
-    "sem": "sem; divides by the root of n, as `sem` of a series does, pandas' windows by that of n - 1",
+    "sem": "sem; divides by the root of n, as `sem` of a series does, pandas' windows by that of "
+           "n - 1",
     "nunique": "nunique", "first": "first", "last": "last",
     "agg": "- several aggregations are a dictionary", "aggregate": "- as `agg`",
     "apply": _OWN, "pipe": "- calls a function on the window object",
@@ -168,7 +169,7 @@ LIBRARIES: dict[str, dict[str, str]] = {
 _WHAT = {
     "Spark": "The aggregate and window functions of `pyspark.sql.functions`.",
     "pandas": "The methods of `rolling` and `expanding`, and of `ewm`.",
-    "polars": "The `rolling_...` methods of an expression, and those that make one value of a column.",
+    "polars": "The `rolling_...` methods of an expression, and those that make one value of many.",
     "DuckDB": "The aggregates that `duckdb_functions()` lists.",
 }
 
@@ -207,7 +208,7 @@ def _of_pandas() -> Iterator[str]:
     from pandas.api.typing import Expanding, ExponentialMovingWindow, Rolling
 
     for kind, prefix in ((Rolling, ""), (Expanding, ""), (ExponentialMovingWindow, "ewm.")):
-        for name, member in inspect.getmembers(kind, inspect.isfunction):
+        for name, _ in inspect.getmembers(kind, inspect.isfunction):
             if not name.startswith("_"):
                 yield prefix + name
 
