@@ -1,4 +1,4 @@
-"""Order statistics of many ranges of a column at once: a wavelet matrix, built as it is asked.
+"""Order statistics of many ranges of a column at once: a wavelet matrix, level by level.
 
 (Claude, Navarro and Ordóñez, The Wavelet Matrix, 2015.) The column is one of small whole numbers,
 the ranks of values. From the highest bit down, its rows are parted by that bit, those with a 0
@@ -11,7 +11,7 @@ tells where they are:
 
 The k-th smallest of the range is among the zeros if there are more than k of them. All ranges take
 a step together, a few operations on whole columns, and a level is dropped once they have passed it:
-so the memory is some ten numbers a row and a range, and the time log2(distinct) passes.
+so the memory is about ten numbers per row and range, and the time log2(distinct) passes.
 """
 
 from __future__ import annotations

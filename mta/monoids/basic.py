@@ -1,4 +1,4 @@
-"""The ready-made monoids, but for deviations.
+"""Counts, sums, means, extremes, first and last values, and lists.
 
 | monoid | result on the window | on an empty window |
 |---|---|---|
@@ -12,18 +12,16 @@
 | MinText, MaxText, FirstText, LastText | the same of text and other objects | None |
 | Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
 
-What each does with infinities, NaN, overflow, signed zeros and the ends of int64 is stated in
-``docs/numbers.md``, and is the same on every way. In short: infinities are values like others (inf
-- inf is NaN, while both are in the window), but a deviation beside one is NaN; one whose squares
-overflow is inf; no sum, mean or extreme is -0.0; a NaN or null is refused or dropped by the window.
-Nothing is ever subtracted, so no error survives the event that caused it.
+``docs/numbers.md`` states what each does with infinities, NaN, overflow, signed zeros and the ends
+of int64. In short: infinities are values like others (inf - inf is NaN while both are in the
+window); no sum, mean or extreme is -0.0; the window refuses or drops a NaN or null. Nothing is ever
+subtracted, so no error outlives the event that caused it.
 
-With ``dtype="int64"`` results are exact integers, and an empty window answers the identity (or
-None, with ``nullable``). With ``Decimals(2)`` they are exact decimals. Those that choose a value
-take datetimes and durations of any unit, too, as ``Max("M8[us]")``, whose result on an empty window
-is NaT. Without a type values are
-doubles, and a whole number that is none is refused; ``rolling`` and Spark, which see the column
-before the first event, take its type then (``of_types``).
+With ``dtype="int64"`` results are exact integers, and an empty window returns the identity, or None
+with ``nullable``. With ``Decimals(2)`` they are exact decimals. Monoids that choose a value also
+take datetimes and durations, as ``Max("M8[us]")``, whose result on an empty window is NaT. Without
+a type values are doubles, and a whole number that no double represents is refused; ``rolling`` and
+Spark know the column before the first event and use its type (``of_types``).
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from mta.monoids.columnar import ColumnarMonoid, Plain, larger, positive_zero, s
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a number of 64 bits.
 _LOW = (1 << 32) - 1
-#: The first whole number that int64 has not.
+#: The smallest whole number beyond int64.
 _HALF = 1 << 63
 
 
@@ -77,7 +75,7 @@ class Count(ColumnarMonoid[int]):
 
 
 class _Typed(ColumnarMonoid[Out]):
-    """A monoid whose results are values of its columns, of types that are given or follow these."""
+    """A monoid whose results have the type of its columns, or a type that is given."""
 
     def results(self, outputs: Rows) -> Any:
         return objects(outputs) if isinstance(self.outputs, Objects) else outputs
@@ -129,9 +127,9 @@ class Sum(_Typed[Out]):
 class CheckedSum(_Typed[Out]):
     """The exact sum of whole numbers, where it leaves their type a ResultOutOfRange.
 
-    It is summed up in two halves of 32 bits each, which hold for 2^31 events. ``label`` is what the
-    error calls the sum. The call that asks for such a result raises, and says how many of its
-    events are in.
+    The sum is kept as two halves of 32 bits, enough for 2^31 events. ``label`` is the name of the
+    sum in the error. The call that asks for such a result raises; the error says how many of its
+    events were accepted.
     """
 
     @overload
@@ -678,9 +676,9 @@ def outputs_of(kind: Array, nullable: bool = False) -> Schema:
 
 
 def _lower(kind: Array, nullable: bool = False, signed: bool = False) -> Any:
-    """What makes results of values: decimals, Python's numbers, and no -0.0 unless ``signed``.
+    """Return what turns values into results: decimals, Python's numbers, no -0.0 unless signed.
 
-    -0.0 equals 0.0: which of both a fold comes to hangs on the order.
+    -0.0 equals 0.0, and which of them a fold results in depends on the order.
     """
     if isinstance(kind, Decimals):
         return bound(shown, kind)

@@ -57,7 +57,7 @@ class _Moments(ColumnarMonoid[Out]):
         return (0.0 if squares < 0 else squares) / degrees if degrees > 0 else math.nan
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding an event of the largest value, which is at most |mean| + sqrt(M2)."""
+        """Equal up to one rounding per event of the largest value, at most |mean| + sqrt(M2)."""
         count, squares = float(one[0]), min(float(one[2]), float(other[2]))
         if not squares < math.inf:  # then the mean says nothing
             return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
@@ -75,15 +75,15 @@ class _Moments(ColumnarMonoid[Out]):
         single = are_ones(weights)  # then to multiply by them changes nothing
         total = reduce(np.add, weights)
         shift = means[0]
-        apart = means - shift
+        distances = means - shift
         if not single:
-            apart *= weights
-        mean = shift + apart.sum() / max(total, 1.0)
-        np.subtract(means, mean, out=apart)
-        apart *= apart if single else weights * apart
+            distances *= weights
+        mean = shift + distances.sum() / max(total, 1.0)
+        np.subtract(means, mean, out=distances)
+        distances *= distances if single else weights * distances
         if not are_zeros(squares):
-            apart += squares
-        folded = apart.sum()
+            distances += squares
+        folded = distances.sum()
         if not folded < math.inf:
             folded = _overflown(squares)[-1]
         return total.item(), mean.item(), folded.item()
@@ -99,34 +99,34 @@ class _Moments(ColumnarMonoid[Out]):
             self.partials.put(room, count if backwards else 0, first)
             if native.scan(self.kernel, partials, room, backwards):
                 return room
-        # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
+        # Merging moments commutes, so a scan backwards is a scan of the reversed rows.
         turned = slice(None, None, -1 if backwards else 1)
-        started = [
+        columns = [
             np.concatenate(([start], column[turned]))
             for start, column in zip(first, partials, strict=True)
         ]
         if count and not first[0]:
-            started[1][0] = started[1][
+            columns[1][0] = columns[1][
                 1
-            ]  # no events have no mean: measure from the first that has one
-        scans = self._scanned(started, running_count(partials[0], first[0]), first[1])
+            ]  # without events there is no mean: begin with the first one
+        scans = self._scanned(columns, running_count(partials[0], first[0]), first[1])
         return tuple([column[turned] for column in scans])
 
     def scan_each(self, partials: Rows, size: int, backwards: bool) -> Rows | None:
-        turned, started = slice(None, None, -1 if backwards else 1), []
+        turned, columns = slice(None, None, -1 if backwards else 1), []
         for start, column in zip(self.identity, partials, strict=True):
             blocks = np.empty((len(column) // size, size + 1))
             blocks[:, 0], blocks[:, 1:] = start, column.reshape(-1, size)[:, turned]
-            started.append(blocks)
-        started[1][:, 0] = started[1][:, 1]
-        scans = self._scanned(started, running_count(partials[0][:size], 0.0), 0.0)
-        return tuple([np.broadcast_to(column, started[0].shape)[:, turned] for column in scans])
+            columns.append(blocks)
+        columns[1][:, 0] = columns[1][:, 1]
+        scans = self._scanned(columns, running_count(partials[0][:size], 0.0), 0.0)
+        return tuple([np.broadcast_to(column, columns[0].shape)[:, turned] for column in scans])
 
     def _scanned(
-        self, started: list[np.ndarray], total: np.ndarray | None, first: float
+        self, columns: list[np.ndarray], total: np.ndarray | None, first: float
     ) -> list[np.ndarray]:
         """The scan of rows, or of each row of blocks; ``first`` is the mean they begin with."""
-        weights, means, squares = started
+        weights, means, squares = columns
         if total is None:
             total = np.add.accumulate(weights, axis=-1)
         origin = means[..., :1]
@@ -208,7 +208,7 @@ class StandardError(_Moments[float]):
 
 
 def _no_distance(value: Any) -> Any:
-    """0 from an event's own mean, and for an infinite value NaN: there is no distance from it."""
+    """Return 0, the distance of a value from itself; NaN of an infinite value."""
     if isinstance(value, np.ndarray) and np.isfinite(value).all():
         return zeros(len(value))
     return value - value
@@ -219,9 +219,9 @@ def _merge_moments(left: Partial, right: Partial) -> Partial:
     count = left[0] + right[0]
     weight = right[0] / np.maximum(count, 1)
     delta = right[1] - left[1]
-    # Where an event is infinite, or squares have overflown, delta may be NaN: then M2 is known.
-    apart = np.fmax(delta * (left[0] * weight) * delta, 0.0)
-    return count, left[1] + delta * weight, left[2] + right[2] + apart
+    # With an infinite event, or after an overflow, delta may be NaN; M2 then has the result.
+    distances = np.fmax(delta * (left[0] * weight) * delta, 0.0)
+    return count, left[1] + delta * weight, left[2] + right[2] + distances
 
 
 def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
@@ -231,8 +231,8 @@ def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
     count = n + m
     weight = m / (count if count > 1.0 else 1.0)
     delta = other - mean
-    apart = delta * (n * weight) * delta
-    return count, mean + delta * weight, squares + more + (apart if apart > 0.0 else 0.0)
+    distances = delta * (n * weight) * delta
+    return count, mean + delta * weight, squares + more + (distances if distances > 0.0 else 0.0)
 
 
 def _overflown(squares: Any) -> Any:

@@ -6,14 +6,13 @@ times. Runs are never changed, so that the suffix folds of a stack share theirs.
 
     1 3 4 7 | 2 9 | 5      and      6       =      1 3 4 7 | 2 9 | 5 | 6
 
-What this costs, n being the number of events of the window: 8 bytes an event in each of its
-O(log n) levels of pages, where partials of a fixed size take next to nothing; and O(n) for most
-results, but O(runs * log n) for quantiles. Where windows are answered from their events
-(``mta.monoids.ranges``), results take a few passes for all of them together, whatever n is: in
-``rolling``, in swept ``KeyedWindows`` and Spark, and in batches that are longer than the window.
+The cost for a window of n events: 8 bytes per event in each of the O(log n) levels of pages, and
+O(n) for most results, O(runs * log n) for quantiles. Where windows are answered from their events
+(``mta.monoids.ranges``), all results together take a few passes, whatever n is: in ``rolling``, in
+vectorized ``KeyedWindows`` and Spark, and in batches that are longer than the window.
 
-A value is a number, or with ``dtype=str`` text or another object; of one type, which Python orders.
-Nothing is rounded. With NaN accepted, it is larger than all numbers.
+Values are numbers, or with ``dtype=str`` text or other objects of a type that Python orders.
+Nothing is rounded. Where NaN is accepted, it is greater than all numbers.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ class SortedRuns:
     __hash__ = None  # type: ignore[assignment]
 
     def take(self, runs: Sequence[Run], most: int) -> None:
-        """More runs of its own; the shortest are merged where there would be more than so many.
+        """Add runs; where there would be more than ``most``, merge the shortest ones.
 
-        A run is merged with shorter ones that have half its values together, so O(log n) times.
+        A run is merged once shorter runs have half as many values, so each value O(log n) times.
         """
         self.own += runs
         at = len(self.own) - 1

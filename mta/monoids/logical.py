@@ -11,7 +11,7 @@ A number is true unless it is 0. Bits are those of ``dtype``, by default int64. 
 are exact.
 
 ``Multiply`` keeps a mantissa and an exponent of 64 bits. So a product that leaves the range of
-doubles on the way and comes back is right to a rounding an event, whatever the order.
+doubles on the way and comes back is right up to one rounding per event, in any order.
 
 >>> from mta import CountWindow, Window
 >>> Window(Multiply(), CountWindow(3), name="p").extend([1e300, 1e300, 1e-300, 4.0]).tolist()
@@ -137,7 +137,7 @@ class Multiply(ColumnarMonoid[float]):
         )
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding an event; a mantissa of 1/2 may have become one of 1 - 2^-53."""
+        """Equal up to one rounding per event; a mantissa of 1/2 may have become 1 - 2^-53."""
         count = 1 if scale is None else scale.count
         shift = float(np.clip(one[1] - other[1], -2, 2))
         return close(np.float64(one[0]) * 2.0**shift, other[0], 0.0, (count + 1) * ROUNDING)

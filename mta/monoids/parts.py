@@ -119,10 +119,10 @@ def call_text(function: Any, name: str, *arguments: str) -> str:
 
 
 def _lift_of(monoid: AbstractMonoid) -> Callable[[Row], Partial]:
-    """``lift`` of a part beside parts of another kind: what it gets is first made a row of its own.
+    """Return the ``lift`` of a part whose row is first converted to a row of its own schema.
 
-    The row may be of numpy's numbers where the part takes Python's, or the other way round; and
-    behind a part's own columns it may have those that a policy looks at.
+    The row may hold numpy's numbers where the part takes Python's, or the other way round, and may
+    have columns for a policy behind those of the part.
     """
     lift, inputs = monoid.lift, monoid.inputs
     if not monoid.is_columnar:

@@ -1,6 +1,6 @@
 """Values by their place in the window: n before the newest, the n-th oldest, the k largest.
 
-| monoid | result on the window | where there are not so many events |
+| monoid | result on the window | with fewer events |
 |---|---|---|
 | Lag(n), LagText(n) | the value n events before the newest | NaN, NaT or None |
 | NthValue(n), NthText(n) | the n-th value from the oldest on, which is the first | the same |
@@ -33,13 +33,13 @@ from mta.times import to_count
 
 
 class _Place(ColumnarMonoid[Any]):
-    """A monoid of (count, so many values at one end), of the type of its column or of ``dtype``."""
+    """A monoid of (count, values at one end), of the type of its column or of ``dtype``."""
 
     _of_text: Callable[[int], AbstractMonoid]
 
     def __init__(self, n: int, width: int, dtype: Any) -> None:
         kind, self.n, self._width = layout_of(dtype), n, width
-        #: Whether there is a value that stands for none.
+        #: Whether the type has a value for a missing one.
         self._has_none = kind.dtype.kind in "fmM"
         self._follows, self._kind = dtype is None, kind
         nothing = np.zeros(width, kind.dtype)

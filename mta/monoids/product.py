@@ -69,7 +69,7 @@ def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
 
 
 class NamedRows(dict[str, Any]):
-    """Input rows of a Product, as a dictionary too: a column may be stored as of two kinds."""
+    """Input rows of a Product, also as a dictionary: a column may be stored as two types."""
 
     rows: Rows
     stored: list[tuple[str, str]]
@@ -116,8 +116,8 @@ class Product(Parts[dict[str, Any]]):
         ]
         self.lower = written("partial", f"{{{','.join(shown)}}}", f=lowers, alias=self.aliases)
         self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
-        #: Takes out an event's columns, where all are doubles and none but a NaN is refused; None
-        #: of an event with other values.
+        #: Reads the columns of an event, where all are doubles and only a NaN is refused; returns
+        #: None for an event with other values.
         self.picks_doubles: Callable[[Any], Row | None] | None = None
         of_doubles = all(
             isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
@@ -181,7 +181,7 @@ class Product(Parts[dict[str, Any]]):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The place in a row of each part's column, for parts of one column each."""
+        """The index in a row of each part's column, for parts of one column each."""
         return tuple([pick.at for pick in self.picks if isinstance(pick, Place)])
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:

@@ -31,7 +31,7 @@ from mta.monoids.ranges import RangeFolds
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint", "discrete"]
 #: Which of their ranks equal values take, by the names of pandas and polars.
 RankMethod = Literal["average", "min", "max"]
-#: Up to so many values are sorted as they are; of more, few around the place.
+#: Up to this number of values all are sorted; of more, the few around the place.
 _FEW = 1 << 11
 #: How many values are looked at to either side of a quantile, and of how many runs it is known
 #: where they are.
@@ -77,7 +77,7 @@ class Quantile(Holistic[Out]):
             self.outputs = Array("f8")
         #: Between which values the last answer to each quantile was: those of the next one, mostly.
         self._near: dict[float, _Bracket] = {}
-        #: The places of the quantiles of so many values, which mostly are as many the next time.
+        #: A number of values and the places of their quantiles; the number mostly stays the same.
         self._placed: tuple[int, list[tuple[int, int, float]]] = -1, []
 
     def answer(self, summary: SortedRuns) -> Out:
@@ -124,9 +124,9 @@ class Quantile(Holistic[Out]):
         return outputs if self.single else objects(outputs)
 
     def _places(self, q: float, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The places around a quantile of so many values, and how far it is from the first one."""
+        """The places around a quantile for each count, and its distance from the first of them."""
         if self.interpolation == "discrete":
-            # A product that is a rounding above a whole number is that number.
+            # A product that exceeds a whole number by a rounding is that number.
             at = np.maximum(np.ceil(q * counts - 1e-9), 1).astype("i8") - 1
             return at, at, np.zeros(len(counts))
         place = q * (counts - 1)
@@ -305,7 +305,7 @@ class Rank(Parts[float]):
         return outputs
 
     def _rank(self, below: Any, upto: Any, count: Any) -> Any:
-        """The rank of a value: so many are below it, and so many not above it."""
+        """The rank of a value, from the counts of values less than it, and not greater."""
         if self.descending:
             below, upto = count - upto, count - below
         match self.method:

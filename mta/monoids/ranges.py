@@ -1,13 +1,13 @@
 """Monoids that answer ranges of events better from the events than from combined partials.
 
 Some results need all values of a window (a median, a distinct count: *holistic* aggregates, in the
-words of Gray et al., Data Cube, 1997), or a value at a place in it (lag). Their partials combine as
-those of any monoid do, and grow with the window. But where the events of many windows lie side by
-side, as in a batch or under many keys, all results together follow from these events in a few
-passes over whole columns. So such a monoid has ``folds_ranges``: the folds of ranges of rows are
-``RangeFolds``, which name the ranges and combine nothing, and ``lower_ranges`` has their results.
+words of Gray et al., Data Cube, 1997). Their partials combine as those of any monoid do, and grow
+with the window. But where the events of many windows lie side by side, as in a batch or under many
+keys, all results together follow from these events in a few passes over whole columns. Such a
+monoid has ``folds_ranges``: the folds of ranges of rows are ``RangeFolds``, which name the ranges
+and combine nothing, and ``lower_ranges`` returns their results.
 
-Whoever takes single partials out of them gets partials, folded there and then.
+A single partial that is taken out of them is folded at that moment.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def slide(
 ) -> Iterator[None]:
     """``add`` and ``take`` rows so that after each step those of the next range are in.
 
-    Ranges of which neither end decreases cost two calls a row; others begin anew.
+    Two calls per row while neither end of the ranges decreases; others start from an empty range.
     """
     left = right = 0
     for start, stop in zip(folds.starts.tolist(), folds.stops.tolist(), strict=True):

@@ -44,7 +44,7 @@ class _Pairs(ColumnarMonoid[float]):
         )
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding an event of the largest value, and of the product of both."""
+        """Equal up to one rounding per event of the largest values, and of their products."""
         count = float(one[0])
         if count != float(other[0]):
             return False

@@ -52,7 +52,7 @@ class _Shape(ColumnarMonoid[float]):
         raise NotImplementedError
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding an event of the largest value, raised to the power of each moment."""
+        """Equal up to one rounding per event of the largest value, to the power of each moment."""
         count = float(one[0])
         if count != float(other[0]):
             return False

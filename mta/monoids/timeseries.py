@@ -25,7 +25,7 @@ of 0, and no rate (NaN).
 | TimeWeightedMean, Integral | of the curve through the values, by steps or straight lines | - |
 | RateOfChange | (last value - first value) / seconds between | ``delta`` / range |
 | Increase | what a counter grew by, after a reset from 0 on | ``increase`` |
-| IncreaseRate | the same, a second | ``rate`` |
+| IncreaseRate | the same per second | ``rate`` |
 
 Events are in the order of time, as windows keep them; those of one time in the order in which they
 came. Results are NaN on an empty window, but for DecayedSum, Integral and Increase (0.0). Sums are
@@ -82,7 +82,7 @@ class _Decayed(ColumnarMonoid[float]):
         return time, left[1] * one + right[1] * other, left[2] * one + right[2] * other
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding an event; powers of two of large exponents round by so much more."""
+        """Equal up to one rounding per event, more where a power of two has a large exponent."""
         rounding = (2 if scale is None else scale.count + 1) * 2048 * ROUNDING
         return bool(one[0] == other[0]) and same(one[1:], other[1:], None, rounding)
 
@@ -151,7 +151,7 @@ class _Curve(ColumnarMonoid[float]):
         )
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal ends; an area to a rounding an event of what it is made of."""
+        """Equal ends, and areas up to one rounding per event of their parts."""
         ends = slice(_COUNT, _AREA)
         if not same(tuple(one[ends]), tuple(other[ends]), None, 0.0):
             return False
@@ -197,14 +197,14 @@ class Integral(_Curve):
 
 
 class RateOfChange(_Curve):
-    """By how much the value has changed a second, from the oldest to the newest event."""
+    """The change of the value per second, from the oldest to the newest event (time, value)."""
 
     def __init__(self, unit: TimeUnit = "s") -> None:
         super().__init__("RateOfChange", _nothing, _change_a_second, unit)
 
 
 class Increase(_Curve):
-    """By how much a counter has grown, which may have been reset; of values alone.
+    """The increase of a counter that may be reset; reads values alone.
 
     A value below the one before it comes after a reset, and counts from 0 on. What the counter
     grew by before the oldest event of the window is not in it.
@@ -219,7 +219,7 @@ class Increase(_Curve):
 
 
 class IncreaseRate(_Curve):
-    """The increase of a counter a second, from the oldest to the newest event (time, value)."""
+    """The increase of a counter per second, from the oldest to the newest event (time, value)."""
 
     def __init__(self, unit: TimeUnit = "s") -> None:
         super().__init__("IncreaseRate", _growth, _area_a_second, unit)
