@@ -7,7 +7,7 @@ The record (JSON) is written last and says what the rows were measured with; an 
 record says what would be measured now is not run again. Where it was measured by cells, these stand
 in its journal (``mta_latency.cells``): one that was broken off goes on with those that the journal
 has not, and one that has gained cells since measures these alone. Plots and the report are made
-anew from the rows every time.
+again from the rows every time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Bench:
         record = read_record(self._record(name))
         return None if record is None else self._drawn(load(name), record)
 
-    def begun(self, name: str) -> Done | None:
+    def started(self, name: str) -> Done | None:
         """An experiment that no run has finished, as far as its cells go."""
         known, cells = Journal.read(self._journal(name))
         if known is None or not cells:
@@ -206,7 +206,7 @@ def write_report_page(
     nothing to show is named.
     """
     runs = Bench(Path(folder), FULL)
-    found = {name: runs.finished(name) or runs.begun(name) for name in chosen(names)}
+    found = {name: runs.finished(name) or runs.started(name) for name in chosen(names)}
     done = [one for one in found.values() if one is not None]
     if not done:
         say(f"{folder} has no rows of these experiments")

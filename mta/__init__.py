@@ -1,20 +1,24 @@
 """Sliding windows whose pages live in a key-value store.
 
-Start with ``Window`` and a monoid and a policy from here. The wings, each importing only those
+Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
 before it:
 
-- ``errors``, ``times``: what goes wrong, and times as whole microseconds
+- ``errors``, ``times``, ``zones``: what goes wrong; times as whole microseconds; time zones
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
+- ``recipes``: how monoids and frames were constructed, as plain data
 - ``dataframes``: data frames of pandas, polars and Arrow
+- ``datasets``: a generated dataset for first examples
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once
-- ``policies``: which of the oldest events leave
-- ``pages``: the formats of pages and handles
-- ``cursors``: fronts over events that others keep
-- ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
+- ``frames``: which of the oldest events leave
+- ``pages``: the formats of pages and snapshots
+- ``logs``: events in order, in pages
+- ``evaluators``: how a moving frame over a log is folded
+- ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``audit``, ``laws``: checks of what is stored, and of what users write
+- ``published``: what is published, to be read
 - ``cli``: the commands without Spark
 """
 
@@ -22,19 +26,26 @@ before it:
 from mta import errors as errors
 
 # isort: split
-from mta import monoids, policies
+from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.cursors.coverage import Coverage, Incomplete
-from mta.fiba import FiBA
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.coverage import Coverage, Incomplete
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.evaluators.steady_mta import SteadyMTA
+from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.log_mta import LogMTA
-from mta.levels.steady_mta import SteadyMTA
 from mta.monoids import *  # noqa: F403
-from mta.policies import *  # noqa: F403
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.published import (
+    PublishedStatus,
+    PublishedWindows,
+    open_published,
+    published_names,
+    unpublish,
+)
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
@@ -58,6 +69,8 @@ __all__ = [
     "OnDemand",
     "PagedFlatFAT",
     "PagedReactiveAggregator",
+    "PublishedStatus",
+    "PublishedWindows",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",
@@ -69,7 +82,10 @@ __all__ = [
     "TriggeredWindow",
     "Window",
     "describe_snapshot",
+    "open_published",
+    "published_names",
     "rolling",
+    "unpublish",
 ]
 __all__ += monoids.__all__
-__all__ += policies.__all__
+__all__ += frames.__all__

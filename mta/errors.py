@@ -57,7 +57,7 @@ class PolicyNotMonotone(WindowStoreError, ValueError):
 
 
 class NotRevisable(WindowStoreError, TypeError):
-    """The window cannot tell earlier results anew: use a count or a time window over FiBA."""
+    """The window cannot tell earlier results again: use a count or a time window over FiBA."""
 
 
 class NotPageable(WindowStoreError, TypeError):
@@ -73,19 +73,19 @@ class UnsuitableKey(WindowStoreError, ValueError):
 
 
 class UnsuitableMonoid(WindowStoreError, TypeError):
-    """The monoid lacks a property that the algorithm needs: declare it, or take another one."""
+    """The monoid has no property that the algorithm needs: declare it, or take another one."""
 
 
 class SnapshotMismatch(WindowStoreError, ValueError):
-    """The handle was made by another monoid, policy or arity: restore with the same ones."""
+    """The snapshot was made by another monoid, policy or arity: restore with the same ones."""
 
 
 class CorruptSnapshot(WindowStoreError, ValueError):
-    """The handle's bytes are damaged or of an unknown format: use an earlier handle."""
+    """The snapshot's bytes are damaged or of an unknown format: use an earlier snapshot."""
 
 
 class CorruptPage(WindowStoreError, ValueError):
-    """A page is not what its name says: restore from an earlier handle or another copy."""
+    """A page is not what its name says: restore from an earlier snapshot or another copy."""
 
 
 class MissingPage(WindowStoreError, LookupError):
@@ -101,6 +101,10 @@ class MissingPage(WindowStoreError, LookupError):
             "written to, or restore a snapshot whose pages are all there"
             f"{'; ' if cause else ''}{cause}"
         )
+
+
+class NotPublished(WindowStoreError, LookupError):
+    """Nothing is published under the name: check the name and the store, or publish it."""
 
 
 class WindowBusy(WindowStoreError, RuntimeError):

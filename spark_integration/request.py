@@ -24,15 +24,16 @@ from pyspark.sql.pandas.types import from_arrow_type
 from mta import CheckedSum, Product, Sum, SumDistinct
 from mta.columns.schemas import Array, Decimals, Record, Schema, Times
 from mta.errors import MissingPage
-from mta.keyed.sizes import small_groups
+from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
+from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.streaming import check_encoding, check_session
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
-from spark_integration.step.windows import sweeps
+from spark_integration.step.windows import vectorizes
 from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store, ping_store
 
@@ -118,6 +119,7 @@ def _plan_of(
         key_types=tuple(given[key].dataType.simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
         schema=arrow_schema(given),
+        part=None if options.publish is None else Part(options.publish, options.retain),
         sized=options.arity is not None or options.leaf_arity is not None,
     )
 
@@ -126,9 +128,9 @@ def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
     """The start that a query is to go on from. Raises InvalidRequest, and the store's errors."""
     if not streaming:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
-    if not sweeps(plan):
+    if not vectorizes(plan):
         raise InvalidRequest(
-            "start_from needs windows that are swept, by count and time under aggregations of "
+            "start_from needs windows that are vectorized, by count and time under aggregations of "
             "columns"
         )
     history = History(asked, plan.store) if isinstance(asked, str) else asked

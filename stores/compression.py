@@ -1,7 +1,7 @@
 """Smaller pages: a store that compresses what it puts, and unpacks what it gets.
 
-Keys stay those of the pages as they are in memory, so compression changes no name, no handle and no
-replay, and whoever reads unpacks, whether it asks for compression or not. It stands right before
+Keys stay those of the pages as they are in memory, so compression changes no name, no snapshot and
+no replay, and whoever reads unpacks, whether it asks for compression or not. It stands right before
 the store itself: buffer and cache hold pages as they are, and work is done by their threads.
 
     packed  = 0xC1 "mta-z" version size length codec payload

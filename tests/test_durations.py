@@ -89,9 +89,9 @@ def sliced(size: Any) -> int:
     return window.trigger.period  # type: ignore[attr-defined,no-any-return]
 
 
-Door = Callable[[Any], Any]
+Entry = Callable[[Any], Any]
 #: Where a number is a number of seconds.
-OF_NUMBERS: dict[str, Door] = {
+OF_NUMBERS: dict[str, Entry] = {
     "TimeWindow": lambda size: TimeWindow(size).size,
     "SessionWindow": lambda size: SessionWindow(size).gap,
     "EveryPeriod": lambda size: EveryPeriod(size).period,
@@ -114,11 +114,11 @@ OF_NUMBERS: dict[str, Door] = {
     "SlicedWindow(slide)": sliced,
 }
 #: Where a number counts rows or events.
-OF_VALUES: dict[str, Door] = {
+OF_VALUES: dict[str, Entry] = {
     "rolling": rolled,
     "sliding_aggregate(emit_every)": lambda size: options(emit_every=size).trigger.period,  # type: ignore[union-attr]
 }
-OF_TEXTS: dict[str, Door] = {
+OF_TEXTS: dict[str, Entry] = {
     "mta run --window": lambda text: parse_window(text).size,
     "mta run --window session": lambda text: parse_window(f"session {text}").gap,
     "mta run --emit-every": lambda text: EveryPeriod(parse_every(text)).period,
@@ -129,27 +129,29 @@ OF_TEXTS: dict[str, Door] = {
 REFUSALS = (ValueError, TypeError, InvalidRequest, InvalidStoreURL)
 
 
-@pytest.mark.parametrize("door", OF_NUMBERS | OF_VALUES | OF_TEXTS)
-def test_every_entry_point_reads_every_duration(door: str) -> None:
-    read = (OF_NUMBERS | OF_VALUES | OF_TEXTS)[door]
-    given = TEXTS + (VALUES if door not in OF_TEXTS else [])
-    given += NUMBERS if door in OF_NUMBERS else []
+@pytest.mark.parametrize("entry", OF_NUMBERS | OF_VALUES | OF_TEXTS)
+def test_every_entry_point_reads_every_duration(entry: str) -> None:
+    read = (OF_NUMBERS | OF_VALUES | OF_TEXTS)[entry]
+    given = TEXTS + (VALUES if entry not in OF_TEXTS else [])
+    given += NUMBERS if entry in OF_NUMBERS else []
     assert [(one, read(one)) for one, _ in given] == given
 
 
-@pytest.mark.parametrize("door", OF_NUMBERS | OF_VALUES | OF_TEXTS)
-def test_every_entry_point_refuses_other_durations_with_the_reason_and_the_units(door: str) -> None:
-    read = (OF_NUMBERS | OF_VALUES | OF_TEXTS)[door]
-    given = BAD_TEXTS + (BAD_VALUES if door not in OF_TEXTS else [])
-    given += BAD_NUMBERS if door in OF_NUMBERS else []
+@pytest.mark.parametrize("entry", OF_NUMBERS | OF_VALUES | OF_TEXTS)
+def test_entry_points_refuse_other_durations_with_the_reason_and_the_units(
+    entry: str,
+) -> None:
+    read = (OF_NUMBERS | OF_VALUES | OF_TEXTS)[entry]
+    given = BAD_TEXTS + (BAD_VALUES if entry not in OF_TEXTS else [])
+    given += BAD_NUMBERS if entry in OF_NUMBERS else []
     for size, reason in given:
-        if door == "store URL" and size in ("1", "999999999999 weeks"):
+        if entry == "store URL" and size in ("1", "999999999999 weeks"):
             continue  # there a number is of seconds, and a deadline may be of any length
         with pytest.raises(REFUSALS) as refused:
             read(size)
         message = str(refused.value)
         said = reason in message or (
-            door == "store URL" and size == "-5m" and "positive" in message
+            entry == "store URL" and size == "-5m" and "positive" in message
         )
         assert said and "the units are us, ms, s, m (min)" in message, (size, message)
 

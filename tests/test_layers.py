@@ -27,10 +27,19 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
     "shtab": ("mta/cli/commands.py",),
-    "msgpack": ("mta/", "spark_integration/"),
+    "starlette": ("mta/serve/",),
+    "uvicorn": ("mta/serve/",),
+    "orjson": ("mta/serve/",),
+    "prometheus_client": ("mta/serve/metrics.py",),
+    "msgpack": ("mta/", "stores/", "spark_integration/"),
     "pandas": ("spark_integration/", "benchmarks/", "mta/dataframes/of_pandas.py"),
     "polars": ("benchmarks/", "mta/dataframes/of_polars.py"),
-    "pyarrow": ("spark_integration/", "benchmarks/", "mta/dataframes/of_arrow.py"),
+    "pyarrow": (
+        "spark_integration/",
+        "benchmarks/",
+        "mta/dataframes/of_arrow.py",
+        "mta/serve/answers.py",
+    ),
     "pyspark": ("spark_integration/", "benchmarks/spark/"),
     "matplotlib": ("spark_integration/", "benchmarks/"),
     "pickle": (),
@@ -82,26 +91,28 @@ def test_the_core_needs_no_extra() -> None:
     assert not loaded & (ONLY_IN.keys() - {"lmdb", "msgpack", "pickle", "marshal"})
 
 
-# --- wings --------------------------------------------------------------------------------------
+# --- packages ------------------------------------------------------------------------------------
 
-#: The wings of each package from the ground up: each may import those before it.
-WINGS: dict[str, tuple[str, ...]] = {
+#: The packages of each package from the ground up: each may import those before it.
+LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "kernels", "columns", "dataframes", "monoids", "in_order", "folds",
-        "policies", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
-        "keyed", "audit", "laws", "cli", "__main__",
+        "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
+        "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
+        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "serve",
+        "cli",
+        "__main__",
     ),
     "spark_integration": (
-        "errors", "versions", "options", "plan", "java", "interpreter", "step", "runners",
-        "request", "chains", "writers", "sliding", "boundary", "history", "checkpoint", "migration",
-        "inspection", "reports", "session", "cli",
+        "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
+        "request", "chains", "writers", "publishing", "sliding", "boundary", "history",
+        "checkpoint", "migration", "inspection", "reports", "session", "cli",
     ),
     "benchmarks": (
         "report", "papers", "public", "ours", "spark", "registry", "running", "__main__",
     ),
 }  # fmt: skip
-#: Which wings may import what their package shows to users.
-BEFORE_THE_FACE = {"mta": ("cli",), "spark_integration": ("cli",), "benchmarks": ()}
+#: Which packages may import what their package shows to users.
+BEFORE_THE_API = {"mta": ("cli",), "spark_integration": ("cli",), "benchmarks": ()}
 
 
 def name_of(path: Path) -> str:
@@ -136,24 +147,24 @@ def graph() -> dict[str, set[str]]:
 
 
 def breaches(graph: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Imports that go up the order of the wings."""
+    """Imports that go up the order of the packages."""
     for module, below in graph.items():
         package, _, rest = module.partition(".")
-        if package not in WINGS or not rest:
+        if package not in LAYERS or not rest:
             continue
-        order, own = WINGS[package], rest.partition(".")[0]
+        order, own = LAYERS[package], rest.partition(".")[0]
         if own not in order:
-            yield f"{module} is in none of the wings of {package}: {', '.join(order)}"
+            yield f"{module} is in no layer of {package}: {', '.join(order)}"
             continue
         for other in below:
             owner, _, part = other.partition(".")
-            wing = part.partition(".")[0]
+            layer = part.partition(".")[0]
             if owner != package:
                 continue
-            if not wing and own not in BEFORE_THE_FACE[package]:
-                yield f"{module} imports {other}, the face of its own package"
-            elif wing and order.index(wing) > order.index(own):
-                yield f"{module} imports {other}, of a wing above its own"
+            if not layer and own not in BEFORE_THE_API[package]:
+                yield f"{module} imports {other}, the public API of its own package"
+            elif layer and order.index(layer) > order.index(own):
+                yield f"{module} imports {other}, of a layer above its own"
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -174,7 +185,7 @@ def circles(graph: Mapping[str, Iterable[str]]) -> Iterator[str]:
                 yield f"circle of {', '.join(sorted(others))}"
 
 
-def test_wings_import_only_what_is_beneath_them(graph: dict[str, set[str]]) -> None:
+def test_packages_import_only_what_is_beneath_them(graph: dict[str, set[str]]) -> None:
     assert not [*breaches(graph)]
 
 
@@ -196,10 +207,10 @@ def test_what_breaks_the_order_is_named() -> None:
         "benchmarks.ours.keys": [],
     }
     assert {text.partition(":")[0] for text in breaches(bad)} == {
-        "mta.kernels.ranks imports mta.folds.blocks, of a wing above its own",
-        "mta.folds.blocks imports mta, the face of its own package",
-        "mta.drawer.things is in none of the wings of mta",
-        "benchmarks.report.plots imports benchmarks.ours.keys, of a wing above its own",
+        "mta.kernels.ranks imports mta.folds.blocks, of a layer above its own",
+        "mta.folds.blocks imports mta, the public API of its own package",
+        "mta.drawer.things is in no layer of mta",
+        "benchmarks.report.plots imports benchmarks.ours.keys, of a layer above its own",
     }
     assert list(circles(bad)) == [
         "circle of mta, mta.folds.blocks, mta.folds.ranges, mta.folds.scans"
@@ -207,9 +218,9 @@ def test_what_breaks_the_order_is_named() -> None:
 
 
 def test_imports_for_types_alone_count() -> None:
-    path = ROOT / "mta" / "policies" / "some.py"
+    path = ROOT / "mta" / "frames" / "some.py"
     source = "from typing import TYPE_CHECKING\nfrom .. import errors\nfrom .base import View\n"
     source += "if TYPE_CHECKING:\n    import mta.times\n"
-    known = ("mta.errors", "mta.policies.base", "mta.times")
+    known = ("mta.errors", "mta.frames.base", "mta.times")
     with patch.object(Path, "read_text", return_value=source):
         assert set(imported(path, known)) == set(known)

@@ -101,33 +101,33 @@ SINGLES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("unit", TICKS)
-@pytest.mark.parametrize("door", BATCHES)
-def test_numbers_of_a_stated_unit_are_read_in_every_entry_point(door: str, unit: str) -> None:
+@pytest.mark.parametrize("entry", BATCHES)
+def test_numbers_of_a_stated_unit_are_read_in_every_entry_point(entry: str, unit: str) -> None:
     columns = [moments(unit), np.array(moments(unit)), pl.Series(moments(unit))]
     if unit != "ns":  # doubles have no room for these
         columns.append(np.array(moments(unit), float))
     for column in columns:
-        assert list(BATCHES[door](column, unit)) == SUMS
+        assert list(BATCHES[entry](column, unit)) == SUMS
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-@pytest.mark.parametrize("door", BATCHES)
+@pytest.mark.parametrize("entry", BATCHES)
 def test_numbers_that_are_no_seconds_are_refused_with_their_likely_unit(
-    door: str, unit: str
+    entry: str, unit: str
 ) -> None:
     for column in (moments(unit), np.array(moments(unit)), np.array(moments(unit), float)):
         with pytest.raises(InvalidTime, match=f"2023-11-14T22:1.*time_unit='{unit}'"):
-            BATCHES[door](column, None)
+            BATCHES[entry](column, None)
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-@pytest.mark.parametrize("door", SINGLES)
+@pytest.mark.parametrize("entry", SINGLES)
 def test_a_single_number_that_is_no_seconds_is_refused_with_what_to_write(
-    door: str, unit: str
+    entry: str, unit: str
 ) -> None:
     for time in (START * TICKS[unit], float(START * TICKS[unit]), np.int64(START * TICKS[unit])):
         with pytest.raises(InvalidTime, match=rf"np.datetime64\({START * TICKS[unit]}, '{unit}'\)"):
-            SINGLES[door](time)
+            SINGLES[entry](time)
 
 
 @pytest.mark.parametrize("policy", [TWO_MINUTES, TimeWindow("5000 weeks"), SessionWindow(9)])
@@ -144,19 +144,19 @@ def test_a_number_that_is_no_seconds_is_refused_after_many_that_are(
                 one.insert(1.0, time)
 
 
-@pytest.mark.parametrize("door", BATCHES)
-def test_seconds_need_no_unit_and_datetimes_have_their_own(door: str) -> None:
-    assert list(BATCHES[door](moments("s"), None)) == SUMS
-    assert list(BATCHES[door](np.arange(0, 360, 60), None)) == SUMS
+@pytest.mark.parametrize("entry", BATCHES)
+def test_seconds_need_no_unit_and_datetimes_have_their_own(entry: str) -> None:
+    assert list(BATCHES[entry](moments("s"), None)) == SUMS
+    assert list(BATCHES[entry](np.arange(0, 360, 60), None)) == SUMS
     for unit in ("us", "ns"):
         times = np.array(moments(unit)).astype(f"M8[{unit}]")
-        assert list(BATCHES[door](times, None)) == list(BATCHES[door](times, "s")) == SUMS
+        assert list(BATCHES[entry](times, None)) == list(BATCHES[entry](times, "s")) == SUMS
 
 
-@pytest.mark.parametrize("door", BATCHES)
-def test_a_unit_that_is_none_is_refused(door: str) -> None:
+@pytest.mark.parametrize("entry", BATCHES)
+def test_a_unit_that_is_none_is_refused(entry: str) -> None:
     with pytest.raises(ValueError, match="time_unit is one of 's', 'ms', 'us', 'ns', not 'min'"):
-        BATCHES[door](moments("s"), "min")
+        BATCHES[entry](moments("s"), "min")
 
 
 @given(st.datetimes(datetime(1974, 1, 1), datetime(5100, 1, 1)), st.sampled_from(list(TICKS)))

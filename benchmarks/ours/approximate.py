@@ -153,7 +153,7 @@ def counts(window: int, events: int) -> list[Figure]:
 
 
 def drifting(size: float) -> tuple[np.ndarray, list[int]]:
-    """Values whose mean changes now and then, and where."""
+    """Values whose mean changes from time to time, and where."""
     random, stretch = np.random.default_rng(2), max(256, int(STRETCH * min(size, 1)))
     means = 0.35 + CHANGE * (np.arange(8) % 2)
     values = np.concatenate([random.uniform(mean - 0.3, mean + 0.3, stretch) for mean in means])
@@ -161,7 +161,7 @@ def drifting(size: float) -> tuple[np.ndarray, list[int]]:
 
 
 def delays(sizes: Sequence[int], changed: list[int]) -> list[int]:
-    """How many events after each change the window has let go of what was before it."""
+    """How many events after each change the window has release what was before it."""
     found, ends = [], [*changed[1:], len(sizes)]
     for start, stop in zip(changed, ends, strict=True):
         # All but a few of the events before the change have left.

@@ -19,7 +19,7 @@ from benchmarks.ours.memory import MIB
 from benchmarks.ours.resident import anonymous
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import open_store
 
 WINDOW, MICRO_BATCH, ROUND, ROUNDS = 2**22, 2**14, 2**18, 11
@@ -58,7 +58,7 @@ def run(size: float) -> list[Figure]:
             limit=f"+ {MOST_MEMORY} MiB",
             held=grown <= MOST_MEMORY,
         ),
-        Figure("handle", f"{full['handle'] / 1024:.1f} KiB", ""),
+        Figure("snapshot", f"{full['snapshot'] / 1024:.1f} KiB", ""),
     ]
 
 
@@ -105,7 +105,7 @@ class Slide:
         self._done = stop
 
     def close(self) -> None:
-        """Let go of the pages."""
+        """Release the pages."""
         self._store.close()
         self._folder.cleanup()
 
@@ -135,8 +135,8 @@ def _measured(events: int) -> dict[str, int]:
             seconds[late] -= random.integers(0, LATE_BY, late.sum())
             times = np.maximum(seconds, 0).astype("M8[s]")
             window.extend(random.random(MICRO_BATCH), times)
-        handle = window.checkpoint()
-        return {"anonymous": anonymous(), "handle": len(handle), "late": window.stats().late}
+        snapshot = window.checkpoint()
+        return {"anonymous": anonymous(), "snapshot": len(snapshot), "late": window.stats().late}
 
 
 EXPERIMENTS = (

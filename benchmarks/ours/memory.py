@@ -32,15 +32,15 @@ def run(size: float) -> list[Figure]:
             limit=f"+ {MOST_MEMORY} MiB", held=grown <= MOST_MEMORY,
         ),
         Figure("as an array of doubles", "", f"{events * 8 / MIB:.0f} MiB"),
-        _handle(f"snapshot, median of {POSITIONS} positions", full["median"], 128),
-        _handle("snapshot, the largest of these", full["largest"], 128),
-        _handle("snapshot, pages for many keys", full["small"], 8),
+        _snapshot(f"snapshot, median of {POSITIONS} positions", full["median"], 128),
+        _snapshot("snapshot, the largest of these", full["largest"], 128),
+        _snapshot("snapshot, pages for many keys", full["small"], 8),
         _reads("pages read, restore and evict", full["restore"], full["levels"]),
         _reads(f"pages read, evict {events // 2:,} at once", full["bulk"], full["levels"]),
     ]  # fmt: skip
 
 
-def _handle(what: str, count: int, most: int) -> Figure:
+def _snapshot(what: str, count: int, most: int) -> Figure:
     held = count <= most * 1024
     return Figure(what, f"{count / 1024:.1f} KiB", "", limit=f"{most} KiB", held=held)
 

@@ -1,6 +1,6 @@
 """What the worst of many single events takes: Amortized MTA, and SteadyMTA, which has no pauses.
 
-Each event is an insert, what it lets go, and a query, timed one by one in processor time of the
+Each event is an insert, what it releases, and a query, timed one by one in processor time of the
 thread; the sides alternate, and of each percentile the median is taken. Combines are counted.
 """
 
@@ -72,7 +72,7 @@ def run(size: float) -> list[Figure]:
             )
     mine, theirs = (counted(kind, numbers, window) for kind in (SteadyMTA, AmortizedMTA))
     for name, ours, peer in zip(("mean", "most"), mine, theirs, strict=True):
-        what = f"combines an event, {name}"
+        what = f"combines per event, {name}"
         figures.append(Figure(what, f"{ours:,.4g}", f"{peer:,.4g}, with pauses", ours / peer))
     return figures
 

@@ -258,7 +258,7 @@ def beside_peers(size: float, progress: Progress) -> Rows:
     kinds = (("batch", installed(BATCHES), EVENTS), ("single", installed(SINGLES), SINGLE))
     cells = [(*kind, f, n) for kind in kinds for f in MONOIDS for n in windows]
     rows: Rows = []
-    for kind, peers, events, function, window in progress.over(cells, _told):
+    for kind, peers, events, function, window in progress.over(cells, _reported):
         values = np.random.default_rng(1).normal(100, 10, max(1000, int(events * size)))
         for name, nanoseconds in measured(peers, function, window, values).items():
             row = {"kind": kind, "function": function, "algorithm": name, "window": window}
@@ -272,7 +272,7 @@ def given(name: str, values: Values) -> Values:
     return values[: LIMITS[name].values] if name in LIMITS else values
 
 
-def _told(cell: tuple[Any, ...]) -> str:
+def _reported(cell: tuple[Any, ...]) -> str:
     return f"{cell[0]}, {cell[3]}, window {cell[4]:,}"
 
 

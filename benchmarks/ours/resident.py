@@ -41,10 +41,10 @@ def _measured(events: int) -> dict[str, Any]:
         counting = CountingStore(open_store(f"file://{folder}/one"))
         window = Window(Max(), CountWindow(max(events, 1)), store=counting, name="one")
         _fill(window, events)
-        handle = window.checkpoint()
+        snapshot = window.checkpoint()
         found = {"anonymous": anonymous()}
         if events:
-            found |= _restart(handle, events, counting)
+            found |= _restart(snapshot, events, counting)
             found |= _sizes(window)
             many = open_store(f"file://{folder}/many")
             small = Window(
@@ -66,11 +66,11 @@ def _sizes(window: Window) -> dict[str, Any]:
     return {"median": int(np.median(sizes)), "largest": max(sizes)}
 
 
-def _restart(handle: bytes, events: int, counting: CountingStore) -> dict[str, int]:
+def _restart(snapshot: bytes, events: int, counting: CountingStore) -> dict[str, int]:
     """Page reads of a restored window's first eviction, and of a bulk eviction of half."""
     reads = []
     for evicted in (1, events // 2):
-        window = Window.restore(handle, Max(), CountWindow(events), store=counting)
+        window = Window.restore(snapshot, Max(), CountWindow(events), store=counting)
         before = counting.counts.get.pages
         window.evict(evicted)
         window.query()

@@ -1,4 +1,4 @@
-"""Several windows over one stream, beside the longest of them by itself.
+"""Multiple windows over one stream, beside the longest of them by itself.
 
 Four million readings over sixty days, one every 1.3 seconds, and every result of a window of 5
 minutes, an hour, a day and 30 days. The events come at a steady pace, or at random times: there the
@@ -46,9 +46,9 @@ def run(size: float) -> list[Figure]:
                 sides = [partial(timed, feed, where, monoid, values, times) for feed in (one, four)]
                 what = f"{monoid.name.lower()}, {where}{pace}"
                 figures.append(_figure(what, sides, count, "<= 2"))
-    sides = [partial(timed, feed, "in memory", Max(), values, random) for feed in (apart, four)]
-    what = "max, in memory, at random times, beside four apart"
-    figures.append(_figure(what, sides, count, "", "four windows apart"))
+    sides = [partial(timed, feed, "in memory", Max(), values, random) for feed in (separate, four)]
+    what = "max, in memory, at random times, beside four separate windows"
+    figures.append(_figure(what, sides, count, "", "four separate windows"))
     return [*figures, *pages(values, steady)]
 
 
@@ -81,7 +81,7 @@ def one(
     return Window(monoid, TimeWindow(LONGEST), store=store).extend(values, times)
 
 
-def apart(
+def separate(
     store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
 ) -> object:
     """All of them, each over a structure of its own."""
@@ -108,14 +108,14 @@ def pages(values: np.ndarray, times: np.ndarray) -> list[Figure]:
         counts.append((store.counts.put.pages, store.counts.get.pages))
         left.append(len(list(store.store.keys())))
     (written, read), (written_by_four, read_by_four) = counts
-    told = [
+    reported = [
         ("pages written", written_by_four, written),
         ("pages written and read", written_by_four + read_by_four, written + read),
         ("pages in the store at the end", left[1], left[0]),
     ]
     return [
         Figure(what, f"{together:,}", f"{alone:,}", together / alone, "<= 2")
-        for what, together, alone in told
+        for what, together, alone in reported
     ]
 
 
@@ -131,7 +131,7 @@ def check(values: np.ndarray, times: np.ndarray) -> None:
 EXPERIMENTS = (
     beside(
         "shared",
-        "Several windows over one stream, beside the longest by itself",
+        "Multiple windows over one stream, beside the longest by itself",
         run,
         quick=0.25,
     ),

@@ -185,7 +185,7 @@ def _bisect(faster: Callable[[int], bool], slow: int, fast: int) -> int:
     return fast
 
 
-def told(window: float | None, tried: float) -> str:
+def decide(window: float | None, tried: float) -> str:
     """A break-even window as text."""
     return f"none to {tried:,.0f}" if window is None else f"{window:,.0f}"
 
@@ -206,8 +206,8 @@ def within(paper: float | None, row: Row) -> bool | None:
 def judged(what: str, paper: float | None, row: Row, why: str) -> Finding:
     """One break-even window beside the paper's."""
     agrees = within(paper, row)
-    seen = told(row["window"], row["tried"])
+    seen = decide(row["window"], row["tried"])
     if row["onward"] != row["window"]:
-        seen += f", for good from {told(row['onward'], row['tried'])}"
+        seen += f", for good from {decide(row['onward'], row['tried'])}"
     shown = "never" if paper is None else f"{paper:,.0f}"
     return Finding(what, shown, seen, agrees, why if agrees is False else "")

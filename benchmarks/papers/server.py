@@ -25,7 +25,7 @@ PATIENCE = 20.0
 _PR_SET_PDEATHSIG = 1
 
 
-def lacking() -> str | None:
+def missing() -> str | None:
     """What is missing for a server; None where nothing is."""
     if shutil.which(PROGRAM) is None:
         return f"no {PROGRAM} on the PATH"
@@ -52,8 +52,10 @@ def redis_server() -> Iterator[str]:
         )
         try:
             assert server.stdin is not None
-            with server.stdin as told:  # not on the command line, where all could read the password
-                told.write("\n".join(settings).encode())
+            with (
+                server.stdin as settings_in
+            ):  # not on the command line, where all could read the password
+                settings_in.write("\n".join(settings).encode())
             _await(server, port)
             yield f"redis://:{password}@127.0.0.1:{port}"
         finally:

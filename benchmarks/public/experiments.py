@@ -115,8 +115,8 @@ def nexmark(size: float, progress: Progress) -> Rows:
         "query 5, hop 10 s by 2 s": lambda: list(hot_items(stream)),
         "query 5's counts, exact after every bid": lambda: exact_counts(stream),
     }
-    told = progress.over(list(sides))
-    return [row("Nexmark", name, len(stream), timed(sides[name])) for name in told]
+    reported = progress.over(list(sides))
+    return [row("Nexmark", name, len(stream), timed(sides[name])) for name in reported]
 
 
 # --- ShuffleBench ---------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 An experiment measures *rows*, which go to a CSV file, and everything else is made of the rows as
 they are read back from that file: plots, and *findings*, each what the paper shows beside what we
-see. So a report can be made anew without measuring anything again.
+see. So a report can be made again without measuring anything again.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def spent(cells: Collection[Cell]) -> dict[str, Any]:
     """How long cells took, of whatever runs, and when they were done."""
     dates = sorted(cell.when for cell in cells)
     seconds = round(sum(cell.seconds for cell in cells), 1)
-    return {"seconds": seconds, "begun": dates[0], "finished": dates[-1]}
+    return {"seconds": seconds, "started": dates[0], "finished": dates[-1]}
 
 
 class Journal:
     """The rows of the cells that are measured, a line of JSON each, so that a run may go on.
 
     The first line says what they were measured with. A journal of other settings is put aside, to
-    ``.cells.old``, and begun anew. It is kept when the table is
+    ``.cells.old``, and started again. It is kept when the table is
     written: cells that are new later are then all that is measured.
     """
 
@@ -104,10 +104,10 @@ class Journal:
             began = monotonic()
             rows = measure()
             self._cells[name] = cell = Cell(rows, round(monotonic() - began, 3), now())
-            begun = self._path.exists()
+            started = self._path.exists()
             with self._path.open("a") as file:
                 # The new line first: one that was broken off does not take this one with it.
-                file.write("" if begun else self._head)
+                file.write("" if started else self._head)
                 file.write(f"\n{json.dumps([name, *cell])}")
                 file.flush()
                 os.fsync(file.fileno())
@@ -225,12 +225,12 @@ def sizes(rows: Rows) -> str:
     >>> sizes([{"window": 4, "ns": 1.0}, {"window": 16, "ns": 2.0}])
     'window 4, 16'
     """
-    told = []
+    reported = []
     for column in SIZES:
         values = sorted({row[column] for row in rows if isinstance(row.get(column), int)})
         if values:
-            told.append(f"{column} {', '.join(f'{value:,}' for value in values)}")
-    return "; ".join(told)
+            reported.append(f"{column} {', '.join(f'{value:,}' for value in values)}")
+    return "; ".join(reported)
 
 
 def points(rows: Rows, x: str, y: str) -> tuple[list[float], list[float]]:

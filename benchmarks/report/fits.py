@@ -7,13 +7,13 @@ The shapes are models, compared by an information criterion (Akaike's, corrected
 
 Each is fitted by least squares of relative errors, which are what times have. An error below what
 a measurement resolves counts as none, so that of two models that fit as well the simpler one leads.
-A shape is *told* if it fits and all others are far behind. For a constant, of which others are
+A shape is *decided* if it fits and all others are far behind. For a constant, of which others are
 extensions that can never be far behind, a growth that matters must be excluded instead. Whatever
 else is untold: it neither agrees nor differs, unless the paper's own shape is far behind.
 
-The last model is there to be told from a logarithm, which it is often taken for.
+The last model is there to be distinguished from a logarithm, which it is often taken for.
 
->>> told([16, 64, 256, 1024, 4096, 16384], [5.0, 7.0, 9.0, 11.0, 13.0, 15.0], "ns").shape
+>>> decide([16, 64, 256, 1024, 4096, 16384], [5.0, 7.0, 9.0, 11.0, 13.0, 15.0], "ns").shape
 'logarithmic'
 """
 
@@ -41,7 +41,7 @@ CLOSE = 1.25
 POWERS = np.arange(0.25, 0.76, 0.05)
 BETWEEN = "a power"
 SETTLES = "settling at {0} {unit}"
-UNTOLD = "cannot be told at this scale"
+UNDECIDED = "cannot be decided at this scale"
 #: Of times that are shown for themselves.
 COUNTED = "Its combines are judged, in which no machine has a part."
 
@@ -70,11 +70,11 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Told:
+class Decided:
     """What is known of a curve's shape."""
 
     shape: str | None
-    """None where it cannot be told."""
+    """None where it cannot be decided."""
     excluded: frozenset[str]
     seen: str
 
@@ -96,12 +96,12 @@ def logarithm(x: Numbers, y: Numbers) -> Fit:
     return line(np.log2(x).tolist(), y)
 
 
-def told(x: Numbers, y: Numbers, unit: str) -> Told:
+def decide(x: Numbers, y: Numbers, unit: str) -> Decided:
     """The shape of y over x, as far as these points tell it."""
     if len(x) < LEAST or max(x) < RANGE * min(x):
         sizes = f"{len(x)} sizes" + (f" from {min(x):,.0f} to {max(x):,.0f}" if x else "")
         why = "too few" if len(x) < LEAST else "too near each other"
-        return Told(None, frozenset(), f"{UNTOLD}: {sizes} are {why}")
+        return Decided(None, frozenset(), f"{UNDECIDED}: {sizes} are {why}")
     resolution = RESOLUTION.get(unit, TIMES)
     best: dict[str, Model] = {}
     for model in _models(np.asarray(x, float), np.asarray(y, float), resolution, unit):
@@ -113,16 +113,16 @@ def told(x: Numbers, y: Numbers, unit: str) -> Told:
     fitted = f"{first.text}, off by {first.error:.1%} in the mean; {sizes}"
     excluded = frozenset(shape for shape, gap in behind.items() if gap >= LEAD)
     if first.error > MISFIT:
-        return Told(None, frozenset(), f"{UNTOLD}: no shape fits; the best is {fitted}")
+        return Decided(None, frozenset(), f"{UNDECIDED}: no shape fits; the best is {fitted}")
     low, high = growth(x, y, unit)
     grows = ""
     if first.steady:
         excluded = frozenset(behind) if max(-low, high) < MATERIAL else frozenset()
         grows = f" ({low:+.0%} to {high:+.0%} over all sizes)"
     if len(excluded) == len(others):
-        return Told(first.shape, excluded, f"{first.shape}: {fitted}{grows}")
+        return Decided(first.shape, excluded, f"{first.shape}: {fitted}{grows}")
     rivals = " or ".join([first.shape, *sorted(set(behind) - excluded)])
-    return Told(None, excluded, f"{UNTOLD}: {rivals}; the best is {fitted}{grows}")
+    return Decided(None, excluded, f"{UNDECIDED}: {rivals}; the best is {fitted}{grows}")
 
 
 def _models(x: np.ndarray, y: np.ndarray, resolution: float, unit: str) -> Iterator[Model]:
@@ -169,8 +169,8 @@ def shape(
     unit: str,
     why: Mapping[str, str] | None = None,
 ) -> Finding:
-    """Whether y over x has the shape that the paper shows; ``why`` by the shape told instead."""
-    found = told(x, y, unit)
+    """Whether y over x has the shape that the paper shows; ``why`` by the shape found instead."""
+    found = decide(x, y, unit)
     agrees: bool | None = None
     if found.shape is not None or expected in found.excluded:
         agrees = found.shape == expected
@@ -199,7 +199,7 @@ def shapes(
 def trend(what: str, paper: str, x: Numbers, y: Numbers, unit: str, why: str = "") -> Finding:
     """Whether y "grows", "falls" or "stays" as x grows; untold where the interval allows both."""
     if len(x) < 4:
-        return Finding(what, paper, f"{UNTOLD}: {len(x)} sizes are too few")
+        return Finding(what, paper, f"{UNDECIDED}: {len(x)} sizes are too few")
     low, high = growth(x, y, unit)
     holds = {"grows": low > 0, "falls": high < 0, "stays": max(-low, high) < MATERIAL}[paper]
     fails = {"grows": high < MATERIAL and low <= 0, "falls": low > -MATERIAL and high >= 0,
@@ -207,14 +207,14 @@ def trend(what: str, paper: str, x: Numbers, y: Numbers, unit: str, why: str = "
     seen = f"{low:+.0%} to {high:+.0%} from {min(x):,.0f} to {max(x):,.0f}"
     agrees = True if holds else False if fails else None
     if agrees is None:
-        seen = f"{UNTOLD}: {seen}"
+        seen = f"{UNDECIDED}: {seen}"
     return Finding(what, paper, seen, agrees, why if agrees is False else "")
 
 
 def near(here: float, low: float, high: float | None = None) -> bool | None:
     """Whether a number is the paper's, or within the range that it gives.
 
-    None where it would be, if a measurement told on which side of 1 it is.
+    None where it would be, if a measurement showed on which side of 1 it is.
 
     >>> near(1.04, 2.4, 3.5), near(2.1, 2.4, 3.5), near(0.95, 1.1), near(1.05, 1.2)
     (False, True, False, True)
@@ -247,7 +247,7 @@ def ratio(
     agrees = near(here, low, high)
     seen = f"{_rounded(here)} times ({_rounded(ours)} to {_rounded(peer)} {unit})"
     if agrees is None:
-        seen = f"{UNTOLD}, which is faster: {seen}"
+        seen = f"{UNDECIDED}, which is faster: {seen}"
     shown = f"{_rounded(low)} times"
     if low != high:
         shown = (

@@ -38,12 +38,12 @@ def page(done: Sequence[Done]) -> str:
         "<h1>The papers' experiments</h1>",
         "<p>Every algorithm beside the others at this machine's scale: for each figure what the "
         "paper shows, what we see, and why where they differ. Whether a curve is constant, "
-        "logarithmic or linear is told by comparing models with Akaike's criterion, corrected for "
-        f"few points, over at least {LEAST} sizes: on combines where they are counted, which "
-        "no machine has a part in, else on times. What cannot be told at this scale neither "
-        "agrees nor differs. The papers ran C++, Java or Rust; here nearly everything is plain "
-        "Python. A ratio agrees with the paper's if it is on the same side of 1 and within a "
-        f"factor of {CLOSE:g} of it.</p>",
+        "logarithmic or linear is decided by comparing models with Akaike's criterion, "
+        f"corrected for few points, over at least {LEAST} sizes: on combines where they are "
+        "counted, which no machine has a part in, else on times. What cannot be decided at this "
+        "scale neither agrees nor differs. The papers ran C++, Java or Rust; here nearly "
+        "everything is plain Python. A ratio agrees with the paper's if it is on the same "
+        f"side of 1 and within a factor of {CLOSE:g} of it.</p>",
         _contents(done),
         *map(_section, done),
     ]

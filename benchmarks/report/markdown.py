@@ -10,7 +10,7 @@ from benchmarks.report.experiment import Done, Finding, sizes
 from benchmarks.report.fits import CLOSE
 from benchmarks.report.html import caption
 
-VERDICTS = {True: "agrees", False: "differs", None: "not told"}
+VERDICTS = {True: "agrees", False: "differs", None: "undecided"}
 
 
 def verdict(finding: Finding) -> str:
@@ -36,9 +36,9 @@ def _page(done: Sequence[Done], missing: Sequence[str], note: str, plots: str) -
     yield "The papers ran C++, Java or Standard ML; here nearly all is plain Python, so shapes and"
     yield "ratios are compared, not times."
     yield f"A ratio agrees within a factor of {CLOSE:g} on the same side of 1; a curve's shape is"
-    yield "told by comparing models, on counted combines where there are any.\n"
+    yield "decided by comparing models, on counted combines where there are any.\n"
     yield from _machine(done, note)
-    yield "\n| experiment | source | agree | differ | not told | sizes |"
+    yield "\n| experiment | source | agree | differ | undecided | sizes |"
     yield "|---|---|---|---|---|---|"
     yield from map(_entry, done)
     if missing:
@@ -52,8 +52,8 @@ def _machine(done: Sequence[Done], note: str) -> Iterator[str]:
     for key in ("machine", "python", "kernels"):
         found = dict.fromkeys(str(one.record.get(key, "unknown")) for one in done)
         yield f"{key.capitalize()}: {', or '.join(found)}.  "
-    begun = min(one.record.get("begun", one.record["finished"]) for one in done)
-    yield f"Measured from {begun} to {max(one.record['finished'] for one in done)}.  "
+    started = min(one.record.get("started", one.record["finished"]) for one in done)
+    yield f"Measured from {started} to {max(one.record['finished'] for one in done)}.  "
     if note:
         yield note
 

@@ -75,8 +75,8 @@ def legend(figure: Figure) -> None:
     """One for all panels, at the right."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+        for snapshot, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, snapshot)
     figure.legend(list(found.values()), list(found), loc="outside right upper", fontsize=8)
 
 

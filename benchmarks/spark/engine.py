@@ -126,8 +126,8 @@ class Engine:
         part = self.require_alike(sides)
         cells = [(name, n) for n in PARTITIONS for name in sides]
         taken: dict[tuple[str, int], list[float]] = {cell: [] for cell in cells}
-        told = "{0}, partitions: {1}".format
-        for name, n in progress.over(cells * times, lambda cell: told(*cell)):
+        label = "{0}, partitions: {1}".format
+        for name, n in progress.over(cells * times, lambda cell: label(*cell)):
             what = "share" if name == OWN else "all"
             taken[name, n].append(self.seconds(sides[name], what, n))
             if name == OWN:  # Python workers end when they have been idle for a minute

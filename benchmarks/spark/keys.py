@@ -231,11 +231,11 @@ def run(size: float) -> list[Figure]:
 
 
 def _figure(stream: Stream, found: Mapping[str, Run], peer: str, limit: str) -> Figure:
-    told = {"trivial": "trivial step", "hand": "a function by hand", "pass": "passed through"}
+    reported = {"trivial": "trivial step", "hand": "a function by hand", "pass": "passed through"}
     ours, other = (stream.rows / found[name].batch for name in ("ours", peer))
     how = "equally many of each" if stream.equally else f"windows of {IN_WINDOW} full"
     return Figure(
-        f"{stream.keys:,} keys, batches of {stream.rows:,} rows, {how}, beside {told[peer]}",
+        f"{stream.keys:,} keys, batches of {stream.rows:,} rows, {how}, beside {reported[peer]}",
         f"{ours:,.0f} k rows/s", f"{other:,.0f} k rows/s", ours / other, limit,
     )  # fmt: skip
 

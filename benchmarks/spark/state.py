@@ -22,7 +22,7 @@ from benchmarks.report.beside import Figure, draw, findings
 from benchmarks.report.experiment import Experiment, Progress, Rows
 from mta import CountWindow, Max
 from mta.cli.console import say
-from mta.cli.handles import disk_bytes
+from mta.cli.snapshots import disk_bytes
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.cli.generator import write_stream

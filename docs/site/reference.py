@@ -1,8 +1,8 @@
-"""Adds the reference to the site: a page for each wing, made from its docstrings.
+"""Adds the reference to the site: a page for each package, made from its docstrings.
 
-A wing's page begins with what its ``__init__`` says, and with a list of the names that it offers;
-then come its modules. In all other pages a name such as ``mta.pages.page`` becomes a link to its
-place in the reference.
+A package's page begins with what its ``__init__`` says, and with a list of the names that it
+offers; then come its modules. In all other pages a name such as ``mta.pages.page`` becomes a link
+to its place in the reference.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of the reference behind the others."""
     assert config.nav is not None
-    config.nav.append({"Reference": [{wing: _page_of(wing)} for wing in wings()]})
+    config.nav.append({"Reference": [{package: _page_of(package)} for package in packages()]})
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
-    """Make a page for each wing."""
-    for wing in wings():
+    """Make a page for each package."""
+    for package in packages():
         lines = [
             "---",
             "search: {boost: 0.5}",
             "---",
-            f"# {wing}",
+            f"# {package}",
             "",
-            *_directive(wing, "show_root_heading: false"),
+            *_directive(package, "show_root_heading: false"),
             "",
         ]
-        lines += [*_names(wing), ""]
-        for module in modules(wing):
+        lines += [*_names(package), ""]
+        for module in modules(package):
             lines += [*_directive(module), ""]
-        files.append(File.generated(config, _page_of(wing), content="\n".join(lines)))
+        files.append(File.generated(config, _page_of(package), content="\n".join(lines)))
     return files
 
 
@@ -60,7 +60,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return "".join([*parts, _NAME.sub(r"[`\1`][\1]", markdown[at:])])
 
 
-def wings() -> list[str]:
+def packages() -> list[str]:
     """The packages and their folders, as names to import."""
     found = []
     for package in PACKAGES:
@@ -69,19 +69,19 @@ def wings() -> list[str]:
     return found
 
 
-def modules(wing: str) -> list[str]:
-    """The modules of a wing."""
-    files = sorted((ROOT / wing.replace(".", "/")).glob("*.py"))
-    return [f"{wing}.{file.stem}" for file in files if not file.stem.startswith("_")]
+def modules(package: str) -> list[str]:
+    """The modules of a package."""
+    files = sorted((ROOT / package.replace(".", "/")).glob("*.py"))
+    return [f"{package}.{file.stem}" for file in files if not file.stem.startswith("_")]
 
 
-def _page_of(wing: str) -> str:
-    return f"reference/{wing}.md"
+def _page_of(package: str) -> str:
+    return f"reference/{package}.md"
 
 
-def _names(wing: str) -> list[str]:
-    """What can be imported from a wing itself, each with the first line that it says."""
-    package, _, inner = wing.partition(".")
+def _names(package: str) -> list[str]:
+    """What can be imported from a package itself, each with the first line that it says."""
+    package, _, inner = package.partition(".")
     found = loaded(package)[inner] if inner else loaded(package)
     lines = []
     for name in found.exports or ():

@@ -37,19 +37,19 @@ def readings(batch: int) -> np.ndarray:
 
 def open_window(folder: Path, size: int) -> Window:
     """The window as its last checkpoint left it, or a new one."""
-    policy, store, handle = CountWindow(size), f"file://{folder}/pages", folder / "handle"
-    if handle.exists():
-        return Window.restore(handle.read_bytes(), PEAK_AND_MEAN, policy, store)
+    policy, store, snapshot = CountWindow(size), f"file://{folder}/pages", folder / "snapshot"
+    if snapshot.exists():
+        return Window.restore(snapshot.read_bytes(), PEAK_AND_MEAN, policy, store)
     return Window(PEAK_AND_MEAN, policy, store, "vibration")
 
 
 def save(window: Window, folder: Path) -> None:
-    """Keep the handle in a file that is either the old one or the new one, whatever happens."""
-    new = folder / "handle.new"
+    """Keep the snapshot in a file that is either the old one or the new one, whatever happens."""
+    new = folder / "snapshot.new"
     with new.open("wb") as file:
         file.write(window.checkpoint())
         os.fsync(file.fileno())
-    new.replace(folder / "handle")
+    new.replace(folder / "snapshot")
 
 
 def run(folder: Path, size: int, events: int) -> tuple[int, dict[str, np.ndarray]]:

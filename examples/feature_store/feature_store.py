@@ -4,7 +4,7 @@ A fraud model wants to know, at each payment, how many there were with this card
 all and at most, within the hour, the day and the month. The training set needs these for every
 payment of the past (backfill), the service for the payment that is on its way (stream), and both
 must be the same numbers. The windows of a card share one structure, whose pages lie in one store
-with those of all others; between payments a card is a handle of a few kilobytes.
+with those of all others; between payments a card is a snapshot of a few kilobytes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def payments(count: int, cards: int, seed: int = 1) -> pd.DataFrame:
 
 
 class FeatureStore:
-    """The handle of each card; the windows themselves are in the page store."""
+    """The snapshot of each card; the windows themselves are in the page store."""
 
     def __init__(self, store: PageStore) -> None:
         self.store = store
-        self.handles: dict[int, bytes] = {}
+        self.snapshots: dict[int, bytes] = {}
 
     def windows(self, card: int) -> SharedWindows:
         """A card's windows as they were left, or new ones: small pages, as there are many cards."""
-        if card in self.handles:
-            return SharedWindows.restore(self.handles[card], FEATURES, WINDOWS, self.store)
+        if card in self.snapshots:
+            return SharedWindows.restore(self.snapshots[card], FEATURES, WINDOWS, self.store)
         name = f"card-{card}"
         return SharedWindows(FEATURES, WINDOWS, self.store, name, arity=16, leaf_arity=64)
 
@@ -53,8 +53,9 @@ class FeatureStore:
         """The features at each of these payments of a card, which become part of its history."""
         windows = self.windows(card)
         found = windows.extend({"euros": rows.euros.to_numpy()}, rows.time.to_numpy())
-        # One flush for all cards, before their handles leave this process, instead of one for each.
-        self.handles[card] = windows.checkpoint(wait=False)
+        # One flush for all cards, before their snapshots leave this process, instead of one for
+        # each.
+        self.snapshots[card] = windows.checkpoint(wait=False)
         return rows.assign(**found)
 
     def ask(self, card: int, policy: TimeWindow) -> dict[str, float]:
@@ -69,9 +70,9 @@ def run(rows: pd.DataFrame, live: int, features: FeatureStore) -> pd.DataFrame:
     parts = [features.take(int(card), part) for card, part in history.groupby("card")]
     store.flush()
     pages = len(list(store.keys("card-")))
-    weight = sum(map(len, features.handles.values())) / len(features.handles) / 1024
-    print(f"backfill  {len(history):,} payments of {len(features.handles):,} cards, ", end="")
-    print(f"9 features each: {pages:,} pages, a handle of {weight:.1f} KiB a card")
+    weight = sum(map(len, features.snapshots.values())) / len(features.snapshots) / 1024
+    print(f"backfill  {len(history):,} payments of {len(features.snapshots):,} cards, ", end="")
+    print(f"9 features each: {pages:,} pages, a snapshot of {weight:.1f} KiB a card")
     for at in range(len(stream)):
         parts.append(features.take(int(stream.card.iloc[at]), stream.iloc[at : at + 1]))
     store.flush()
@@ -91,7 +92,7 @@ def compare(rows: pd.DataFrame, found: pd.DataFrame) -> None:
     print(f"all {9 * len(found):,} features equal pandas, those of the stream too")
 
 
-def ask_anew(rows: pd.DataFrame, features: FeatureStore) -> None:
+def ask_again(rows: pd.DataFrame, features: FeatureStore) -> None:
     """A week of the last card, which has no window, from the pages that the month keeps."""
     card = int(rows.card.iloc[-1])
     found = features.ask(card, TimeWindow("7 days"))
@@ -115,7 +116,7 @@ def main() -> None:
     ):
         features = FeatureStore(store)
         compare(rows, run(rows, options.live, features))
-        ask_anew(rows, features)
+        ask_again(rows, features)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A year of readings first, then the stream: windows go on as though there had been no seam.
+"""A year of readings first, then the stream: windows go on as though there had been no cutover.
 
 Meters were read by another system for years; their readings are files. From a moment on they come
 by a stream. The week's peak of each meter must be right from the stream's first row on. The stream
@@ -20,7 +20,7 @@ from mta import Max, Mean, TimeWindow
 from spark_integration import save_history, sliding_aggregate
 from spark_integration.session import local_session
 
-START, SEAM = pd.Timestamp("2024-01-01", tz="UTC"), pd.Timestamp("2024-12-01", tz="UTC")
+START, CUTOVER = pd.Timestamp("2024-01-01", tz="UTC"), pd.Timestamp("2024-12-01", tz="UTC")
 SCHEMA = "meter string, ts timestamp, kw double"
 
 
@@ -57,12 +57,12 @@ def compare(found: pd.DataFrame, everything: pd.DataFrame) -> None:
     """The stream's results against pandas over all readings."""
     rolling = everything.set_index("ts").groupby("meter").kw.rolling("7D")
     expected = pd.DataFrame({"peak": rolling.max(), "mean": rolling.mean()}).reset_index()
-    expected = expected[expected.ts >= SEAM].sort_values(["meter", "ts"], ignore_index=True)
+    expected = expected[expected.ts >= CUTOVER].sort_values(["meter", "ts"], ignore_index=True)
     found = found.sort_values(["meter", "ts"], ignore_index=True)
     assert len(found) == len(expected), (len(found), len(expected))
     np.testing.assert_array_equal(found.peak, expected.peak)
     np.testing.assert_allclose(found["mean"], expected["mean"], rtol=1e-9)
-    print(f"all {len(found):,} results since the seam equal pandas over the whole year")
+    print(f"all {len(found):,} results since the cutover equal pandas over the whole year")
 
 
 def main() -> None:
@@ -74,10 +74,10 @@ def main() -> None:
     folder: Path = options.folder
     shutil.rmtree(folder, ignore_errors=True)
     rows = readings(options.events, options.meters)
-    # Both sides have the readings around the seam: each is counted once.
+    # Both sides have the readings around the cutover: each is counted once.
     day = pd.Timedelta(days=1)
-    write(rows[rows.ts < SEAM + day], folder / "history" / "year.parquet")
-    later = rows[rows.ts >= SEAM - day]
+    write(rows[rows.ts < CUTOVER + day], folder / "history" / "year.parquet")
+    later = rows[rows.ts >= CUTOVER - day]
     halves = later[: len(later) // 2], later[len(later) // 2 :]
     spark = local_session("history-first", cores=2)
     windows: dict[str, Any] = {
@@ -89,8 +89,8 @@ def main() -> None:
         "buckets": 8,
     }
     past = spark.read.schema(SCHEMA).parquet(str(folder / "history"))
-    history = save_history(past, "meters", until=SEAM.to_pydatetime(), **windows)
-    print(f"the windows of {options.meters} meters at the seam are in {history.store}")
+    history = save_history(past, "meters", until=CUTOVER.to_pydatetime(), **windows)
+    print(f"the windows of {options.meters} meters at the cutover are in {history.store}")
     for number, half in enumerate(halves):
         write(half, folder / "stream" / f"{number}.parquet")
         run(spark, folder, windows)

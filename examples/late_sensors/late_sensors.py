@@ -2,7 +2,7 @@
 
 Masts send a gust each. Some lose their link for minutes and then send all they had kept. The
 dashboard shows the strongest and the mean gust of the last hour for every reading; what a late one
-changes is shown anew. At the end it equals pandas over the same readings sorted by time.
+changes is shown again. At the end it equals pandas over the same readings sorted by time.
 """
 
 from __future__ import annotations

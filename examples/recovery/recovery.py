@@ -1,8 +1,8 @@
 """Kill it, start it again, compare.
 
 A worker keeps a window on local disk, one checkpoint a batch: the batch's results into a file, then
-the window's handle into another. This script kills the worker at random moments, as a power failure
-or the kernel would (SIGKILL), and starts it again. The new worker reads its handle, some
+the window's snapshot into another. This script kills the worker at random moments, as a power
+failure or the kernel would (SIGKILL), and starts it again. The new worker reads its snapshot, some
 kilobytes, and goes on from the position that stands in it; nothing is replayed but the batch that
 was in work. At the end every result is compared with pandas, as though nothing had happened.
 """
@@ -43,15 +43,15 @@ def write(path: Path, data: bytes) -> None:
 
 
 def work(folder: Path, size: int, events: int, batch: int) -> None:
-    """The worker: from the last handle to the end of the stream."""
+    """The worker: from the last snapshot to the end of the stream."""
     began = time.perf_counter()
-    store, handle = CountingStore(open_store(f"file://{folder}/pages")), folder / "handle"
-    if handle.exists():
-        saved = handle.read_bytes()
+    store, snapshot = CountingStore(open_store(f"file://{folder}/pages")), folder / "snapshot"
+    if snapshot.exists():
+        saved = snapshot.read_bytes()
         window = Window.restore(saved, PRICE, CountWindow(size), store)
         high = window.query()["high"]  # nothing has to be read for it
         took, pages = 1000 * (time.perf_counter() - began), store.counts.get.pages
-        print(f"  restored {len(window):,} events from a handle of {len(saved):,} bytes ", end="")
+        print(f"  restored {len(window):,} events from a snapshot of {len(saved):,} bytes ", end="")
         print(f"and {pages} pages in {took:.1f} ms: high {high:.2f}", flush=True)
     else:
         window = Window(PRICE, CountWindow(size), store, "trades")
@@ -59,7 +59,7 @@ def work(folder: Path, size: int, events: int, batch: int) -> None:
     while (position := window.stats().inserted) < events:
         results = window.extend({"price": prices(position, batch)})
         write(folder / f"results-{position:012}", np.stack([*results.values()]).tobytes())
-        write(handle, window.checkpoint())
+        write(snapshot, window.checkpoint())
         print(f"at {window.stats().inserted:,}", flush=True)
     store.close()
 

@@ -1,8 +1,8 @@
 """A Spark streaming job whose windows lie in Redis.
 
 Power meters report about once a minute; after each report the job gives the meter's peak and mean
-of the last 24 hours. Spark's own state holds a handle per meter, Redis the pages. The job is
-stopped half way and started anew from its checkpoint; the results equal those of pandas.
+of the last 24 hours. Spark's own state holds a snapshot per meter, Redis the pages. The job is
+stopped half way and started again from its checkpoint; the results equal those of pandas.
 """
 
 from __future__ import annotations

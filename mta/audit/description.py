@@ -1,19 +1,19 @@
-"""What a handle says about its windows, without their operation and without reading a page."""
+"""What a snapshot says about its windows, without their operation and without reading a page."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mta.errors import CorruptSnapshot
-from mta.levels.kept import KeptEvents
-from mta.levels.pages import check_tails
-from mta.pages.handle import Handle
-from mta.windows.shared_handle import WindowState, shared_handle
+from mta.logs.levels.log import LevelLog
+from mta.logs.levels.pages import check_tails
+from mta.pages.snapshot import Snapshot
+from mta.windows.shared_snapshot import WindowState, shared_snapshot
 
 
 @dataclass(frozen=True)
 class SubWindow:
-    """One of several windows over shared events, as their handle has it."""
+    """One of multiple windows over shared events, as their snapshot has it."""
 
     name: str
     policy: str
@@ -25,7 +25,7 @@ class SubWindow:
 
 @dataclass(frozen=True)
 class SnapshotSummary:
-    """What a handle says about its window, or about the events of its windows."""
+    """What a snapshot says about its window, or about the events of its windows."""
 
     window: str
     monoid: str
@@ -47,42 +47,42 @@ class SnapshotSummary:
 
 
 def describe_snapshot(data: bytes) -> SnapshotSummary:
-    """A summary of a handle of a window or of several; no store call. Raises CorruptSnapshot."""
-    shared = shared_handle(data)
-    handle = Handle.decode(data if shared is None else shared.events)
+    """A summary of a snapshot of a window or of several; no store call. Raises CorruptSnapshot."""
+    shared = shared_snapshot(data)
+    snapshot = Snapshot.decode(data if shared is None else shared.events)
     states = [] if shared is None else shared.windows
     return SnapshotSummary(
-        window=handle.window,
-        monoid=handle.monoid[0],
-        policy=", ".join(f"{w.name}={w.policy[0]}" for w in states) or handle.policy[0],
-        algorithm=handle.algorithm,
-        events=handle.back - handle.front,
-        front=handle.front,
-        back=handle.back,
-        levels=handle.levels,
-        pages=handle.pages,
+        window=snapshot.window,
+        monoid=snapshot.monoid[0],
+        policy=", ".join(f"{w.name}={w.policy[0]}" for w in states) or snapshot.policy[0],
+        algorithm=snapshot.algorithm,
+        events=snapshot.back - snapshot.front,
+        front=snapshot.front,
+        back=snapshot.back,
+        levels=snapshot.levels,
+        pages=snapshot.pages,
         snapshot_bytes=len(data),
-        late=handle.counts[0],
-        invalid=handle.counts[1],
-        front_time=handle.front_time,
-        last_time=handle.last_time,
-        windows=tuple(_described(state, handle) for state in states),
+        late=snapshot.counts[0],
+        invalid=snapshot.counts[1],
+        front_time=snapshot.front_time,
+        last_time=snapshot.last_time,
+        windows=tuple(_described(state, snapshot) for state in states),
     )
 
 
-def _described(state: WindowState, handle: Handle) -> SubWindow:
-    pages = _pages_from(state.front, handle) if handle.algorithm == KeptEvents.name else None
-    return SubWindow(state.name, state.policy[0], handle.back - state.front, state.front, pages)
+def _described(state: WindowState, snapshot: Snapshot) -> SubWindow:
+    pages = _pages_from(state.front, snapshot) if snapshot.algorithm == LevelLog.name else None
+    return SubWindow(state.name, state.policy[0], snapshot.back - state.front, state.front, pages)
 
 
-def _pages_from(front: int, handle: Handle) -> int:
+def _pages_from(front: int, snapshot: Snapshot) -> int:
     """How many pages hold events from a position on; positions alone tell in level queues."""
-    if [type(part) for part in handle.state] != [int, list, list]:
-        raise CorruptSnapshot("the handle cannot be read: its state is not one of kept events")
-    swept, _, tails = handle.state
-    check_tails(handle, swept, tails)
-    pages, span = 0, handle.leaf_arity
+    if [type(part) for part in snapshot.state] != [int, list, list]:
+        raise CorruptSnapshot("the snapshot cannot be read: its state is not one of kept events")
+    swept, _, tails = snapshot.state
+    check_tails(snapshot, swept, tails)
+    pages, span = 0, snapshot.leaf_arity
     for number, *_ in tails:
         pages += max(0, number - front // span)
-        span *= handle.arity
+        span *= snapshot.arity
     return pages

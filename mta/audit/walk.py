@@ -1,18 +1,18 @@
-"""Verifies every page that a handle reaches, and names every page that it keeps alive.
+"""Verifies every page that a snapshot reaches, and names every page that it keeps alive.
 
 From the tails downwards (invariants 1 and 2 of ``levels.py``), each page is compared with what its
 parent says of it: its digest, window, level and group, that it is full, that its times do not
 decrease and end with the parent's time, and that its fold is the parent's partial. Nothing found
 stops the audit; what a damaged inner page would have named is not reached, and not reported.
 
-A handle names pages from ``swept`` on. Those from the front on are its own; those before serve the
-handles before it, and the checkpoint after it may have deleted them already, so that one of these
-is *gone* when it is missing, not damaged.
+A snapshot names pages from ``swept`` on. Those from the front on are its own; those before serve
+the snapshots before it, and the checkpoint after it may have deleted them already, so that one of
+these is *gone* when it is missing, not damaged.
 
     >>> from mta import CountWindow, Max, Window
     >>> window = Window(Max(), CountWindow(8), name="demo", arity=2)
     >>> _ = window.extend([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 7.0])
-    >>> handle = window.checkpoint()
+    >>> snapshot = window.checkpoint()
     >>> sorted(key.rpartition("/")[0] for key in live_keys(window))
     ['demo/0/0', 'demo/0/1', 'demo/0/2', 'demo/1/0']
     >>> window.store.delete_many([key for key in live_keys(window) if key.startswith("demo/1")])
@@ -32,9 +32,9 @@ from typing import Protocol
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage, NotPageable
+from mta.logs.base import Named
 from mta.pages import page
 from mta.pages.page import NO_NAME, Group
-from mta.pages.structure import Named
 from mta.windows.engine import Engine
 from mta.windows.window import Window
 from stores import PageStore
@@ -43,7 +43,7 @@ _BATCH = 64
 
 
 class Sharing(Protocol):
-    """Several windows over the same events: ``SharedWindows``, or what ``opaque`` makes of them."""
+    """Multiple windows over the same events: ``SharedWindows``, or ``opaque`` ones."""
 
     @property
     def engine(self) -> Engine:
@@ -51,7 +51,7 @@ class Sharing(Protocol):
 
     @property
     def fronts(self) -> Mapping[str, int] | None:
-        """The position of each window's oldest event; None of one window by itself."""
+        """The position of each window's oldest event; None of a single window."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Damage:
     """The position of the first event below the page."""
     last: int
     needed: bool
-    """Whether the window itself needs the page, and not only the handles before it."""
+    """Whether the window itself needs the page, and not only the snapshots before it."""
     windows: tuple[str, ...] | None = None
-    """Which of several windows hold these events, or some; None of a window by itself."""
+    """Which of multiple windows hold these events, or some; None of a single window."""
     repaired: bool = False
     outcome: str = "not repaired"
 
@@ -78,7 +78,7 @@ class Damage:
 
     def _whose(self) -> str:
         if not self.needed:
-            return "only earlier handles need it; "
+            return "only earlier snapshots need it; "
         if self.windows is None:
             return ""
         if not self.windows:
@@ -124,7 +124,7 @@ def audit(window: Window | Sharing, repair: bool = False) -> Audit:
 
 
 def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
-    """The key of every page that the handle names, those for earlier handles included.
+    """The key of every page that the snapshot names, those for earlier snapshots included.
 
     ``own``: only those that the window itself needs, or any of several that share their events.
     One read an inner page, none for leaves. Raises NotPageable without a store; MissingPage or
@@ -152,7 +152,7 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
 def is_garbage(window: Window | Sharing, key: str) -> bool:
     """Whether a page of the store that ``live_keys`` does not have can never be of use again.
 
-    It is, if who goes on from this handle, or from a newer one, cannot come to name it. A page
+    It is, if who goes on from this snapshot, or from a newer one, cannot come to name it. A page
     that is not may be one that such a writer has put just now. No store call.
     """
     engine = window.engine
@@ -232,15 +232,15 @@ class _Auditor:
         if group is not None:
             return "rebuilt from the level below"
         if named.level == 0:
-            return "these events are in no other page: put back a copy of it"
+            return "these events are in no other page: restore a copy of it"
         if not self._repairs:
             return "not repaired"
         if self._rebuild is None:
-            return f"{self._tree.name} keeps events in this page too: put back a copy of it"
-        return "not all that was below it is there, so it cannot be rebuilt: put back a copy of it"
+            return f"{self._tree.name} keeps events in this page too: restore a copy of it"
+        return "not all that was below it is there, so it cannot be rebuilt: restore a copy of it"
 
     def _repair(self, named: Named) -> Group | None:
-        """The page, put back and read again."""
+        """The page, rewritten and read again."""
         pages = self._rebuild(named) if self._rebuild else None
         if pages is None:
             return None

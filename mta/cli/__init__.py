@@ -1,7 +1,7 @@
 """The command ``mta`` as far as it needs no Spark; ``spark_integration.cli`` adds the rest.
 
 - ``commands``: options in, exit code out
-- ``handles``: ``inspect``, ``check`` and ``gc`` of handles saved in files
+- ``snapshots``: ``inspect``, ``check`` and ``gc`` of snapshots saved in files
 - ``console``, ``output``: what the commands print, and in which form
 - ``exits``: the exit codes, and which error has which
 """

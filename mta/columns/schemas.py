@@ -410,7 +410,7 @@ def _at(rows: Rows, index: int) -> Row:
 
 
 def next_payload(payloads: Iterator[Any]) -> Payload:
-    """The next column of a page or a handle. Raises CorruptPage when there is none."""
+    """The next column of a page or a snapshot. Raises CorruptPage when there is none."""
     payload = next(payloads, None)
     if isinstance(payload, (list, tuple)) and len(payload) == 2:
         kind, data = payload

@@ -2,7 +2,7 @@
 
 FOA without the language's help: a list cell is either *forced* (a value, an aggregate and a tail)
 or *delayed* (the arguments L, R and A of the one function that is ever suspended, ``rot``), and is
-forced in place. F, N and B are overwritten rather than made anew, so there are no old versions.
+forced in place. F, N and B are overwritten rather than made again, so there are no old versions.
 Memory is given back by counting references, which is what CPython does: cells form no cycles.
 
 State c of the paper's Figure 6: the window 6, 3, 5, 3 as F = [6, 3], B = [3, 5] gets a 1.

@@ -11,7 +11,7 @@ stack to the other. Beside them are aggregates to both sides of a boundary:
                          prefixes  d de def      of each value behind it, from it on
 
 A window is one of each. Where all values before the boundary have left, it moves to the end, and
-the suffixes are computed anew from the values: Two-Stacks' flip, without moving anything.
+the suffixes are computed again from the values: Two-Stacks' flip, without moving anything.
 
 >>> from mta import Monoid
 >>> window = SlideSide(Monoid("", lambda a, b: a + b))

@@ -21,8 +21,10 @@ from mta.dataframes.base import Column, Frame, Result
 from mta.dataframes.opening import open_frame
 from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
+from mta.frames.base import AbstractPolicy
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
-from mta.keyed.key_columns import codes_of
+from mta.keyed.keys import codes_of
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import (
@@ -37,13 +39,11 @@ from mta.monoids.basic import (
     MinText,
 )
 from mta.monoids.product import Aggregations, Pairs, Product, column_names, pairs_of, result_name
-from mta.policies.base import AbstractPolicy
-from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
-#: How many rows are swept at once where the windows are in a store.
+#: How many rows are vectorized at once where the windows are in a store.
 _CHUNK = 1 << 20
 
 #: What the column of the numbers of rows is called; no text of a user's begins so.
@@ -74,7 +74,7 @@ def rolling(
 
     Extremes, first and last values are of their column's type: datetimes with their unit and zone,
     decimals with their precision and scale. A sum of whole numbers or booleans has 64 bits, and one
-    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us a row and aggregation, of text
+    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us per row and aggregation, of text
     more. Raises UnsuitableKey, InvalidValue (a null or NaN, a column that is not there or cannot be
     aggregated so), ResultOutOfRange, InvalidTime, and what a store raises.
     """
@@ -100,7 +100,7 @@ def rolling(
     keys, times = _keys(table, names), _times(table, on, time_unit)
     settings: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
     if store is None:  # nothing comes after these rows, so no window needs pages of its own
-        settings["promote_at"] = max(len(table), 1)
+        settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A name of its own: others may be at work in the same store.
     of_all = policies if named else policies[""]
     rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)

@@ -9,14 +9,14 @@ from typing import Any
 
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import LawBroken, PolicyNotMonotone
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.log_mta import LogMTA
+from mta.frames.base import AbstractPolicy
 from mta.laws.monoid import ADDRESS, Law
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.log_mta import LogMTA
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Collect, Count
 from mta.monoids.equality import same
 from mta.monoids.product import EVENT_TIMES, Product
-from mta.policies.base import AbstractPolicy
 from mta.windows.window import Window
 
 #: An event's value and its time, if it has one.

@@ -37,6 +37,7 @@ from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
 from mta.monoids.equality import Scale, same
 from mta.monoids.naming import name_of
+from mta.recipes import Recorded
 
 Partial = Any
 
@@ -52,7 +53,7 @@ else:
     In, Held, Out = TypeVar("In"), TypeVar("Held"), TypeVar("Out")
 
 
-class AbstractMonoid(ABC, Generic[Out]):
+class AbstractMonoid(Recorded, ABC, Generic[Out]):
     """What aggregators ask of a monoid, one event or one group at a time.
 
     Costs are in combines; ``n`` is the number of rows. Rows are laid out as the schema says:

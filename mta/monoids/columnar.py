@@ -12,7 +12,7 @@ from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels import native
 from mta.kernels.native import Kernel
-from mta.kernels.scans import accumulate, accumulate_each, reduce
+from mta.kernels.scans import accumulate, reduce
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.equality import ROUNDING, Scale, same
 
@@ -201,17 +201,6 @@ class ColumnarMonoid(AbstractMonoid[Out]):
                 rows = _concatenate(cut(rows, 0, reach), longer)
             reach *= 2
         return rows
-
-    def scan_each(self, partials: Rows, size: int, backwards: bool) -> Rows | None:
-        """Scan each block of ``size`` rows from the identity on, with the same bits as ``scan``.
-
-        Columns of two dimensions, a block in each row; None without ufuncs.
-        """
-        if not self.ufuncs:
-            return None
-        columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(self.identity), strict=True)
-        scans = [accumulate_each(ufunc, c, start, size, backwards) for ufunc, c, start in columns]
-        return _like(partials, scans)
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
         if self.kernel is not None and not self.ufuncs:

@@ -112,16 +112,6 @@ class _Moments(ColumnarMonoid[Out]):
         scans = self._scanned(columns, running_count(partials[0], first[0]), first[1])
         return tuple([column[turned] for column in scans])
 
-    def scan_each(self, partials: Rows, size: int, backwards: bool) -> Rows | None:
-        turned, columns = slice(None, None, -1 if backwards else 1), []
-        for start, column in zip(self.identity, partials, strict=True):
-            blocks = np.empty((len(column) // size, size + 1))
-            blocks[:, 0], blocks[:, 1:] = start, column.reshape(-1, size)[:, turned]
-            columns.append(blocks)
-        columns[1][:, 0] = columns[1][:, 1]
-        scans = self._scanned(columns, running_count(partials[0][:size], 0.0), 0.0)
-        return tuple([np.broadcast_to(column, columns[0].shape)[:, turned] for column in scans])
-
     def _scanned(
         self, columns: list[np.ndarray], total: np.ndarray | None, first: float
     ) -> list[np.ndarray]:

@@ -1,6 +1,5 @@
-"""Pages and handles: their formats, and what keeps and reads them.
+"""Pages and snapshots: their formats, and what keeps and reads them.
 
-- ``page``, ``handle``: the formats, byte by byte
+- ``page``, ``snapshot``: the formats, byte by byte
 - ``pager``, ``retired``: where sealed groups go, and when they are deleted
-- ``structure``: what a window asks of what keeps its events
 """

@@ -88,7 +88,7 @@ def encode(window: str, level: int, number: int, group: Group, layout: Layout) -
 
 
 def write_columns(group: Group, layout: Layout) -> list[Payload]:
-    """A group's columns, as they stand in a page and in a handle."""
+    """A group's columns, as they stand in a page and in a snapshot."""
     columns: list[Payload] = layout.schema.dump(group.rows)
     if layout.timed:
         assert group.times is not None
@@ -124,7 +124,7 @@ def decode(page: bytes, window: str, level: int, number: int, name: bytes, layou
 
 
 def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
-    """Columns of a page or a handle as a group. Raises CorruptPage when they are not that."""
+    """Columns of a page or a snapshot as a group. Raises CorruptPage when they are not that."""
     if not isinstance(count, int) or not isinstance(columns, list):
         raise CorruptPage("its count or its columns are of the wrong type")
     payloads = iter(columns)
@@ -146,5 +146,5 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
 def _corrupt(window: str, level: int, number: int, name: bytes, what: str) -> CorruptPage:
     return CorruptPage(
         f"page {key_of(window, level, number, name)} is damaged: {what}; restore from an earlier "
-        "handle, or put back a good copy of the page"
+        "snapshot, or put back a good copy of the page"
     )

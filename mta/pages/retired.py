@@ -1,7 +1,7 @@
-"""Pages that a structure names no longer, kept until no handle that may be restored needs them.
+"""Pages that a structure names no longer, kept until no snapshot that may be restored needs them.
 
-In a handle, for each of the earlier handles that are kept: the pages that were retired since it was
-taken, each as [level, group, name].
+In a snapshot, for each of the earlier snapshots that are kept: the pages that were retired since it
+was taken, each as [level, group, name].
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mta.pages.handle import MAX_LEVELS, corrupt
 from mta.pages.page import is_name
 from mta.pages.pager import Pager, Place
+from mta.pages.snapshot import MAX_LEVELS, corrupt
 
 
 class RetiredPages:
-    """Pages by how many handles were taken before they were retired, the oldest first."""
+    """Pages by how many snapshots were taken before they were retired, the oldest first."""
 
     def __init__(self, pager: Pager) -> None:
         self._pager = pager
-        #: Every handle begins another list: what is lost from then on is needed by one more.
+        #: Every snapshot begins another list: what is lost from then on is needed by one more.
         self._lists: list[list[Place]] = [[]]
 
     def __len__(self) -> int:
@@ -33,26 +33,26 @@ class RetiredPages:
         self._lists[-1].extend(places)
 
     def hold(self) -> None:
-        """A handle has been taken."""
+        """A snapshot has been taken."""
         self._lists.append([])
 
-    def delete(self, handles: int) -> None:
-        """Delete what was retired before the last so many handles; one store call, if there is any.
+    def delete(self, snapshots: int) -> None:
+        """Delete what was retired before the last so many snapshots; at most one store call.
 
         With 0 of them all of it.
         """
-        going = self._lists[: max(0, len(self._lists) - handles)]
+        going = self._lists[: max(0, len(self._lists) - snapshots)]
         self._pager.delete([place for places in going for place in places])
-        self._lists = self._lists[len(going) :] if handles else [[]]
+        self._lists = self._lists[len(going) :] if snapshots else [[]]
 
-    def state(self, handles: int) -> list[list[Place]]:
-        """As a handle holds it that keeps so many."""
-        return self._lists[len(self._lists) - handles :]
+    def state(self, snapshots: int) -> list[list[Place]]:
+        """As a snapshot holds it that keeps so many."""
+        return self._lists[len(self._lists) - snapshots :]
 
-    def restore(self, state: list[Any], handles: int) -> None:
-        """Have what a handle says that keeps so many. Raises CorruptSnapshot."""
-        if len(state) != handles:
-            raise corrupt("it has not as many lists of retired pages as handles to keep")
+    def restore(self, state: list[Any], snapshots: int) -> None:
+        """Have what a snapshot says that keeps so many. Raises CorruptSnapshot."""
+        if len(state) != snapshots:
+            raise corrupt("it has not as many lists of retired pages as snapshots to keep")
         self._lists = [[_place(place) for place in places] for places in state]
 
 

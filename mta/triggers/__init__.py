@@ -2,5 +2,5 @@
 
 - ``rules``: at which moments
 - ``triggered``, ``sliced``: one window or several over events, and one over slices
-- ``handle``: the format of their handles
+- ``snapshot``: the format of their snapshots
 """

@@ -4,7 +4,7 @@ A window of 24 hours with a result every minute never needs two events of one mi
 content at a boundary is 1440 whole slices. So the events of the *open slice* are folded into one
 partial in memory, and at its end the partial goes into the window as a single row, at the time of
 the boundary (or the number of the slice). The window beneath is an ordinary one over a monoid whose
-inputs are partials (``Prelifted``): pages, handles and evictions are as they were, with a row a
+inputs are partials (``Prelifted``): pages, snapshots and evictions are as they were, with a row a
 slide in place of a row an event.
 
     >>> from mta import Max, TimeWindow
@@ -29,14 +29,14 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import SnapshotMismatch
+from mta.frames.base import AbstractPolicy
+from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, same_value
-from mta.pages.handle import Handle
-from mta.pages.structure import Aggregator
-from mta.policies.base import AbstractPolicy
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.pages.snapshot import Snapshot
 from mta.times import Duration, is_duration
-from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
+from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
 from mta.triggers.triggered import ResultsWhenDue
 from mta.windows.engine import WindowEngine, require_monoid
 from mta.windows.intake import Intake
@@ -205,7 +205,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         whole = monoid.combine(structure.query(), self._open) if len(structure) else self._open
         engine.put_fold(whole, 1, out, 0)
 
-    # --- handles --------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     def _slice_state(self) -> SliceState:
         partials, intake = self.monoid.partials, self.intake
@@ -223,7 +223,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
-        handle: bytes,
+        snapshot: bytes,
         monoid: AbstractMonoid[Out],
         window: AbstractPolicy,
         slide: float | Duration | None = None,
@@ -236,20 +236,20 @@ class SlicedWindow(ResultsWhenDue[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> Self:
-        """The window that a handle describes, as ``Window.restore``.
+        """The window that a snapshot describes, as ``Window.restore``.
 
         Raises CorruptSnapshot, or SnapshotMismatch for another monoid, policy or slide.
         """
-        state = TriggeredHandle.decode(handle)
+        state = TriggeredSnapshot.decode(snapshot)
         if state.slice is None:
-            raise SnapshotMismatch("the handle is of a TriggeredWindow; restore it as one")
+            raise SnapshotMismatch("the snapshot is of a TriggeredWindow; restore it as one")
         if (state.slice.policy, state.slice.monoid) != (window.fingerprint, monoid.fingerprint):
             raise SnapshotMismatch(
-                "the handle was made with another monoid or policy than "
+                "the snapshot was made with another monoid or policy than "
                 f"{monoid!r} and {window!r}; restore with the same ones"
             )
-        events, part = Handle.decode(state.window), state.slice
-        checked = Settings.read(locals()).of_handle(events)
+        events, part = Snapshot.decode(state.window), state.slice
+        checked = Settings.read(locals()).of_snapshot(events)
         restored = cls.__new__(cls)
         restored._use(monoid, window, slide, store, events.window, checked)
         restored.engine.restore(events)

@@ -21,15 +21,15 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Record, Row, Rows, Schema
-from mta.cursors.coverage import Coverage
 from mta.errors import SnapshotMismatch, UnsupportedOperation
+from mta.evaluators.coverage import Coverage
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import result_columns
-from mta.pages.structure import Aggregator, OnDuplicate
-from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time
-from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
+from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
 from mta.windows.engine import Face, WindowEngine, alone, require_kind
 from mta.windows.intake import Intake
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
@@ -51,7 +51,7 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
     """What windows with a trigger share: what is due, and what is still to be given.
 
     When a store fails in the middle of a batch, the results that were due until then are given by
-    the next call, and are part of handles until then; the error's note says so.
+    the next call, and are part of snapshots until then; the error's note says so.
     """
 
     #: That of the window, or of the slices.
@@ -229,7 +229,7 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         """Write the result that a moment would have if no other event came."""
         self._put(moment, out, 0)
 
-    # --- handles --------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
@@ -238,22 +238,22 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         Raises NotPageable where held results are no plain data.
         """
         moments, held = self._held
-        # What may not be plain data first: once the window's handle is taken, older ones may go.
+        # What may not be plain data first: once the window's snapshot is taken, older ones may go.
         columns = self._outputs.dump(held) if len(moments) else []
         part, trigger = self._slice_state(), self.trigger.describe()
         window = self.engine.checkpoint(wait)
-        return TriggeredHandle(
+        return TriggeredSnapshot(
             window, trigger, self.progress, moments.tolist(), columns, part
         ).encode()
 
     def _slice_state(self) -> SliceState | None:
         return None
 
-    def _restore(self, state: TriggeredHandle) -> None:
-        """Go on where a handle says. Raises SnapshotMismatch for another trigger."""
+    def _restore(self, state: TriggeredSnapshot) -> None:
+        """Go on where a snapshot says. Raises SnapshotMismatch for another trigger."""
         if state.trigger != self.trigger.describe():
             raise SnapshotMismatch(
-                f"the handle was made with the trigger {state.trigger}, not with {self.trigger!r}; "
+                f"the snapshot has the trigger {state.trigger}, not {self.trigger!r}; "
                 "restore with the same one"
             )
         if state.moments:
@@ -310,7 +310,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
-        handle: bytes,
+        snapshot: bytes,
         monoid: AbstractMonoid[Out],
         window: AbstractPolicy,
         trigger: Trigger,
@@ -325,13 +325,13 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> Self:
-        """The window that a handle describes, as ``Window.restore``, which takes the settings.
+        """The window that a snapshot describes, as ``Window.restore``, which takes the settings.
 
         Raises CorruptSnapshot, or SnapshotMismatch for another trigger, monoid or policy.
         """
-        state = TriggeredHandle.decode(handle)
+        state = TriggeredSnapshot.decode(snapshot)
         if state.slice is not None:
-            raise SnapshotMismatch("the handle is of a SlicedWindow; restore it as one")
+            raise SnapshotMismatch("the snapshot is of a SlicedWindow; restore it as one")
         settings = Settings.read(locals())
         events = Window._of(WindowEngine.restored(state.window, monoid, window, store, settings))
         restored = cls(events, trigger)
@@ -380,7 +380,7 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
             self.engine.put_result(column, at, cursor)
 
     def checkpoint(self, wait: bool = True) -> bytes:
-        raise UnsupportedOperation("take the handle of the windows themselves")
+        raise UnsupportedOperation("take the snapshot of the windows themselves")
 
 
 def _pairs(due: Due) -> list[tuple[Any, Any]]:

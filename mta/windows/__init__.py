@@ -5,7 +5,8 @@
 - ``single``: single events in plain Python, of which the structure hears many at a time;
   ``lent``: the same by a kernel
 - ``revision``: what late events change
-- ``shared``, ``shared_single``, ``shared_handle``: several windows over one stream
+- ``shared``, ``shared_single``, ``shared_snapshot``: several windows over one stream
 - ``display``: tables in notebooks, sizes in people's units
-- ``opaque``: windows out of their handles alone
+- ``published``: what readers of published windows must know
+- ``opaque``: windows out of their snapshots alone
 """

@@ -1,4 +1,4 @@
-"""What works inside a window: its events in one structure, the way in, and the handle.
+"""What works inside a window: its events in one structure, the way in, and the snapshot.
 
 ``Engine`` has what windows of every kind have. ``WindowEngine`` adds the policy of a single window:
 it slides (that of several is in ``shared``). What users hold, as ``Window``, is a *face* of
@@ -21,9 +21,6 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage, coverage_of
-from mta.cursors.cursor import WindowView
-from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import (
     CorruptPage,
     CorruptSnapshot,
@@ -32,15 +29,19 @@ from mta.errors import (
     SnapshotMismatch,
     UnsupportedOperation,
 )
-from mta.fiba.aggregator import FiBA
+from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.cursor import WindowView
+from mta.evaluators.fiba import FiBA
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.bounds import Policy
+from mta.frames.known import policy_of
+from mta.frames.windows import CountWindow
+from mta.logs.base import Aggregator, Batch, EventLog, Setting
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
-from mta.pages.handle import NAME, Handle, corrupt
-from mta.pages.structure import Aggregator, Batch, Setting, Structure
-from mta.policies.base import AbstractPolicy, Both
-from mta.policies.bounds import Policy
-from mta.policies.known import policy_of
-from mta.policies.windows import CountWindow
+from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.times import to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
@@ -51,6 +52,7 @@ from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
+_Log = TypeVar("_Log", bound=FingerTreeLog)
 
 
 class Busy(Protocol):
@@ -182,14 +184,14 @@ class EventsFace(Face, ABC, Generic[Out]):
 
     @alone
     def delete_pages(self) -> None:
-        """Delete every page; this and all its handles are of no use afterwards."""
+        """Delete every page; this and all its snapshots are of no use afterwards."""
         self.engine.structure.delete_pages()
 
 
 class Engine(Generic[Out]):
     """The events of one stream: monoid, structure and store, and what comes in.
 
-    ``policy`` is the one that handles name; of several windows it stands for all.
+    ``policy`` is the one that snapshots name; of several windows it stands for all.
     """
 
     def __init__(
@@ -215,14 +217,14 @@ class Engine(Generic[Out]):
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
 
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         """Be without events, under this name; ``like`` is the structure of another of its kind."""
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.allowed_lateness or 0, settings.on_duplicate,
         )  # fmt: skip
-        self._structure: Structure = (
+        self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
@@ -231,7 +233,7 @@ class Engine(Generic[Out]):
         self.busy = False
 
     @property
-    def structure(self) -> Structure:
+    def structure(self) -> EventLog:
         """What keeps the events, with all that have come and none that is due to leave."""
         return self._structure
 
@@ -275,24 +277,24 @@ class Engine(Generic[Out]):
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
 
-    # --- handles and pages ----------------------------------------------------------------------
+    # --- snapshots and pages ----------------------------------------------------------------------
 
     def checkpoint(self, wait: bool = True) -> bytes:
-        """The handle of what is now; reads a page only where the oldest time is not at hand."""
-        data = self.handle()
+        """The snapshot of what is now; reads a page only where the oldest time is not at hand."""
+        data = self.snapshot()
         if wait and self.store is not None:
             self.store.flush()
         self.hold()
         return data
 
-    def handle(self) -> bytes:
-        """The handle of what is now, that may yet be taken in vain: no page is let go for it."""
+    def snapshot(self) -> bytes:
+        """The snapshot of what is now, that may yet be taken in vain: no page is let go for it."""
         if self.store is None:
             raise NotPageable("this window is in memory alone (store=None); give it a store")
         structure, intake = self.structure, self.intake
         structure.tidy()
         setting = structure.setting
-        return Handle(
+        return Snapshot(
             window=setting.window,
             algorithm=structure.name,
             monoid=(self.monoid.name, self.monoid.fingerprint),
@@ -311,44 +313,44 @@ class Engine(Generic[Out]):
         ).encode()
 
     def hold(self) -> None:
-        """Keep all pages of what is now, as though a handle had been taken."""
+        """Keep all pages of what is now, as though a snapshot had been taken."""
         self.structure.hold(self.settings.retain)
 
-    def restore(self, handle: Handle, others: bool = False) -> None:
-        """Be what the handle says, having no events yet. Raises SnapshotMismatch, CorruptSnapshot.
+    def restore(self, snapshot: Snapshot, others: bool = False) -> None:
+        """Load a snapshot into an engine without events. Raises SnapshotMismatch, CorruptSnapshot.
 
         With ``others`` a policy on counts and times may stand in the place of another such one.
         """
         monoid, policy, structure = self.monoid, self.policy, self.structure
-        if handle.monoid[1] != monoid.fingerprint:
-            raise _mismatch("monoid", handle.monoid[0], monoid.name)
-        changed = handle.policy[1] != policy.fingerprint
-        is_known = policy.positional and policy_of(*handle.policy) is not None
+        if snapshot.monoid[1] != monoid.fingerprint:
+            raise _mismatch("monoid", snapshot.monoid[0], monoid.name)
+        changed = snapshot.policy[1] != policy.fingerprint
+        is_known = policy.positional and policy_of(*snapshot.policy) is not None
         if changed and not (others and is_known):
-            raise _mismatch("policy", handle.policy[0], policy.describe())
-        if changed and handle.timed != self.timed:
-            was, now = _timed(handle.timed), _timed(self.timed)
-            raise _mismatch("policy", f"{handle.policy[0]}, so {was}", f"{policy!r}, so {now}")
-        if handle.algorithm != structure.name or handle.timed != structure.setting.timed:
-            raise _mismatch("aggregator", handle.algorithm, structure.name)
+            raise _mismatch("policy", snapshot.policy[0], policy.describe())
+        if changed and snapshot.timed != self.timed:
+            was, now = _timed(snapshot.timed), _timed(self.timed)
+            raise _mismatch("policy", f"{snapshot.policy[0]}, so {was}", f"{policy!r}, so {now}")
+        if snapshot.algorithm != structure.name or snapshot.timed != structure.setting.timed:
+            raise _mismatch("aggregator", snapshot.algorithm, structure.name)
         try:
             with np.errstate(all="ignore"):  # LogMTA folds its left branch
-                structure.restore_state(handle)
+                structure.restore_state(snapshot)
         except CorruptSnapshot:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
-        self.intake.newest = handle.last_time
-        self.intake.late_count, self.intake.invalid_count = handle.counts
+        self.intake.newest = snapshot.last_time
+        self.intake.late_count, self.intake.invalid_count = snapshot.counts
         self.hold()
 
-    def restore_like(self, handle: Handle) -> Self:
-        """The engine of another handle, with all settings and the store of this one."""
+    def restore_like(self, snapshot: Snapshot) -> Self:
+        """The engine of another snapshot, with all settings and the store of this one."""
         engine = object.__new__(type(self))
         engine.__dict__.update(self.__dict__)
         engine.owns_store = False
-        engine._begin(handle.window, handle.leaf_arity, handle.arity, self.structure)
-        engine.restore(handle)
+        engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure)
+        engine.restore(snapshot)
         return engine
 
     def where(self) -> str:
@@ -361,7 +363,7 @@ class WindowEngine(Engine[Out]):
 
     _structure: Aggregator
 
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
@@ -415,23 +417,23 @@ class WindowEngine(Engine[Out]):
     @classmethod
     def restored(
         cls,
-        handle: bytes,
+        snapshot: bytes,
         monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
         store: StoreLike,
         settings: Settings,
     ) -> Self:
-        """The engine that a handle describes; see ``Window.restore``."""
-        state = Handle.decode(handle)
-        engine = cls(monoid, policy, store, state.window, settings.of_handle(state))
+        """The engine that a snapshot describes; see ``Window.restore``."""
+        state = Snapshot.decode(snapshot)
+        engine = cls(monoid, policy, store, state.window, settings.of_snapshot(state))
         engine.restore(state, others=True)
         return engine
 
-    def restore(self, handle: Handle, others: bool = False) -> None:
-        super().restore(handle, others)
-        if handle.policy[1] != self.policy.fingerprint:
+    def restore(self, snapshot: Snapshot, others: bool = False) -> None:
+        super().restore(snapshot, others)
+        if snapshot.policy[1] != self.policy.fingerprint:
             self._structure.recede()
-            self.pass_to(handle.last_time)
+            self.pass_to(snapshot.last_time)
 
     def coverage(self) -> Coverage:
         """The coverage of the window; see ``Window.coverage``."""
@@ -543,7 +545,7 @@ class WindowEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; see ``Window.retract``."""
-        structure, micros = by_time(self.structure), to_time(time)
+        structure, micros = by_time(self.structure, FiBA), to_time(time)
         row = structure.retract(micros)
         try:
             if len(structure):
@@ -558,9 +560,9 @@ class WindowEngine(Engine[Out]):
         self.put_fold(self.structure.query() if count else None, count, out, at)
 
 
-def by_time(structure: Structure) -> FiBA:
+def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
     """A structure that keeps events by time. Raises UnsupportedOperation."""
-    if isinstance(structure, FiBA):
+    if isinstance(structure, kind):
         return structure
     raise UnsupportedOperation(
         f"{structure.name} takes events in order, and out from the oldest on: for retractions "
@@ -596,8 +598,8 @@ def _timed(timed: bool) -> str:
     return "events have times" if timed else "events have no times"
 
 
-def _mismatch(what: str, in_handle: str, given: str) -> SnapshotMismatch:
+def _mismatch(what: str, in_snapshot: str, given: str) -> SnapshotMismatch:
     return SnapshotMismatch(
-        f"the handle was made with the {what} {in_handle}, not with {given}; restore with the same "
-        "one, or start a new window"
+        f"the snapshot was made with the {what} {in_snapshot}, not with {given}; restore with the "
+        "same one, or start a new window"
     )

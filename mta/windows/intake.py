@@ -8,9 +8,9 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
-from mta.policies.base import AbstractPolicy
 from mta.times import are_in_order, clock, read_times, to_time
 from mta.windows.settings import Settings
 
@@ -147,7 +147,7 @@ class Intake:
         return self._lined_up(rows, micros, in_order, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
-        """Raises NotPageable for values that no page, and so no handle, could ever hold.
+        """Raises NotPageable for values that no page, and so no snapshot, could ever hold.
 
         What ``lift`` makes of values is tried once.
         """

@@ -14,12 +14,12 @@ import numpy as np
 
 from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.block import Block, Laid
+from mta.logs.base import Aggregator, AtHand
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
-from mta.pages.structure import Aggregator, AtHand
-from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_time
 from mta.windows.single import EXACT, SECOND, UNIT, SingleEvents, WindowOwner, busy
 

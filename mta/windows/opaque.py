@@ -1,16 +1,16 @@
-"""Windows out of their handles alone, without the operation that they aggregate with.
+"""Windows out of their snapshots alone, without the operation that they aggregate with.
 
-Pages are named by their digests: a handle names the topmost ones, and each names those below it. So
-which pages a window needs, and whether each is whole, follows from the handle; only the folds in
-them cannot be compared. Values and partials are left as they are, bytes that nobody reads.
+Pages are named by their digests: a snapshot names the topmost ones, and each names those below it.
+So which pages a window needs, and whether each is whole, follows from the snapshot; only the folds
+in them cannot be compared. Values and partials are left as they are, bytes that nobody reads.
 
     >>> from mta import CountWindow, Monoid, Window
     >>> from mta.audit import audit, live_keys
     >>> words = Monoid(identity="", combine=lambda a, b: a + b, name="words")
     >>> window = Window(words, CountWindow(4), store="memory://opaque", name="demo", arity=2)
     >>> _ = window.extend(list("abcdefgh"))
-    >>> handle = window.checkpoint()
-    >>> again = restore_opaque(handle, "memory://opaque")
+    >>> snapshot = window.checkpoint()
+    >>> again = restore_opaque(snapshot, "memory://opaque")
     >>> sorted(live_keys(again)) == sorted(live_keys(window)), audit(again).damaged
     (True, [])
 """
@@ -22,22 +22,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from mta.columns.schemas import Objects, Payload, Record, Rows, Schema, next_payload
-from mta.cursors.ordered import Leaf, OrderedEvents
 from mta.errors import CorruptPage, SnapshotMismatch, UnsupportedOperation
-from mta.fiba import FiBA
-from mta.fiba.aggregator import KeptTree
-from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.kept import KeepAll, KeptEvents, LeafReader
-from mta.levels.log_mta import LogMTA
-from mta.levels.tree import MonoidTree
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.evaluators.tree import MonoidTree
+from mta.logs.base import EventLog, OrderedEvents
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.leaves import Leaf
+from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
 from mta.monoids.base import Monoid, Partial
-from mta.pages.handle import MAX_ARITY, Handle, corrupt
-from mta.pages.structure import Structure
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.pages.snapshot import MAX_ARITY, Snapshot, corrupt
 from mta.windows.engine import Engine
 from mta.windows.settings import Settings
-from mta.windows.shared_handle import shared_handle
+from mta.windows.shared_snapshot import shared_snapshot
 from stores import PageStore
 
 #: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
@@ -47,7 +47,7 @@ _ANY = ""
 
 @dataclass(frozen=True)
 class Opaque:
-    """The events of a handle, to be walked through and verified, never to be added to."""
+    """The events of a snapshot, to be walked through and verified, never to be added to."""
 
     engine: Engine
     fronts: Mapping[str, int] | None = None
@@ -61,7 +61,7 @@ class Opaque:
         """
         structure, monoid = self.engine.structure, self.engine.monoid
         events: OrderedEvents
-        if isinstance(structure, KeptEvents | FiBA):
+        if isinstance(structure, LevelLog | FingerTreeLog):
             events = structure
         elif isinstance(structure, MonoidTree):
             events = LeafReader(structure)
@@ -79,27 +79,27 @@ class Opaque:
 
 
 def restore_opaque(
-    handle: bytes, store: str | PageStore, values: Sequence[Schema] | None = None
+    snapshot: bytes, store: str | PageStore, values: Sequence[Schema] | None = None
 ) -> Opaque:
-    """What ``audit`` and ``live_keys`` take, of a handle of a window or of several; no store call.
+    """What ``audit`` and ``live_keys`` take, of a snapshot of any window; no store call.
 
     ``values`` are the first columns of events, which can then be read (``Opaque.events``). Raises
     CorruptSnapshot, and SnapshotMismatch for an aggregator that this release does not know.
     """
-    shared = shared_handle(handle)
+    shared = shared_snapshot(snapshot)
     fronts = {window.name: window.front for window in shared.windows} if shared else None
-    data = shared.events if shared else handle
-    state = Handle.decode(data)
+    data = shared.events if shared else snapshot
+    state = Snapshot.decode(data)
     known = {kind.name: kind for kind in _COLUMNS}
     aggregator = known.get(state.algorithm)
     if aggregator is None:
         raise SnapshotMismatch(
-            f"the handle is of the aggregator {state.algorithm!r}, this release knows "
+            f"the snapshot is of the aggregator {state.algorithm!r}, this release knows "
             f"{sorted(known)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state, values), _UnknownPolicy(state)
     settings = Settings(aggregator=aggregator, allowed_lateness=0 if aggregator.by_time else None)
-    engine = Engine(monoid, policy, store, state.window, settings.of_handle(state))
+    engine = Engine(monoid, policy, store, state.window, settings.of_snapshot(state))
     engine.restore(state)
     return Opaque(engine, fronts)
 
@@ -120,38 +120,38 @@ class _Untouched(Objects):
 
 
 class _UnknownMonoid(Monoid):
-    """Stands for the monoid of a handle; every partial is the same as every other."""
+    """Stands for the monoid of a snapshot; every partial is the same as every other."""
 
-    def __init__(self, handle: Handle, values: Sequence[Schema] | None) -> None:
-        super().__init__(_ANY, lambda left, right: _ANY, name=handle.monoid[0])
-        inputs, partials = _columns_of(handle)
+    def __init__(self, snapshot: Snapshot, values: Sequence[Schema] | None) -> None:
+        super().__init__(_ANY, lambda left, right: _ANY, name=snapshot.monoid[0])
+        inputs, partials = _columns_of(snapshot)
         self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
         if values is not None:  # behind them is what policies look at
             self.inputs = Record([*values, _Untouched(inputs - len(values))])
-        self.fingerprint = handle.monoid[1]
+        self.fingerprint = snapshot.monoid[1]
 
     def fold(self, partials: Rows, count: int) -> Partial:
         return _ANY
 
 
 class _UnknownPolicy(KeepAll):
-    """Stands for the policy of a handle."""
+    """Stands for the policy of a snapshot."""
 
-    def __init__(self, handle: Handle) -> None:
-        super().__init__(handle.timed)
-        self._name, self.fingerprint = handle.policy
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot.timed)
+        self._name, self.fingerprint = snapshot.policy
 
     def describe(self) -> str:
         return self._name
 
 
-def _columns_of(handle: Handle) -> tuple[int, int]:
+def _columns_of(snapshot: Snapshot) -> tuple[int, int]:
     """How many columns a value takes in pages, and how many a partial."""
     try:
-        columns = next(of for kind, of in _COLUMNS.items() if kind.name == handle.algorithm)
-        return columns(handle.state, handle.timed)
+        columns = next(of for kind, of in _COLUMNS.items() if kind.name == snapshot.algorithm)
+        return columns(snapshot.state, snapshot.timed)
     except (IndexError, TypeError, ValueError, KeyError) as error:
-        raise corrupt(f"its state is not one of {handle.algorithm}") from error
+        raise corrupt(f"its state is not one of {snapshot.algorithm}") from error
 
 
 def _of_pair(state: list[Any], timed: bool) -> tuple[int, int]:
@@ -186,12 +186,12 @@ def _values(tails: list[Any], timed: bool) -> int:
 
 
 #: Every aggregator, and how many columns its state tells of.
-_COLUMNS: dict[type[Structure], Callable[[list[Any], bool], tuple[int, int]]] = {
+_COLUMNS: dict[type[EventLog], Callable[[list[Any], bool], tuple[int, int]]] = {
     AmortizedMTA: _of_pair,
     LogMTA: _of_pair,
-    KeptEvents: _of_kept,
+    LevelLog: _of_kept,
     PagedFlatFAT: _of_left,
     PagedReactiveAggregator: _of_holes,
     FiBA: _of_tree,
-    KeptTree: _of_tree,
+    FingerTreeLog: _of_tree,
 }

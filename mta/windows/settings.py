@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self, get_args
 
 from mta.errors import SnapshotMismatch
-from mta.fiba.aggregator import FiBA
-from mta.levels.amortized_mta import AmortizedMTA
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.fiba import FiBA
+from mta.logs.base import Aggregator, EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
-from mta.pages.handle import MAX_ARITY, Handle
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
-from mta.pages.structure import Aggregator, OnDuplicate, Structure
+from mta.pages.snapshot import MAX_ARITY, Snapshot
 from mta.times import Duration, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
@@ -28,7 +28,7 @@ Lateness = float | Duration
 #: rows would take longer than all else. With half as many a batch over local disk takes a quarter
 #: longer, with twice as many no less.
 _LEAF_ARITY = 32512
-#: Where handles hold all of an open leaf group it has so many bytes, or rows, lest they become
+#: Where snapshots hold all of an open leaf group it has so many bytes, or rows, lest they become
 #: large; so it has where every value is an object of its own, to which calls are nothing.
 _SMALL_LEAF_BYTES, _LEAST_LEAF_ARITY = 65024, 896
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
@@ -61,7 +61,7 @@ class Settings:
 
     arity: int | None = None
     leaf_arity: int | None = None
-    aggregator: type[Structure] = AmortizedMTA
+    aggregator: type[EventLog] = AmortizedMTA
     on_late: OnLate = "raise"
     on_invalid: OnInvalid = "raise"
     retain: int = 2
@@ -78,8 +78,8 @@ class Settings:
     def read(
         cls,
         arguments: Mapping[str, Any],
-        in_order: type[Structure] = AmortizedMTA,
-        by_time: type[Structure] = FiBA,
+        in_order: type[EventLog] = AmortizedMTA,
+        by_time: type[EventLog] = FiBA,
     ) -> Self:
         """The settings among the arguments of a public call, checked.
 
@@ -99,7 +99,7 @@ class Settings:
                 given[name] = to_count(given[name], *bounds)
         if given.get("retain", 2) < 2:
             raise ValueError(
-                "retain must be at least 2: a handle is only safe once the next one is saved"
+                "retain must be at least 2: a snapshot is only safe once the next one is saved"
             )
         lateness = to_lateness(given.get("allowed_lateness", 0))
         needs_times = "allowed_lateness" in given or given.get("on_duplicate", "append") != "append"
@@ -114,13 +114,13 @@ class Settings:
         given |= {"aggregator": kind, "allowed_lateness": lateness if kind.by_time else None}
         return cls(**given)
 
-    def of_handle(self, handle: Handle) -> Self:
-        """These with the arities of a handle. Raises SnapshotMismatch where others were given."""
+    def of_snapshot(self, snapshot: Snapshot) -> Self:
+        """These with the arities of a snapshot. Raises SnapshotMismatch where others were given."""
         for name in ("arity", "leaf_arity"):
-            given, held = getattr(self, name), getattr(handle, name)
+            given, held = getattr(self, name), getattr(snapshot, name)
             if given not in (None, held):
-                raise SnapshotMismatch(f"the handle has {name} {held}, not {given}; leave it out")
-        return replace(self, arity=handle.arity, leaf_arity=handle.leaf_arity)
+                raise SnapshotMismatch(f"the snapshot has {name} {held}, not {given}; leave it out")
+        return replace(self, arity=snapshot.arity, leaf_arity=snapshot.leaf_arity)
 
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
         """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.

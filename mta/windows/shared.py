@@ -28,29 +28,32 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.coverage import Coverage, coverage_of
-from mta.cursors.cursor import Cursor, part_of
-from mta.cursors.ordered import Hand
 from mta.errors import EventsGone, InvariantViolation
-from mta.fiba.aggregator import KeptTree
-from mta.levels.kept import KeepAll, KeptEvents
+from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.cursor import Cursor, part_of
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import EventLog, OnDuplicate
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.leaves import Chunk
+from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
-from mta.pages.handle import Handle
-from mta.pages.structure import OnDuplicate, Structure
-from mta.policies.base import AbstractPolicy
+from mta.pages.snapshot import Snapshot
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
+from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
-from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
 from mta.windows.shared_single import SharedSingles
+from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
 from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.
 _HAND = 1 << 16
-#: After how many leaf groups events that no window needs are let go of, where no handle does it.
+#: After how many leaf groups events that no window needs are let go of, where no snapshot does it.
 _TRIM_GROUPS = 32
 
 
@@ -71,7 +74,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows(EventsFace[Out]):
+class SharedWindows(Publishable, EventsFace[Out]):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -100,7 +103,7 @@ class SharedWindows(EventsFace[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), KeptEvents, KeptTree)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog)
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
@@ -115,7 +118,7 @@ class SharedWindows(EventsFace[Out]):
             self.query = single.query  # type: ignore[method-assign]
 
     @property
-    def structure(self) -> KeptEvents | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events."""
         return self.engine.structure
 
@@ -233,40 +236,47 @@ class SharedWindows(EventsFace[Out]):
             return found[0]
         return Coverage(tuple(chain.from_iterable(each.incomplete for each in found)))
 
-    # --- handles and pages ------------------------------------------------------------------------
+    # --- snapshots and pages
+    # ------------------------------------------------------------------------
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """All windows as one handle of a few kilobytes, once all their pages are in the store.
+        """All windows as one snapshot of a few kilobytes, once all their pages are in the store.
 
-        As ``Window.checkpoint``: save the handle before you take the next one.
+        As ``Window.checkpoint``: save the snapshot before you take the next one.
         """
         engine = self.engine
+        self._settle_published()
         engine.evict()
-        return self._as_handle(engine.checkpoint(wait))
+        data = self._as_snapshot(engine.checkpoint(wait or self._publisher is not None))
+        self._publish(data)
+        return data
+
+    def _what(self) -> tuple[What, int]:
+        return what_of_engine("windows", self.engine, self.windows)
 
     @alone
-    def handle(self) -> bytes:
+    def snapshot(self) -> bytes:
         """As ``checkpoint``, for one who saves it with others: once that is done, ``hold``."""
         engine = self.engine
         engine.evict()
-        return self._as_handle(engine.handle())
+        return self._as_snapshot(engine.snapshot())
 
     def hold(self) -> None:
-        """A handle was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        """A snapshot was taken and saved: from now on its pages are kept, as ``retain`` says."""
         self.engine.hold()
 
-    def _as_handle(self, events: bytes) -> bytes:
+    def _as_snapshot(self, events: bytes) -> bytes:
         states = [
             WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
             for name, c in self.engine.cursors.items()
         ]
-        return SharedHandle(events, states).encode()
+        return SharedSnapshot(events, states).encode()
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
-        handle: bytes,
+        snapshot: bytes,
         monoid: AbstractMonoid[Out],
         windows: Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
@@ -280,29 +290,29 @@ class SharedWindows(EventsFace[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> Self:
-        """Windows over the events that a handle describes; no store call until pages are needed.
+        """Windows over the events that a snapshot describes; no store call until pages are needed.
 
         Those of the same name and policy stand where they stood; others, as with ``add`` and
         ``resize``, hold the events that are retained; ``coverage`` says what they miss. Raises
-        CorruptSnapshot for damaged bytes, SnapshotMismatch when the handle is of another monoid or
-        of policies that look at other values, and ValueError for a policy that needs times where
+        CorruptSnapshot for damaged bytes, SnapshotMismatch when the snapshot is of another monoid
+        or of policies that look at other values, and ValueError for a policy that needs times where
         these events have none. Later, a page a level is read for each window's front.
         """
-        state = SharedHandle.decode(handle)
+        state = SharedSnapshot.decode(snapshot)
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
-        fronts, events = state.fronts_of(windows), Handle.decode(state.events)
-        checked = Settings.read(locals(), KeptEvents, KeptTree).of_handle(events)
+        fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog).of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
         return cls._of(engine)
 
-    def restore_like(self, handle: bytes) -> Self:
-        """The windows that a handle describes, with all settings and the store of these ones."""
-        state, windows = SharedHandle.decode(handle), self.windows
+    def restore_like(self, snapshot: bytes) -> Self:
+        """The windows that a snapshot describes, with all settings and the store of these ones."""
+        state, windows = SharedSnapshot.decode(snapshot), self.windows
         fronts = state.fronts_for(windows)
-        engine = self.engine.restore_like(Handle.decode(state.events))
+        engine = self.engine.restore_like(Snapshot.decode(state.events))
         engine.place(windows, fronts)
         return self._of(engine)
 
@@ -391,7 +401,7 @@ class SharedEngine(Engine[Out]):
     ``keep`` is a policy for events that no window holds.
     """
 
-    _structure: KeptEvents | KeptTree
+    _structure: LevelLog | FingerTreeLog
 
     def __init__(
         self,
@@ -408,12 +418,12 @@ class SharedEngine(Engine[Out]):
         self._keep = keep
         self.place(windows, {})
 
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         self.single = SharedSingles(self, self._structure, self.store is not None)
 
     @property
-    def structure(self) -> KeptEvents | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events, with all that have come."""
         self.single.put_back()
         return self._structure
@@ -441,7 +451,10 @@ class SharedEngine(Engine[Out]):
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
         structure = self.structure
-        if isinstance(structure, KeptTree) and structure.newest_time() != self.intake.last_time:
+        if (
+            isinstance(structure, FingerTreeLog)
+            and structure.newest_time() != self.intake.last_time
+        ):
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
@@ -457,7 +470,7 @@ class SharedEngine(Engine[Out]):
         return Cursor(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
-        """What policies look at is kept with the events, so a handle is only restored with it."""
+        """What policies look at is kept with the events, so a snapshot is only restored with it."""
         found = {_key(observer) for policy in policies for observer in policy.observers}
         for observer in self.policy.observers:
             if _key(observer) not in found:
@@ -614,7 +627,7 @@ class SharedEngine(Engine[Out]):
 
     def _ingest_hand(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
-    ) -> Hand | None:
+    ) -> Chunk | None:
         """Store events; before that, run windows past them whose fronts are known ahead.
 
         Where fronts depend on values, one by one and with their results.
@@ -651,11 +664,11 @@ class SharedEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; windows are put in their places when next looked at."""
-        by_time(self.structure).retract(to_time(time))
+        by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._fall_behind()
 
     def _trim(self) -> None:
-        """Now and then let go of events that no window needs, where no handle does it."""
+        """Now and then let go of events that no window needs, where no snapshot does it."""
         structure = self.structure
         behind = structure.back - self._trimmed
         if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from mta.columns.schemas import Row
-from mta.cursors.cursor import Cursor
-from mta.fiba.aggregator import KeptTree
-from mta.levels.kept import KeptEvents
+from mta.evaluators.cursor import Cursor
+from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.levels.log import LevelLog
 from mta.monoids.base import Partial
-from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_time
 from mta.windows.single import EXACT, MANY, SECOND, UNIT, UNKNOWN, NewEvents, Owner, busy
 
@@ -84,7 +84,9 @@ class SharedSingles(NewEvents[SharedOwner]):
 
     __slots__ = ("_ahead", "_is_whole", "_rights", "_shown", "_structure", "cursors", "is_known")
 
-    def __init__(self, owner: SharedOwner, structure: KeptEvents | KeptTree, paged: bool) -> None:
+    def __init__(
+        self, owner: SharedOwner, structure: LevelLog | FingerTreeLog, paged: bool
+    ) -> None:
         self._structure = structure
         #: Each window, by its name.
         self.cursors: dict[str, Cursor] = {}

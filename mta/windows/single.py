@@ -36,12 +36,12 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.errors import WindowBusy
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
+from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.base import Aggregator, AtHand
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.columnar import positive_zero
 from mta.monoids.product import Product
-from mta.pages.structure import Aggregator, AtHand
-from mta.policies.base import AbstractPolicy
-from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import MICROSECONDS, to_time
 from mta.windows.intake import Intake
 

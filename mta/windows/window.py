@@ -13,14 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from mta.cursors.coverage import Coverage
+from mta.evaluators.coverage import Coverage
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
-from mta.pages.handle import Handle
-from mta.pages.structure import Aggregator, OnDuplicate
-from mta.policies.base import AbstractPolicy
+from mta.pages.snapshot import Snapshot
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsFace, WindowEngine, alone
+from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from stores import StoreLike
@@ -48,7 +51,7 @@ class Stats:
         return self.late + self.invalid
 
 
-class Window(EventsFace[Out]):
+class Window(Publishable, EventsFace[Out]):
     """The aggregate of the newest events, after every event.
 
     ``store`` is a URL, an open store, or None to keep everything in memory, where values may be any
@@ -65,7 +68,7 @@ class Window(EventsFace[Out]):
     - ``on_invalid="raise"``, "drop" or "accept": what to do with nulls and NaN.
     - ``aggregator``: what keeps the events, AmortizedMTA or FiBA unless given. With SteadyMTA no
       single event waits while a group is folded, which pays where a combine takes long.
-    - ``retain``: how many of the last handles stay restorable.
+    - ``retain``: how many of the last snapshots stay restorable.
 
     Attributes: ``monoid``, ``policy``, ``store``, ``name``; for tests, audits and experts
     ``structure``, which keeps the events. Raises TypeError and ValueError for settings that cannot
@@ -186,35 +189,41 @@ class Window(EventsFace[Out]):
         """
         return self.engine.coverage()
 
-    # --- handles and pages ----------------------------------------------------------------------
+    # --- snapshots and pages ----------------------------------------------------------------------
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """The window as a handle of a few kilobytes, once all its pages are in the store.
+        """The window as a snapshot of a few kilobytes, once all its pages are in the store.
 
-        Save the handle before you take the next one, which deletes the pages that none of the last
-        ``retain`` handles needs; where it fails, all of these can still be restored.
-        ``wait=False`` does not wait for the store; call its ``flush`` before the handle is used.
+        Save the snapshot before you take the next one, which deletes the pages that none of the
+        last ``retain`` snapshots needs; where it fails, all of these can still be restored.
+        ``wait=False`` does not wait for the store; call its ``flush`` before the snapshot is used.
         Costs one flush, and the deletion of pages that have left. Raises NotPageable.
         """
-        return self.engine.checkpoint(wait)
+        self._settle_published()
+        data = self.engine.checkpoint(wait or self._publisher is not None)
+        self._publish(data)
+        return data
+
+    def _what(self) -> tuple[What, int]:
+        return what_of_engine("window", self.engine, {"": self.policy})
 
     @alone
-    def handle(self) -> bytes:
+    def snapshot(self) -> bytes:
         """As ``checkpoint``, for one who saves it with others.
 
         Call ``hold`` once that is done, before the next event.
         """
-        return self.engine.handle()
+        return self.engine.snapshot()
 
     def hold(self) -> None:
-        """A handle was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        """A snapshot was taken and saved: from now on its pages are kept, as ``retain`` says."""
         self.engine.hold()
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
-        handle: bytes,
+        snapshot: bytes,
         monoid: AbstractMonoid[Out],
         window: AbstractPolicy,
         store: StoreLike = "memory://",
@@ -228,25 +237,25 @@ class Window(EventsFace[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> Self:
-        """The window that a handle describes; no store call until pages are needed.
+        """The window that a snapshot describes; no store call until pages are needed.
 
-        Settings as for a new window, but the arities are the handle's. With another policy, where
+        Settings as for a new window, but the arities are the snapshot's. With another policy, where
         both go by counts and times, it goes on from the events that the window held, or with FiBA
         kept; ``coverage`` says what it misses. Raises CorruptSnapshot for damaged bytes, and
-        SnapshotMismatch when the handle is of another monoid, of a policy that cannot be changed,
+        SnapshotMismatch when the snapshot is of another monoid, of a policy that cannot be changed,
         or of another aggregator or (where given) arity. Later, at most one page a level is read to
         build the stack.
         """
         settings = Settings.read(locals())
-        return cls._of(WindowEngine.restored(handle, monoid, window, store, settings))
+        return cls._of(WindowEngine.restored(snapshot, monoid, window, store, settings))
 
-    def restore_like(self, handle: bytes) -> Self:
-        """The window that a handle describes, with all settings and the store of this one.
+    def restore_like(self, snapshot: bytes) -> Self:
+        """The window that a snapshot describes, with all settings and the store of this one.
 
         As ``restore``, for those who restore many windows of one kind: what they share is not made
         anew for each.
         """
-        return self._of(self.engine.restore_like(Handle.decode(handle)))
+        return self._of(self.engine.restore_like(Snapshot.decode(snapshot)))
 
     # --- looking at it --------------------------------------------------------------------------
 

@@ -20,8 +20,22 @@ _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 #: The aggregations whose results have the value's unit and size.
 _LIKE_THE_VALUE = frozenset(
-    "max min mean avg geomean first last median quantile mode lag nth_value decayed_mean "
-    "time_weighted_mean".split()
+    [
+        "max",
+        "min",
+        "mean",
+        "avg",
+        "geomean",
+        "first",
+        "last",
+        "median",
+        "quantile",
+        "mode",
+        "lag",
+        "nth_value",
+        "decayed_mean",
+        "time_weighted_mean",
+    ]
 )
 
 
@@ -156,7 +170,7 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
         name, equals, size = (part.strip() for part in text.partition("="))
         if not equals or not name or name in windows:
             raise InvalidRequest(
-                f"--window {text!r}: of several windows each has a name of its own, as "
+                f"--window {text!r}: each of multiple windows has a name of its own, as "
                 "'day=24 hours'"
             )
         windows[name] = parse_window(size)

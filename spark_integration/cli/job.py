@@ -74,6 +74,9 @@ class Job:
         "URL",
         shown=False,
     )
+    publish: str | None = _option(
+        None, "a name under which 'mta serve' and mta.open_published find the windows", "NAME"
+    )
     on_late: Literal["raise", "drop", "side"] = _option(
         "raise", "a row older than its key's last one stops the run, is dropped, or marked as late"
     )
@@ -134,7 +137,7 @@ class Job:
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint: which files were read, and the roots of all windows."""
+        """Spark's checkpoint: which files were read, and the snapshots of all windows."""
         return self.folder / "checkpoint"
 
     @property

@@ -103,7 +103,7 @@ def select_columns(job: Job, source: Source) -> Selection:
             from_arrow_type(types[name])
         except PySparkTypeError as error:
             raise InvalidRequest(
-                f"the column {name!r} holds {kind}, a type that Spark lacks: leave it out, or "
+                f"the column {name!r} holds {kind}, a type unknown to Spark: leave it out, or "
                 "write it as text"
             ) from error
     used = (parse_aggregation(text, job.value) for text in job.agg)

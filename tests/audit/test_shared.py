@@ -11,26 +11,26 @@ import pytest
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
-from mta.fiba.aggregator import KeptTree
-from mta.pages.handle import Handle
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.pages.snapshot import Snapshot
 from mta.windows.opaque import restore_opaque
-from mta.windows.shared_handle import SharedHandle
+from mta.windows.shared_snapshot import SharedSnapshot
 from stores import MemoryStore
 from tests.support.naive import AGGREGATORS, joined, pages_of
 
 SIZES = {"few": 5, "more": 60, "most": 200}
 N = 400
-#: Structures of which nothing is told to be garbage, as any of their pages may be written again.
-WRITTEN_ANEW = ("FlatFAT", "Reactive Aggregator")
+#: Structures of which nothing is called garbage, as any of their pages may be written again.
+WRITTEN_AGAIN = ("FlatFAT", "Reactive Aggregator")
 #: Events in order, kept in level queues, or late ones as well, kept in a tree.
 ORDERS = pytest.mark.parametrize("lateness", [None, 20], ids=["in order", "late"])
 
 
 @pytest.fixture(autouse=True)
 def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees have room for hardly any node in memory, so that pages are written before handles."""
-    monkeypatch.setattr(KeptTree, "resident_nodes", 3)
+    """Trees have room for hardly any node in memory, so that pages are written before snapshots."""
+    monkeypatch.setattr(FingerTreeLog, "resident_nodes", 3)
 
 
 def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWindows:
@@ -53,14 +53,14 @@ def go_on(windows: SharedWindows, count: int, mark: str = "") -> None:
 
 
 @ORDERS
-def test_a_whole_handle_is_whole(lateness: int | None) -> None:
+def test_a_whole_snapshot_is_whole(lateness: int | None) -> None:
     store = MemoryStore()
     windows = begin(store, lateness)
     go_on(windows, N)
-    handle = windows.checkpoint()
-    windows = windows.restore_like(handle)
+    snapshot = windows.checkpoint()
+    windows = windows.restore_like(snapshot)
     keys = set(store.keys())
-    for held in (windows, restore_opaque(handle, store)):
+    for held in (windows, restore_opaque(snapshot, store)):
         found = audit(held)
         assert (found.damaged, found.pages, found.gone) == ([], len(keys), 0)
         assert set(live_keys(held)) == keys
@@ -72,8 +72,8 @@ def test_what_each_window_holds(lateness: int | None) -> None:
     store = MemoryStore()
     windows = begin(store, lateness)
     go_on(windows, N)
-    summary = describe_snapshot(handle := windows.checkpoint())
-    assert (summary.window, summary.snapshot_bytes, summary.back) == ("w", len(handle), N)
+    summary = describe_snapshot(snapshot := windows.checkpoint())
+    assert (summary.window, summary.snapshot_bytes, summary.back) == ("w", len(snapshot), N)
     assert summary.policy == "few=CountWindow(5), more=CountWindow(60), most=CountWindow(200)"
     assert [(w.name, w.events, w.front) for w in summary.windows] == [
         (name, size, N - size) for name, size in sorted(SIZES.items())
@@ -86,7 +86,7 @@ def test_what_each_window_holds(lateness: int | None) -> None:
     for window in summary.windows:
         ends = [(number + 1) * 4 * 3**level for level, number in pages]
         assert window.pages == sum(end > window.front for end in ends)
-    alone = describe_snapshot(Handle.decode(SharedHandle.decode(handle).events).encode())
+    alone = describe_snapshot(Snapshot.decode(SharedSnapshot.decode(snapshot).events).encode())
     assert alone.windows == ()
 
 
@@ -95,8 +95,8 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
     store = MemoryStore()
     windows = begin(store, lateness)
     go_on(windows, N)
-    handle = windows.checkpoint()
-    windows = windows.restore_like(handle)
+    snapshot = windows.checkpoint()
+    windows = windows.restore_like(snapshot)
     seen = set()
     for at, (key, data) in enumerate(pages_of(store).items()):
         store.delete_many([key])
@@ -107,9 +107,9 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
         assert (found.key, found.needed) == (key, True)
         holders = [name for name, size in SIZES.items() if found.last >= N - size]
         assert found.windows == tuple(holders)
-        told = f"in window{'s' * (len(holders) > 1)} {', '.join(holders)}; "
-        assert (told if holders else "in no window, but kept; ") in str(found)
-        assert audit(restore_opaque(handle, store)).damaged == [found]
+        reported = f"in window{'s' * (len(holders) > 1)} {', '.join(holders)}; "
+        assert (reported if holders else "in no window, but kept; ") in str(found)
+        assert audit(restore_opaque(snapshot, store)).damaged == [found]
         seen.add(found.windows)
         store.put_many({key: data})
     assert {("most",), ("more", "most")} <= seen
@@ -140,13 +140,13 @@ def test_garbage_is_what_a_writer_that_was_given_up_has_left(lateness: int | Non
     store = MemoryStore()
     windows = begin(store, lateness)
     go_on(windows, 500)
-    handle = windows.checkpoint()
+    snapshot = windows.checkpoint()
     go_on(windows, 300, "lost")  # and it dies
-    held = restore_opaque(handle, store)
+    held = restore_opaque(snapshot, store)
     lost = set(store.keys()) - set(live_keys(held))
     assert len(lost) > 50
     assert not any(is_garbage(held, key) for key in lost), "another writer may be putting them"
-    windows = windows.restore_like(handle)
+    windows = windows.restore_like(snapshot)
     go_on(windows, 400)  # more events, as they may take fewer pages
     held = restore_opaque(newer := windows.checkpoint(), store)
     orphans = set(store.keys()) - set(live_keys(held))
@@ -199,13 +199,13 @@ def test_garbage_never_becomes_alive(beginning: Begin, seed: int) -> None:
             held = restore_opaque(saved[-1], store)
             live = set(live_keys(held))
             assert live == set(live_keys(windows.restore_like(saved[-1])))
-            assert not live & garbage, "a page that was told to be garbage is needed"
+            assert not live & garbage, "a page that was called garbage is needed"
             garbage |= {key for key in pages_of(store) if key not in live and is_garbage(held, key)}
         store.delete_many([key for key in garbage if random.random() < 0.5])
-    for handle in saved:
-        assert not [d for d in audit(windows.restore_like(handle)).damaged if d.needed]
+    for snapshot in saved:
+        assert not [d for d in audit(windows.restore_like(snapshot)).damaged if d.needed]
     windows.check()
-    assert bool(garbage) != (windows.engine.structure.name in WRITTEN_ANEW)
+    assert bool(garbage) != (windows.engine.structure.name in WRITTEN_AGAIN)
 
 
 def add(windows: Window | SharedWindows, count: int, mark: str, random: Random) -> None:
@@ -220,17 +220,18 @@ def add(windows: Window | SharedWindows, count: int, mark: str, random: Random) 
     windows.extend(values, [at - random.randint(0, late) for at in range(back, back + count)])
 
 
-# --- handles without their operation --------------------------------------------------------------
+# --- snapshots without their operation
+# --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", AGGREGATORS)
-def test_any_window_is_verified_by_its_handle_alone(kind: type[Aggregator]) -> None:
+def test_any_window_is_verified_by_its_snapshot_alone(kind: type[Aggregator]) -> None:
     store = MemoryStore()
     window = Window(Max(), TimeWindow(100), store, "w", arity=3, leaf_arity=2, aggregator=kind)
     window.extend([float(at) for at in range(300)], range(300))
-    handle = window.checkpoint()
-    window = window.restore_like(handle)
-    held = restore_opaque(handle, store)
+    snapshot = window.checkpoint()
+    window = window.restore_like(snapshot)
+    held = restore_opaque(snapshot, store)
     assert (set(live_keys(held)), held.fronts) == (set(live_keys(window)), None)
     for key, data in pages_of(store).items():
         store.delete_many([key])
@@ -239,17 +240,17 @@ def test_any_window_is_verified_by_its_handle_alone(kind: type[Aggregator]) -> N
     assert not audit(held).damaged
 
 
-def test_handles_that_cannot_be_read_say_so() -> None:
+def test_snapshots_that_cannot_be_read_say_so() -> None:
     store = MemoryStore()
     windows = begin(store, None)
     go_on(windows, 100)
-    handle = windows.checkpoint()
-    for damaged in (handle[:-1], b"", handle[:40] + b"?" + handle[41:]):
+    snapshot = windows.checkpoint()
+    for damaged in (snapshot[:-1], b"", snapshot[:40] + b"?" + snapshot[41:]):
         with pytest.raises(CorruptSnapshot):
             restore_opaque(damaged, store)
         with pytest.raises(CorruptSnapshot):
             describe_snapshot(damaged)
-    events = Handle.decode(SharedHandle.decode(handle).events)
+    events = Snapshot.decode(SharedSnapshot.decode(snapshot).events)
     events.algorithm = "Quantum MTA"
     with pytest.raises(SnapshotMismatch, match="use the release that wrote it"):
         restore_opaque(events.encode(), store)
@@ -257,6 +258,6 @@ def test_handles_that_cannot_be_read_say_so() -> None:
         events.algorithm, events.state = "Kept events", state  # type: ignore[assignment]
         with pytest.raises(CorruptSnapshot):
             restore_opaque(events.encode(), store)
-        wrong = SharedHandle(events.encode(), SharedHandle.decode(handle).windows)
+        wrong = SharedSnapshot(events.encode(), SharedSnapshot.decode(snapshot).windows)
         with pytest.raises(CorruptSnapshot):
             describe_snapshot(wrong.encode())

@@ -75,6 +75,7 @@ ON_SPARK = (
     "spark",
     "spark_keys",
     "spark_public",
+    "objects",
     "pba_engine",
     "state_40mb",
     "state_1gb",
@@ -128,7 +129,7 @@ def test_peers_that_are_not_installed_are_named(capsys: pytest.CaptureFixture[st
     assert "no such is not installed" in capsys.readouterr().out
 
 
-def test_a_lack_of_memory_is_told_from_other_errors() -> None:
+def test_a_lack_of_memory_is_distinguished_from_other_errors() -> None:
     try:
         try:
             raise MemoryError
@@ -147,7 +148,7 @@ def test_a_peer_that_answers_wrongly_is_not_timed() -> None:
 
 
 def test_a_store_on_the_network_is_a_server_of_our_own() -> None:
-    if (missing := server.lacking()) is not None:
+    if (missing := server.missing()) is not None:
         pytest.skip(f"NOT TESTED: {missing}")
     with server.redis_server() as url, redis.from_url(url) as ours:
         assert ours.dbsize() == 0
@@ -164,5 +165,5 @@ def test_where_no_server_can_be_started_its_rows_are_left_out_by_name(
     monkeypatch.setattr(server, "PROGRAM", "no-such-server")
     left = [name for name in ALGORITHMS if name.endswith("over Redis")]
     assert [name for name in ALGORITHMS if name not in measurable()] == left
-    told = {one.what: one.seen for one in left_out(measurable())}
-    assert told == dict.fromkeys(left, "not measured: no no-such-server on the PATH")
+    reported = {one.what: one.seen for one in left_out(measurable())}
+    assert reported == dict.fromkeys(left, "not measured: no no-such-server on the PATH")

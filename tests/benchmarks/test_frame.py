@@ -30,14 +30,14 @@ from benchmarks.report.experiment import (
     Rows,
 )
 from benchmarks.report.fits import (
-    UNTOLD,
+    UNDECIDED,
     crossover,
+    decide,
     line,
     logarithm,
     ratio,
     shape,
     shapes,
-    told,
     trend,
 )
 from benchmarks.report.html import inlined
@@ -65,40 +65,40 @@ def series(of: str, noise: float, seed: int = 0) -> list[float]:
 
 @pytest.mark.parametrize("of", SHAPES)
 @pytest.mark.parametrize("noise", [0.0, 0.03])
-def test_each_shape_is_told_from_the_others(of: str, noise: float) -> None:
+def test_each_shape_is_distinguished_from_the_others(of: str, noise: float) -> None:
     y = series(of, noise)
-    assert told(WINDOWS, y, "ns").shape == of
+    assert decide(WINDOWS, y, "ns").shape == of
     for expected in ("constant", "logarithmic", "linear"):
         assert shape("", WINDOWS, y, expected, "ns").agrees is (of == expected)
 
 
 @pytest.mark.parametrize("of", SHAPES)
-def test_noise_makes_a_shape_untold_and_hardly_ever_another_one(of: str) -> None:
-    found = Counter(told(WINDOWS, series(of, 0.1, seed), "ns").shape for seed in range(200))
+def test_noise_makes_a_shape_undecided_and_hardly_ever_another_one(of: str) -> None:
+    found = Counter(decide(WINDOWS, series(of, 0.1, seed), "ns").shape for seed in range(200))
     assert found[of] + found[None] >= 0.95 * 200
-    drowned = Counter(told(WINDOWS, series(of, 1.0, seed), "ns").shape for seed in range(200))
+    drowned = Counter(decide(WINDOWS, series(of, 1.0, seed), "ns").shape for seed in range(200))
     assert drowned[None] >= 0.9 * 200
 
 
-def test_what_settles_is_constant_and_what_bends_is_untold() -> None:
+def test_what_settles_is_constant_and_what_bends_is_undecided() -> None:
     n = np.array(WINDOWS)
-    assert told(WINDOWS, (3 - 8 / n).tolist(), "combines").shape == "constant"
+    assert decide(WINDOWS, (3 - 8 / n).tolist(), "combines").shape == "constant"
     bent = 500 + 300 * np.maximum(0, np.log2(n) - 14)  # flat, until the caches end
-    assert told(WINDOWS, bent.tolist(), "ns").shape is None
+    assert decide(WINDOWS, bent.tolist(), "ns").shape is None
     assert shape("", WINDOWS, bent.tolist(), "constant", "ns").agrees is None
 
 
 def test_counts_are_resolved_where_times_are_not() -> None:
     y = [100 + 0.5 * k for k in np.log2(WINDOWS)]
-    assert told(WINDOWS, y, "combines").shape == "logarithmic"
-    assert told(WINDOWS, y, "ns").shape == "constant"
+    assert decide(WINDOWS, y, "combines").shape == "logarithmic"
+    assert decide(WINDOWS, y, "ns").shape == "constant"
 
 
 @pytest.mark.parametrize("sizes", [WINDOWS[:5], [16.0, 18, 20, 22, 24, 26, 28], []])
 def test_too_few_sizes_tell_nothing(sizes: list[float]) -> None:
     found = shape("", sizes, sizes, "constant", "ns", {"linear": "because"})
     assert (found.agrees, found.reason) == (None, "")
-    assert found.seen.startswith(UNTOLD)
+    assert found.seen.startswith(UNDECIDED)
 
 
 def test_a_reason_belongs_to_what_was_seen() -> None:
@@ -142,10 +142,10 @@ def test_a_ratio_is_the_paper_s_or_not(
     low = paper[0] if isinstance(paper, tuple) else paper
     assert found.agrees is agrees
     assert found.reason == ("" if agrees is not False else "less" if here < low else "more")
-    assert ("cannot be told" in found.seen) is (agrees is None)
+    assert ("cannot be decided" in found.seen) is (agrees is None)
 
 
-def test_trends_hold_fail_or_are_untold() -> None:
+def test_trends_hold_fail_or_are_undecided() -> None:
     assert trend("", "grows", WINDOWS, series("logarithmic", 0.03), "ns").agrees is True
     assert trend("", "falls", WINDOWS, series("logarithmic", 0.03), "ns").agrees is False
     assert trend("", "grows", WINDOWS, series("constant", 0.0), "ns").agrees is False

@@ -1,4 +1,4 @@
-"""What an install of the core alone can do: windows, stores, and the commands on saved handles.
+"""What an install of the core alone can do: windows, stores, and the commands on saved snapshots.
 
 These tests need pytest and the core (numpy, msgpack, lmdb, xxhash), and nothing of the other tests.
 ``.ci/run`` runs them where there is no more than that, and the package comes from its wheel; where
@@ -96,15 +96,15 @@ def entry(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> tuple[str, Path]:
-    """A store, and the handle of two windows in it."""
+    """A store, and the snapshot of two windows in it."""
     address = f"file://{tmp_path / 'pages'}?map_size=16MiB"
     with open_store(address) as store:
         policies = {"few": CountWindow(64), "hour": TimeWindow("90 minutes")}
         windows = SharedWindows(Max(), policies, store, "w", arity=4, leaf_arity=8)
         windows.extend(EVENTS, [60 * at for at in range(len(EVENTS))])
-        handle = tmp_path / "saved.handle"
-        handle.write_bytes(windows.checkpoint())
-    return address, handle
+        snapshot = tmp_path / "saved.snapshot"
+        snapshot.write_bytes(windows.checkpoint())
+    return address, snapshot
 
 
 def test_help_names_the_commands(entry: str) -> None:
@@ -117,31 +117,31 @@ def test_help_names_the_commands(entry: str) -> None:
 def test_the_version_tells_what_results_depend_on(entry: str) -> None:
     done = python(entry, "--version")
     assert (done.returncode, done.stderr) == (0, "")
-    told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert told["mta"] == mta.__version__
-    assert list(told) == ["mta", "python", "numpy", "kernels", "stores", "spark"]
-    assert told["python"].startswith(".".join(map(str, sys.version_info[:3])))
-    assert told["stores"] == "memory, file"
+    reported = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert reported["mta"] == mta.__version__
+    assert list(reported) == ["mta", "python", "numpy", "kernels", "stores", "spark"]
+    assert reported["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert reported["stores"] == "memory, file"
 
 
-def test_the_commands_on_a_saved_handle(entry: str, saved: tuple[str, Path]) -> None:
-    address, handle = saved
-    done = python(entry, "inspect", handle, "--store", address)
+def test_the_commands_on_a_saved_snapshot(entry: str, saved: tuple[str, Path]) -> None:
+    address, snapshot = saved
+    done = python(entry, "inspect", snapshot, "--store", address)
     assert (done.returncode, done.stderr) == (0, "")
     assert "policy    few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in done.stdout
-    done = python(entry, "check", handle, "--store", address)
+    done = python(entry, "check", snapshot, "--store", address)
     assert (done.returncode, done.stderr) == (0, "")
     assert "damaged   none" in done.stdout
     with open_store(address) as store:
         before = sorted(store.keys())
         leaf = max(key for key in before if key.startswith("w/0/"))
         store.put_many({f"w/0/1/{'ab' * 16}": b"garbage"})
-    done = python(entry, "gc", handle, "--store", address, "--delete")
+    done = python(entry, "gc", snapshot, "--store", address, "--delete")
     assert (done.returncode, done.stderr) == (0, "")
     with open_store(address) as store:
         assert sorted(store.keys()) == before
         store.delete_many([leaf])
-    done = python(entry, "check", handle, "--store", address)
+    done = python(entry, "check", snapshot, "--store", address)
     assert done.returncode == 3
     assert f"page {leaf} " in done.stdout
 
@@ -178,15 +178,15 @@ def test_sliding_aggregate_says_what_to_install() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, LogMTA, FiBA, PagedFlatFAT])
-def test_a_window_goes_on_from_its_handle(kind: type | None, tmp_path: Path) -> None:
+def test_a_window_goes_on_from_its_snapshot(kind: type | None, tmp_path: Path) -> None:
     how = {} if kind is None else {"aggregator": kind}
     address = f"file://{tmp_path / 'pages'}?map_size=16MiB"
     with open_store(address) as store:
         window = Window(Mean(), CountWindow(50), store, "w", arity=4, leaf_arity=8, **how)
         window.extend(EVENTS[:300])
-        handle = window.checkpoint()
+        snapshot = window.checkpoint()
     with open_store(address) as store:
-        window = Window.restore(handle, Mean(), CountWindow(50), store, **how)
+        window = Window.restore(snapshot, Mean(), CountWindow(50), store, **how)
         found = list(window.extend(EVENTS[300:]))
     expected = [sum(EVENTS[at - 49 : at + 1]) / 50 for at in range(300, 500)]
     assert found == pytest.approx(expected, rel=1e-12)
@@ -247,9 +247,9 @@ from stores import CountingStore, open_store
 with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
     window = Window(Max(), CountWindow(9), CountingStore(store), "w", arity=2, leaf_arity=2)
     window.extend([float(at) for at in range(99)])
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
 with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
-    again = Window.restore(handle, Max(), CountWindow(9), store)
+    again = Window.restore(snapshot, Max(), CountWindow(9), store)
     again.insert(0.0)
     assert again.query() == 98.0
 """

@@ -46,7 +46,7 @@ def keywords(path: Path, function: str) -> set[str]:
 
 
 def test_readme_is_short() -> None:
-    assert len(README.read_text().splitlines()) <= 200
+    assert len(README.read_text().splitlines()) <= 150
 
 
 def test_options_of_sliding_aggregate() -> None:
@@ -74,7 +74,7 @@ def test_settings_are_written_out() -> None:
     for kind in (Window, SharedWindows, SlicedWindow, KeyedWindows):
         own = settings(kind)
         assert own and all(own[name] == checked[name] for name in own.keys() - {"keep", "timed"})
-        left_out = {"timed"} if kind is SharedWindows else set()  # the handle says it
+        left_out = {"timed"} if kind is SharedWindows else set()  # the snapshot says it
         assert settings(kind.restore).items() == {n: own[n] for n in own.keys() - left_out}.items()
     assert settings(TriggeredWindow.restore) == settings(Window)
     for kind in (Window, SharedWindows, SlicedWindow, TriggeredWindow, KeyedWindows):
@@ -169,43 +169,43 @@ def test_every_command_that_installs_extras_names_what_can_be_installed() -> Non
     assert not [name_of(path) for path in sources if "install 'mta-windows" in path.read_text()]
 
 
-# --- the house ------------------------------------------------------------------------------------
+# --- architecture ---------------------------------------------------------------------------------
 
 
-def wings() -> list[Path]:
+def packages() -> list[Path]:
     """The folders of the packages."""
     inits = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")]
     return sorted(path.parent for path in inits)
 
 
-def test_every_wing_is_drawn_and_described() -> None:
-    drawing = (DOCS / "wings.svg").read_text()
+def test_every_package_is_drawn_and_described() -> None:
+    drawing = (DOCS / "packages.svg").read_text()
     page = TEXT[DOCS / "architecture.md"]
-    inner = [folder for folder in wings() if folder.parent != ROOT]
+    inner = [folder for folder in packages() if folder.parent != ROOT]
     assert len(inner) > 15
     assert not [folder.name for folder in inner if f">{folder.name}<" not in drawing]
     dotted = [".".join(folder.relative_to(ROOT).parts) for folder in inner]
     assert not [name for name in dotted if f"`{name}`" not in page]
 
 
-@pytest.mark.parametrize("wing", wings(), ids=name_of)
-def test_the_head_of_a_wing_names_its_modules(wing: Path) -> None:
-    head = ast.get_docstring(ast.parse((wing / "__init__.py").read_text())) or ""
-    modules = {path.stem for path in wing.glob("*.py") if not path.stem.startswith("_")}
-    modules |= {path.parent.name for path in wing.glob("*/__init__.py")}
+@pytest.mark.parametrize("package", packages(), ids=name_of)
+def test_the_head_of_a_package_names_its_modules(package: Path) -> None:
+    head = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
+    modules |= {path.parent.name for path in package.glob("*/__init__.py")}
     named = set(re.findall(r"``([a-z]\w*)``", head))
-    assert modules <= named, "name them in the wing's head"
-    assert named - modules <= OTHERS, "these are no modules of the wing"
+    assert modules <= named, "name them in the package's head"
+    assert named - modules <= OTHERS, "these are no modules of the package"
 
 
-#: What heads of wings speak of that is no module of theirs.
+#: What heads of packages speak of that is no module of theirs.
 OTHERS = {"mta", "gc", "check", "inspect", "sliding_aggregate"}
 
 
 def test_every_grammar_is_shown() -> None:
     grammar = re.compile(r"^ *(?:page|body|state) +=", re.MULTILINE)
     found = set()
-    for folder in wings():
+    for folder in packages():
         for path in folder.glob("*.py"):
             if grammar.search(ast.get_docstring(ast.parse(path.read_text())) or ""):
                 found.add(".".join(path.relative_to(ROOT).with_suffix("").parts))

@@ -20,7 +20,7 @@ PAST = {ROOT / "CHANGELOG.md"}
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _TICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 #: Classes of others that documents speak of.
-FOREIGN = {"DataFrame", "Observation"}
+FOREIGN = {"DataFrame", "Observation", "StreamingQueryException"}
 
 
 def ticks(page: Path) -> set[str]:
@@ -43,10 +43,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_linked() -> None:
-    for start in (README, DOCS / "index.md"):
-        found = {(start.parent / link.partition("#")[0]).resolve() for link in links(start)}
-        missing = set(DOCS.glob("*.md")) - found - {DOCS / "index.md"}
-        assert not missing, f"{start.name} does not link {sorted(map(name_of, missing))}"
+    start = DOCS / "index.md"
+    found = {(start.parent / link.partition("#")[0]).resolve() for link in links(start)}
+    missing = set(DOCS.glob("*.md")) - found - {start}
+    assert not missing, f"{start.name} does not link {sorted(map(name_of, missing))}"
 
 
 def links(page: Path) -> list[str]:
@@ -109,7 +109,7 @@ def test_classes_exist(page: Path, classes: set[str]) -> None:
 
 
 def test_the_tests_can_fail() -> None:
-    assert is_there("mta.Window.checkpoint") and is_there("mta.fiba")
+    assert is_there("mta.Window.checkpoint") and is_there("mta.logs.finger_tree")
     assert not is_there("mta.windows.nothing") and not is_there("mta.Window.nothing")
     assert not is_there("nothing.at.all")
-    assert {"ten-lines-of-python", "where-to-read-on"} <= anchors(README)
+    assert {"ten-lines-of-python", "read-on"} <= anchors(README)

@@ -6,7 +6,7 @@ from tests.support.supported import PAGE, TABLES, claims, page
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "make it anew: python -m tests.support.supported"
+    assert PAGE.read_text() == page(), "make it again: python -m tests.support.supported"
 
 
 def test_every_table_has_rows_and_every_column_a_test() -> None:

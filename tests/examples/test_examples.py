@@ -20,9 +20,11 @@ SCRIPTS = {
     "edge": ["edge.py", "measure.py"],
     "feature_store": ["feature_store.py"],
     "history_first": ["history_first.py"],
+    "kafka": ["job.py", "readings.py"],
     "late_sensors": ["late_sensors.py"],
     "recovery": ["recovery.py"],
     "spark_redis": ["spark_redis.py"],
+    "tables": ["job.py", "tables.py"],
 }
 
 
@@ -151,7 +153,72 @@ def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_history_first_has_no_seam(tmp_path: Path) -> None:
+def readings_through_kafka(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, events: int, limit: int, kills: int
+) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("redis")
+    from tests.support.kafka import broker, connector
+    from tests.support.spark.session import quick_environment
+
+    for name, value in quick_environment(folder).items():
+        monkeypatch.setenv(name, value)
+    server = RedisServer(folder)
+    try:
+        with broker(folder) as kafka:
+            given = "--servers", kafka.servers, "--store", server.url, "--jars", connector()
+            sizes = "--events", events, "--limit", limit, "--kills", kills
+            output = run("kafka/readings.py", *given, *sizes)
+    finally:
+        server.stop()
+    assert output.count("killed while it wrote batch") == kills
+    assert "1 x late" in output
+    assert output.endswith(f"all {events + 1:,} results equal lists, each once\n")
+
+
+@pytest.mark.proves("PySpark", "Kafka in and out")
+def test_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings_through_kafka(tmp_path, monkeypatch, 2000, limit=500, kills=1)
+
+
+@pytest.mark.soak
+def test_soak_of_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings_through_kafka(tmp_path, monkeypatch, 200_000, limit=20_000, kills=5)
+
+
+def windows_between_tables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *options: object, kills: int
+) -> None:
+    from tests.support.spark.session import quick_environment
+    from tests.support.tables import package_of
+
+    jars = package_of(kind)
+    for name, value in quick_environment(folder).items():
+        monkeypatch.setenv(name, value)
+    given = "--format", kind, "--jars", jars, "--kills", kills
+    output = run("tables/tables.py", *given, *options)
+    assert output.count("killed after") == kills
+    assert re.findall(r"(\w+): all .* results equal pandas, each once", output) == [
+        "peaks", "newest",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_windows_between_tables(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--by-batch"] if kind == "delta" else []
+    sizes = "--events", 600, "--meters", 4, "--files", 3
+    windows_between_tables(tmp_path, monkeypatch, kind, *options, *sizes, kills=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_soak_of_windows_between_tables(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows_between_tables(tmp_path, monkeypatch, kind, kills=3)
+
+
+def test_history_first_has_no_gap(tmp_path: Path) -> None:
     output = run("history_first/history_first.py", "--folder", tmp_path / "f", "--events", 8000)
     assert output.count("and is stopped") == 2
-    assert output.endswith("results since the seam equal pandas over the whole year\n")
+    assert output.endswith("results since the cutover equal pandas over the whole year\n")

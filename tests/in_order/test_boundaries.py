@@ -146,18 +146,18 @@ def test_at_most_three_merges_a_slide(
     extra: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the stream's thread, beside the folding of a slide's values; lcs apart."""
+    """In the stream's thread, beside the folding of a slide's values; lcs counting."""
     range_, slide = size[0] + extra, size[1]
     counted, lcs = Counted(), []
-    begun = algorithm._chunk
+    started = algorithm._chunk
 
-    def apart(self: Any, *of: Any) -> Any:
+    def counting(self: Any, *of: Any) -> Any:
         before = counted.combines
-        chunk = begun(self, *of)
+        chunk = started(self, *of)
         lcs.append(counted.combines - before)
         return chunk
 
-    monkeypatch.setattr(algorithm, "_chunk", apart)
+    monkeypatch.setattr(algorithm, "_chunk", counting)
     window = algorithm(counted.monoid, range_, slide)
     folding = slide - 1 + (range_ % slide > 0)  # windows that end within slices cut each in two
     slides, before = [], 0
@@ -170,7 +170,7 @@ def test_at_most_three_merges_a_slide(
     del slides[0]  # it filled the window
     assert max(slides) <= 3 + folding
     assert max(slides) == 3 or range_ < 64, "three are taken"
-    assert lcs or range_ == slide, "a tumbling window begins anew each time"
+    assert lcs or range_ == slide, "a tumbling window begins again each time"
     assert set(lcs) <= {max(0, window.chunk_size - 2) if algorithm is SBA else 0}
 
 

@@ -512,9 +512,9 @@ class Hasty(CountWindow):
     """In batches it keeps one event less."""
 
     def fronts(self, run: Any, times: Any, count: int) -> Any:
-        told = super().fronts(run, times, count)
-        assert told is not None
-        front, count = told
+        reported = super().fronts(run, times, count)
+        assert reported is not None
+        front, count = reported
         return (front if isinstance(front, int) else range(front.start + 1, front.stop + 1)), count
 
 

@@ -1,4 +1,4 @@
-"""The monoids beyond the usual: in windows, against naive oracles, and as handles know them."""
+"""The monoids beyond the usual: in windows, against naive oracles, and as snapshots know them."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def test_windows_on_disk_are_restored_and_equal_the_oracle(
                 assert right(result, window), (size, i)
             kept = [window.checkpoint() for window in (one, many)]
             one, many = (
-                Window.restore(handle, make(), CountWindow(size), store, **settings)
-                for handle in kept
+                Window.restore(snapshot, make(), CountWindow(size), store, **settings)
+                for snapshot in kept
             )
         for window in (one, many):
             window.check()

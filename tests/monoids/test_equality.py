@@ -30,9 +30,9 @@ from mta import (
 from mta.errors import InvariantViolation
 from mta.in_order import ALL, BoundaryAggregator
 from mta.laws import check_monoid
+from mta.logs.base import Aggregator
 from mta.monoids.base import Refold
 from mta.monoids.equality import Scale, same
-from mta.pages.structure import Aggregator
 from tests.support.naive import AGGREGATORS
 
 

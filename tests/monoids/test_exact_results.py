@@ -40,7 +40,7 @@ from mta.columns.codec import is_plain
 from mta.columns.reading import is_missing, missing, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import InvalidValue
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from tests.support.ids import shown
 
 NEWEST = Monoid(identity=None, combine=lambda a, b: a if b is None else b, name="newest")

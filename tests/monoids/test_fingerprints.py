@@ -1,4 +1,4 @@
-"""What handles know a monoid by: pinned, the same everywhere, and telling monoids apart."""
+"""What snapshots know a monoid by: pinned, the same everywhere, and telling monoids apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from mta import ArgMax, Collect, Max, Mean, Min, Monoid, Product, Sum
 from tests.support.ready_made import EVERY, made, power
 
-#: Handles hold these: a change makes every handle of before unreadable.
+#: Snapshots hold these: a change makes every snapshot of before unreadable.
 FINGERPRINTS = {
     "Max": "6d16958ef667cf150d2f107ec06b6a94",
     "Mean": "8f8ad6afb48be2e777e6c052269b3510",

@@ -151,32 +151,32 @@ def test_names_are_the_same_in_another_process() -> None:
         assert run.stdout.strip() == str([name_of(function) for function in DIFFERENT])
 
 
-def test_a_handle_of_another_lambda_is_refused() -> None:
+def test_a_snapshot_of_another_lambda_is_refused() -> None:
     window = Window(Monoid("", lambda a, b: a + b), CountWindow(3))
     window.extend(list("abcd"))
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     assert window.store is not None
-    back = Window.restore(handle, Monoid("", lambda a, b: a + b), CountWindow(3), window.store)
+    back = Window.restore(snapshot, Monoid("", lambda a, b: a + b), CountWindow(3), window.store)
     assert back.query() == "bcd"
     other = Monoid("", lambda a, b: a if len(a) >= len(b) else b)
     with pytest.raises(SnapshotMismatch, match="lambda>#"):
-        Window.restore(handle, other, CountWindow(3), window.store)
+        Window.restore(snapshot, other, CountWindow(3), window.store)
     # The way out for the same function in another version of Python: the name in the error.
     named = Monoid("", lambda a, b: b"".join([a, b]), name=window.monoid.name)
-    assert len(Window.restore(handle, named, CountWindow(3), window.store)) == 3
+    assert len(Window.restore(snapshot, named, CountWindow(3), window.store)) == 3
 
 
-def test_a_handle_of_another_policy_is_refused() -> None:
+def test_a_snapshot_of_another_policy_is_refused() -> None:
     window = Window(Sum(), Policy(at_least(4)))
     window.extend([1.0, 2.0, 3.0])
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     assert window.store is not None
-    assert len(Window.restore(handle, Sum(), Policy(at_least(4)), window.store)) == len(window)
+    assert len(Window.restore(snapshot, Sum(), Policy(at_least(4)), window.store)) == len(window)
     with pytest.raises(SnapshotMismatch, match="policy"):
-        Window.restore(handle, Sum(), Policy(at_least(5)), window.store)
+        Window.restore(snapshot, Sum(), Policy(at_least(5)), window.store)
 
 
-def test_a_handle_of_another_part_is_refused() -> None:
+def test_a_snapshot_of_another_part_is_refused() -> None:
     def both(combine: Callable[[Any, Any], Any]) -> Product:
         return Product({"peak": ("a", Max()), "own": ("a", Monoid(0.0, combine))})
 

@@ -91,7 +91,7 @@ def test_combine_and_ufuncs_exclude_each_other() -> None:
 
 
 def through_pages(partial_of: Callable[[int], Any], aggregator: type) -> None:
-    """Partials of any type go through pages and a handle and come back as they were."""
+    """Partials of any type go through pages and a snapshot and come back as they were."""
     monoid = Monoid(
         identity=None,
         combine=lambda a, b: b if a is None else a if b is None else (a, b),

@@ -34,8 +34,8 @@ from mta.columns.schemas import Objects
 from mta.errors import CorruptPage, CorruptSnapshot, InvalidValue, MissingDependency
 from mta.monoids.summary import SummaryMonoid
 from mta.pages import page
-from mta.pages.handle import Handle
 from mta.pages.page import Group, Layout
+from mta.pages.snapshot import Snapshot
 from stores.installing import pip_install
 from tests.support.catalogue import NUMBERS, WORDS
 
@@ -353,11 +353,11 @@ def test_a_page_of_no_sketches_is_corrupt_and_says_which(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_a_handle_of_no_sketches_is_corrupt(name: str) -> None:
+def test_a_snapshot_of_no_sketches_is_corrupt(name: str) -> None:
     values = NUMBERS if name == "KLLQuantiles" else WORDS
     window = Window(SUMMARIES[name](), CountWindow(30), "memory://", arity=2)
     window.extend(values, emit="last")
-    handle = Handle.decode(window.checkpoint())
+    snapshot = Snapshot.decode(window.checkpoint())
 
     def spoiled(item: Any) -> Any:
         if isinstance(item, (list, tuple)):
@@ -368,10 +368,10 @@ def test_a_handle_of_no_sketches_is_corrupt(name: str) -> None:
                 return codec.pack([b"\x01" + part[:5] for part in unpacked])
         return item
 
-    handle.state = spoiled(handle.state)
+    snapshot.state = spoiled(snapshot.state)
     with pytest.raises(CorruptSnapshot, match="no summary"):
         restored = Window.restore(
-            handle.encode(), SUMMARIES[name](), CountWindow(30), window.store or ""
+            snapshot.encode(), SUMMARIES[name](), CountWindow(30), window.store or ""
         )
         restored.insert(values[0])
         restored.check()

@@ -1,4 +1,4 @@
-"""The formats of pages and handles, byte by byte, as the files in ``golden`` pin them.
+"""The formats of pages and snapshots, byte by byte, as the files in ``golden`` pin them.
 
 A release's files are never written again: a change of format after it is a new version.
 """
@@ -29,9 +29,9 @@ from mta import (
 )
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import CorruptPage, CorruptSnapshot
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.pages.page import Group, Layout, decode, encode, key_of, name_of
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores.memory import MemoryStore
 from tests.support.naive import IN_ORDER, joined, pages_of
 
@@ -80,7 +80,7 @@ def several(store: MemoryStore) -> Window:
 
 
 def blocks(store: MemoryStore) -> Window:
-    """FlatFAT over several levels, evicted into its third block, after another handle."""
+    """FlatFAT over several levels, evicted into its third block, after another snapshot."""
     window = Window(
         joined(), TimeWindow("20 seconds"), store=store, name="blocks", leaf_arity=3, arity=2,
         aggregator=PagedFlatFAT,
@@ -92,7 +92,7 @@ def blocks(store: MemoryStore) -> Window:
 
 
 def holes(store: MemoryStore) -> Window:
-    """A Reactive Aggregator with holes in sealed blocks and in the open one, after two handles."""
+    """A Reactive Aggregator with holes in sealed blocks and the open one, after two snapshots."""
     window = Window(
         Max(), CountWindow(30), store=store, name="holes", leaf_arity=3, arity=2,
         aggregator=PagedReactiveAggregator,
@@ -109,7 +109,7 @@ def holes(store: MemoryStore) -> Window:
 
 
 def parted(store: MemoryStore) -> Window:
-    """Groups of more events than a part has, after a handle that named parts of a sealed one."""
+    """Groups of more events than a part has, after a snapshot that named parts of a sealed one."""
     window = Window(joined(), CountWindow(20), store=store, name="parted", leaf_arity=600, arity=2)
     window.extend([chr(97 + i % 26) for i in range(590)], emit="last")
     window.checkpoint()
@@ -135,8 +135,8 @@ def golden_pages(name: str) -> dict[str, bytes]:
     return {file.stem.replace("_", "/"): file.read_bytes() for file in files}
 
 
-def golden_handle(name: str) -> bytes:
-    return (GOLDEN / name / "handle").read_bytes()
+def golden_snapshot(name: str) -> bytes:
+    return (GOLDEN / name / "snapshot").read_bytes()
 
 
 def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
@@ -147,9 +147,9 @@ def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
 def test_what_is_written_is_pinned(name: str) -> None:
     store = MemoryStore()
     window = WINDOWS[name](store)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     assert pages_of(store) == golden_pages(name)
-    assert handle == golden_handle(name)
+    assert snapshot == golden_snapshot(name)
 
 
 @EACH
@@ -158,7 +158,9 @@ def test_what_was_written_can_be_read(name: str) -> None:
     other.put_many(golden_pages(name))
     written = WINDOWS[name](store)
     monoid, policy, aggregator = monoid_and_policy(written)
-    window = Window.restore(golden_handle(name), monoid, policy, store=other, aggregator=aggregator)
+    window = Window.restore(
+        golden_snapshot(name), monoid, policy, store=other, aggregator=aggregator
+    )
     window.check()
     assert repr(window.query()) == repr(written.query())
     assert len(window) == len(written)
@@ -180,8 +182,8 @@ def test_the_golden_results() -> None:
     }
 
 
-def test_the_golden_handles_describe_themselves() -> None:
-    summary = describe_snapshot(golden_handle("timed"))
+def test_the_golden_snapshots_describe_themselves() -> None:
+    summary = describe_snapshot(golden_snapshot("timed"))
     assert (summary.window, summary.monoid, summary.policy, summary.algorithm) == (
         "timed",
         "joined",
@@ -192,8 +194,8 @@ def test_the_golden_handles_describe_themselves() -> None:
     assert (summary.front_time, summary.last_time) == (5_500_000, 15_000_000)
     assert summary.back - summary.front == summary.events == 6
     for name in WINDOWS:
-        summary = describe_snapshot(golden_handle(name))
-        assert summary.snapshot_bytes == len(golden_handle(name))
+        summary = describe_snapshot(golden_snapshot(name))
+        assert summary.snapshot_bytes == len(golden_snapshot(name))
         assert summary.pages == len(golden_pages(name))
 
 
@@ -282,15 +284,15 @@ def test_pages_of_too_many_or_too_few_fields() -> None:
             read_back(fields)
 
 
-def test_an_unknown_version_of_a_handle_is_named() -> None:
-    fields = msgpack.unpackb(golden_handle("numbers")[:-16])
-    assert fields[:2] == ["mta-handle", 1]
+def test_an_unknown_version_of_a_snapshot_is_named() -> None:
+    fields = msgpack.unpackb(golden_snapshot("numbers")[:-16])
+    assert fields[:2] == ["mta-snapshot", 1]
     for version in (0, 2, 3, "1"):
         body = msgpack.packb([fields[0], version, *fields[2:]])
         with pytest.raises(CorruptSnapshot, match="this release reads format 1"):
             describe_snapshot(body + xxhash.xxh3_128_digest(body))
     body = msgpack.packb(["other", 1, *fields[2:]])
-    with pytest.raises(CorruptSnapshot, match="not a window's handle"):
+    with pytest.raises(CorruptSnapshot, match="not a window's snapshot"):
         describe_snapshot(body + xxhash.xxh3_128_digest(body))
 
 
@@ -309,7 +311,7 @@ def test_the_same_window_gives_the_same_bytes(aggregator: type) -> None:
     half = windows[1].checkpoint()
     again = Window.restore(half, Max(), CountWindow(9), store=stores[1], aggregator=aggregator)
     again.extend(data[25:], emit="last")
-    # Each handle finds every page that it names in the other's store.
+    # Each snapshot finds every page that it names in the other's store.
     for window, store in ((windows[0], stores[1]), (again, stores[0])):
         crossed = Window.restore(
             window.checkpoint(), Max(), CountWindow(9), store=store, aggregator=aggregator

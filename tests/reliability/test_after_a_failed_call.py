@@ -1,7 +1,7 @@
 """After any failed store call, in any call of a window, the window is one that its list knows.
 
 Call N of the store fails, for all N that there are, once, for ever, or after it was applied. Then
-the store is back, and whoever comes first (a query, its length, a handle, an event, a range, the
+the store is back, and whoever comes first (a query, its length, a snapshot, an event, a range, the
 events themselves) finds the events that the error's note counts, and none that was due to leave.
 """
 
@@ -26,11 +26,11 @@ from mta import (
     Window,
 )
 from mta.errors import StoreUnavailable
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import Aggregator
 from mta.pages import page
-from mta.pages.structure import Aggregator
-from mta.policies.base import AbstractPolicy
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import FaultyStore, MemoryStore, PageStore
 from tests.support import oracle
 from tests.support.failed_calls import (
@@ -84,7 +84,7 @@ LATE: dict[str, Call] = {
 
 
 class Kept:
-    """A window in its handle, with all its pages, and its list."""
+    """A window in its snapshot, with all its pages, and its list."""
 
     def __init__(self, tree: type[Aggregator], lateness: int, policy: AbstractPolicy) -> None:
         self.policy = policy
@@ -96,7 +96,7 @@ class Kept:
         window = Window(oracle.joined(), policy, store, "w", **sizes, **self.options)
         for some in (1, 13, 5, 13, 1, 13, 13, 13):
             try_out(extend(some), window, self.listed)
-            self.handle = window.checkpoint()
+            self.snapshot = window.checkpoint()
         self.pages = oracle.pages_of(store)
 
     def open(self) -> tuple[Window, FaultyStore, Listed]:
@@ -104,10 +104,10 @@ class Kept:
         memory = MemoryStore()
         memory.put_many({key: data for key, data in self.pages.items() if data is not None})
         store = FaultyStore(memory)
-        return self.restore(self.handle, store), store, self.listed.copy()
+        return self.restore(self.snapshot, store), store, self.listed.copy()
 
-    def restore(self, handle: bytes, store: PageStore) -> Window:
-        return Window.restore(handle, oracle.joined(), self.policy, store, **self.options)
+    def restore(self, snapshot: bytes, store: PageStore) -> Window:
+        return Window.restore(snapshot, oracle.joined(), self.policy, store, **self.options)
 
     def assert_is(self, window: Window, store: PageStore, listed: Listed, first: int) -> None:
         """Whoever looks first, and all who come after, see the list."""
@@ -166,7 +166,7 @@ def test_a_window_is_its_list_whichever_call_failed(
         for fault, how in FAULTS.items():
             for nth in count(1):
                 window, store, listed = kept.open()
-                for _ in range(made % 3):  # then more is at hand
+                for _ in range(made % 3):  # then more is in memory
                     try_out(insert(), window, listed)
                 store.fail(nth, **how)
                 try_out(call, window, listed)
@@ -192,10 +192,10 @@ def test_a_restored_window_whose_open_leaf_cannot_be_read_stays_as_it_was(
     policy, memory, listed = CountWindow(680), MemoryStore(), Listed(CountWindow(680))
     window = Window(oracle.joined(), policy, memory, "w", arity=2, leaf_arity=100, aggregator=tree)
     try_out(extend(690), window, listed)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     for nth in count(1):
         store, copy = FaultyStore(memory), listed.copy()
-        window = Window.restore(handle, oracle.joined(), policy, store, aggregator=tree)
+        window = Window.restore(snapshot, oracle.joined(), policy, store, aggregator=tree)
         store.fail(nth, operations=["get"])
         try_out(call, window, copy)
         fired = store.fired
@@ -242,20 +242,20 @@ def test_several_windows_are_their_lists_whichever_call_failed(lateness: int | N
     windows = SharedWindows(oracle.joined(), policies, store, "w", arity=2, leaf_arity=5, **options)
     for some in (1, 13, 5, 13, 13, 13):
         _try_on_all(extend(some), windows, lists)
-        handle = windows.checkpoint()
+        snapshot = windows.checkpoint()
     pages = {key: data for key, data in oracle.pages_of(store).items() if data is not None}
     calls = SHARED | (BY_TIME if lateness is not None else {}) | (LATE if lateness else {})
     calls.pop("revise", None)
 
-    def restored(handle: bytes, store: PageStore) -> SharedWindows:
-        return SharedWindows.restore(handle, oracle.joined(), policies, store, **options)
+    def restored(snapshot: bytes, store: PageStore) -> SharedWindows:
+        return SharedWindows.restore(snapshot, oracle.joined(), policies, store, **options)
 
     for (name, call), (fault, how) in product(calls.items(), FAULTS.items()):
         for nth in count(1):
             memory = MemoryStore()
             memory.put_many(pages)
             faulty = FaultyStore(memory)
-            windows, copies = restored(handle, faulty), [one.copy() for one in lists]
+            windows, copies = restored(snapshot, faulty), [one.copy() for one in lists]
             if nth % 2:
                 _try_on_all(insert(), windows, copies)
             faulty.fail(nth, **how)

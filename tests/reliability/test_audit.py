@@ -13,8 +13,8 @@ import pytest
 from mta import CountWindow, LogMTA, Max, Mean, Product, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.errors import MissingPage, NotPageable
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.oracle import joined, pages_of
@@ -161,11 +161,11 @@ def test_pages_that_a_later_checkpoint_deleted_are_gone_not_damaged(make: Make) 
     window.evict(12)
     window.checkpoint()
     window.evict(24)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     for _ in range(2):
         window.evict(1)
         window.checkpoint()  # the second deletes, and its snapshot is lost
-    window = window.restore_like(handle)
+    window = window.restore_like(snapshot)
     found = audit(window)
     assert not found.damaged
     assert found.gone

@@ -1,8 +1,8 @@
 """The Nth store call fails, for N = 1, 2, 3 ... until a run meets no failure.
 
 Once, and for ever after; and each call of the recovery from it fails as well. The program under
-test does what a user's would: it saves handles, and when a call fails, it either repeats what it
-asked for, or starts again from its newest handle.
+test does what a user's would: it saves snapshots, and when a call fails, it either repeats what it
+asked for, or starts again from its newest snapshot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from mta import AmortizedMTA, Window
 from mta.errors import StoreUnavailable
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
 from tests.support import oracle
@@ -25,23 +25,23 @@ EVENTS, SIZE, ARITY, LEAF = 36, 20, 2, 2
 
 
 class Program:
-    """Writes events into a window; keeps nothing but the newest handle when it starts again."""
+    """Writes events into a window; keeps nothing but the newest snapshot when it starts again."""
 
     def __init__(self, store: PageStore, tree: type[Aggregator] = AmortizedMTA) -> None:
         self.store, self.structure = store, tree
-        self.handle: bytes | None = None
+        self.snapshot: bytes | None = None
         self.saved = 0
 
     def start(self) -> Window:
         """The window as it was saved."""
-        if self.handle is None:
+        if self.snapshot is None:
             return oracle.begin(self.store, SIZE, ARITY, LEAF, aggregator=self.structure)
-        window = oracle.reopen(self.handle, self.store, SIZE, aggregator=self.structure)
+        window = oracle.reopen(self.snapshot, self.store, SIZE, aggregator=self.structure)
         assert window.structure.back == self.saved
         return window
 
     def step(self, window: Window) -> None:
-        """One event, or a batch; then, often, a handle."""
+        """One event, or a batch; then, often, a snapshot."""
         back = window.structure.back
         if back % 4:
             window.insert(oracle.event(back))
@@ -53,12 +53,12 @@ class Program:
             self.save(window)
 
     def save(self, window: Window) -> None:
-        """Take a handle, and only then forget the one before."""
-        self.handle = window.checkpoint()
+        """Take a snapshot, and only then forget the one before."""
+        self.snapshot = window.checkpoint()
         self.saved = window.structure.back
 
     def run(self) -> None:
-        """From the newest handle to the end, everything read at the end."""
+        """From the newest snapshot to the end, everything read at the end."""
         window = self.start()
         while window.structure.back < EVENTS:
             self.step(window)
@@ -166,7 +166,7 @@ def test_behind_a_buffer_a_call_that_fails_once_is_not_noticed(nth: int) -> None
 
 
 @pytest.mark.parametrize("nth", [1, 4, 9])
-def test_behind_a_buffer_an_outage_is_told_in_time_and_nothing_is_lost(nth: int) -> None:
+def test_behind_a_buffer_an_outage_is_reported_in_time_and_nothing_is_lost(nth: int) -> None:
     faulty = FaultyStore(MemoryStore())
     store = WriteBuffer(faulty, 2048, deadline=0.15)
     program = Program(store)

@@ -1,7 +1,7 @@
-"""A checkpoint that fails, at any of its store calls, takes nothing from the handles before it.
+"""A checkpoint that fails, at any of its store calls, takes nothing from the snapshots before it.
 
-Whatever is refused, and whatever answer is lost, each of the ``retain`` handles that were given out
-is still the window that it was; and once the store is back nothing is left over.
+Whatever is refused, and whatever answer is lost, each of the ``retain`` snapshots that were given
+out is still the window that it was; and once the store is back nothing is left over.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from mta import (
 )  # fmt: skip
 from mta.audit.walk import live_keys
 from mta.errors import NotPageable, StoreUnavailable
+from mta.logs.base import Aggregator
 from mta.pages import page
-from mta.pages.structure import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore
 from tests.support import oracle
 
 SIZE, RETAIN = 24, 2
 SETTINGS: dict[str, Any] = {"arity": 2, "leaf_arity": 2}
-#: How many events come between two handles.
+#: How many events come between two snapshots.
 EVENTS = 19
 
 
@@ -43,7 +43,7 @@ class Kind(ABC):
     def begin(self, store: PageStore) -> Any: ...
 
     @abstractmethod
-    def again(self, handle: bytes, store: PageStore) -> Any: ...
+    def again(self, snapshot: bytes, store: PageStore) -> Any: ...
 
     def take(self, window: Any, start: int, stop: int) -> None:
         window.extend(oracle.events(start, stop))
@@ -54,7 +54,7 @@ class Kind(ABC):
         window.check()
 
     def live(self, window: Any) -> set[str]:
-        """The pages that a window still needs, or a handle before it."""
+        """The pages that a window still needs, or a snapshot before it."""
         return set(live_keys(window))
 
 
@@ -67,8 +67,8 @@ class Single(Kind):
     def begin(self, store: PageStore) -> Any:
         return oracle.begin(store, SIZE, 2, 2, **self.options)
 
-    def again(self, handle: bytes, store: PageStore) -> Any:
-        return oracle.reopen(handle, store, SIZE, **self.options)
+    def again(self, snapshot: bytes, store: PageStore) -> Any:
+        return oracle.reopen(snapshot, store, SIZE, **self.options)
 
 
 class Late(Single):
@@ -88,8 +88,8 @@ class Shared(Kind):
     def begin(self, store: PageStore) -> Any:
         return SharedWindows(oracle.joined(), self.policies, store, "w", **self.late, **SETTINGS)
 
-    def again(self, handle: bytes, store: PageStore) -> Any:
-        return SharedWindows.restore(handle, oracle.joined(), self.policies, store, **self.late)
+    def again(self, snapshot: bytes, store: PageStore) -> Any:
+        return SharedWindows.restore(snapshot, oracle.joined(), self.policies, store, **self.late)
 
     def take(self, window: Any, start: int, stop: int) -> None:
         times = None if self.late["allowed_lateness"] is None else range(start, stop)
@@ -105,9 +105,9 @@ class Triggered(Kind):
     def begin(self, store: PageStore) -> Any:
         return TriggeredWindow(oracle.begin(store, SIZE, 2, 2), EveryCount(7))
 
-    def again(self, handle: bytes, store: PageStore) -> Any:
+    def again(self, snapshot: bytes, store: PageStore) -> Any:
         monoid, policy = oracle.joined(), CountWindow(SIZE)
-        return TriggeredWindow.restore(handle, monoid, policy, EveryCount(7), store)
+        return TriggeredWindow.restore(snapshot, monoid, policy, EveryCount(7), store)
 
 
 class Sliced(Kind):
@@ -116,8 +116,8 @@ class Sliced(Kind):
     def begin(self, store: PageStore) -> Any:
         return SlicedWindow(oracle.joined(), CountWindow(SIZE), 2, store, "w", **SETTINGS)
 
-    def again(self, handle: bytes, store: PageStore) -> Any:
-        return SlicedWindow.restore(handle, oracle.joined(), CountWindow(SIZE), 2, store)
+    def again(self, snapshot: bytes, store: PageStore) -> Any:
+        return SlicedWindow.restore(snapshot, oracle.joined(), CountWindow(SIZE), 2, store)
 
     def assert_is(self, window: Any, back: int) -> None:
         whole = "".join(window.engine.structure.events())
@@ -137,31 +137,31 @@ KINDS: dict[str, Kind] = {
 
 @pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_handle_needs(
+def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     kind: Kind, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "PART_BYTES", 24)  # parts of an event or two
     for nth in count(1):
         memory = MemoryStore()
         store = FaultyStore(memory)
-        window, handles, back = kind.begin(store), list[tuple[bytes, int]](), 0
+        window, snapshots, back = kind.begin(store), list[tuple[bytes, int]](), 0
         for _ in range(5):
             kind.take(window, back, back + EVENTS)
             back += EVENTS
-            handles.append((window.checkpoint(), back))
+            snapshots.append((window.checkpoint(), back))
         kind.take(window, back, back + EVENTS)
         back += EVENTS
         store.fail(nth, forever=fault == "refused for long", applied=fault == "answer lost")
         for _ in range(3):  # whoever tries again deletes no more
             try:
-                handles.append((window.checkpoint(), back))
+                snapshots.append((window.checkpoint(), back))
                 break
             except StoreUnavailable:
                 continue
         fired = store.fired
         store.heal()
-        for handle, then in handles[-RETAIN:]:
-            kind.assert_is(kind.again(handle, memory), then)
+        for snapshot, then in snapshots[-RETAIN:]:
+            kind.assert_is(kind.again(snapshot, memory), then)
         for _ in range(RETAIN + 1):
             kind.take(window, back, back + EVENTS)
             back += EVENTS
@@ -180,7 +180,7 @@ def test_a_checkpoint_that_cannot_be_written_is_not_one_that_was_taken() -> None
     window = Window(words, CountWindow(SIZE), store, "w", **SETTINGS)
     due = TriggeredWindow(window, EveryCount(7))
     due.extend(oracle.events(0, 60))
-    handle = due.checkpoint()
+    snapshot = due.checkpoint()
     store.fail(30, operations=["put"])
     with pytest.raises(StoreUnavailable) as error:
         due.extend(oracle.events(60, 160))
@@ -188,6 +188,6 @@ def test_a_checkpoint_that_cannot_be_written_is_not_one_that_was_taken() -> None
     for _ in range(RETAIN + 1):
         with pytest.raises(NotPageable):
             due.checkpoint()
-    again = TriggeredWindow.restore(handle, words, CountWindow(SIZE), EveryCount(7), store)
+    again = TriggeredWindow.restore(snapshot, words, CountWindow(SIZE), EveryCount(7), store)
     assert again.query() == {oracle.text(60, SIZE)}
     again.check()

@@ -30,11 +30,11 @@ from mta import (
     Window,
 )
 from mta.audit import audit
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.keyed import pages as keyed_pages
 from mta.pages import page as window_pages
 from mta.pages.page import name_of
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.opaque import restore_opaque
 from stores import MemoryStore
 from tests.support import forgeries
@@ -192,7 +192,7 @@ def test_forged_snapshots_are_named_or_work(kind: str) -> None:
     for data in some([*forgeries.snapshots(snapshot)], kind):
         error = forgeries.bare_error(lambda data=data: use(data, copied(store)))
         if error is not None:
-            errors.setdefault(told(error), data)
+            errors.setdefault(decide(error), data)
     assert not errors, "\n".join(errors)
 
 
@@ -218,11 +218,11 @@ def test_forged_pages_are_named_or_work(kind: str, monkeypatch: pytest.MonkeyPat
         other.put_many({key: page})
         error = forgeries.bare_error(lambda other=other: use(snapshot, other))
         if error is not None:
-            errors.setdefault(told(error), page)
+            errors.setdefault(decide(error), page)
     assert not errors, "\n".join(errors)
 
 
-def told(error: BaseException) -> str:
+def decide(error: BaseException) -> str:
     """An error and where it was raised."""
     frames, at = [], error.__traceback__
     while at is not None:

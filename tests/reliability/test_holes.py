@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mta.audit.walk import audit, live_keys
-from mta.reactive.paged import PagedReactiveAggregator
+from mta.evaluators.reactive import PagedReactiveAggregator
 from stores import WriteBuffer
 from tests.support import oracle
 from tests.support.patience import send_what_is_held
@@ -13,7 +13,7 @@ from tests.support.soaks import EXPECTED, Soak, run, run_long
 
 
 class HoledSoak(Soak):
-    """A program that also evicts from anywhere, so that pages are written anew and retired."""
+    """A program that also evicts from anywhere, so that pages are written again and retired."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -24,11 +24,11 @@ class HoledSoak(Soak):
         self.window = oracle.begin(
             self.store, self.size, *sizes, aggregator=self.structure, retain=self.retain
         )
-        self.handle = self.window.checkpoint()
+        self.snapshot = self.window.checkpoint()
         self.events: list[str] = []
         #: How many events had come in when the list was brought up to date.
         self.seen = 0
-        #: The events when the handle was taken, and how many were taken out in all.
+        #: The events when the snapshot was taken, and how many were taken out in all.
         self.then: list[str] = []
         self.taken = 0
 
@@ -82,7 +82,9 @@ class HoledSoak(Soak):
             send_what_is_held(self.store)
         self.store.flush()
         self.save()
-        self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)
+        self.window = oracle.reopen(
+            self.snapshot, self.memory, self.size, aggregator=self.structure
+        )
         alive = set(live_keys(self.window))
         self.memory.delete_many(set(self.memory.keys()) - alive)
         self.window.check()

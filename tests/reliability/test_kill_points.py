@@ -24,13 +24,13 @@ from tests.support.writers import Life, save, start
 POINTS = {
     "before a page put": "nothing of a batch of pages is there",
     "in the middle of a put": "the first pages of a batch are there",
-    "after a page put": "they are there, and nobody was told",
+    "after a page put": "they are there, and nobody has acknowledged it",
     "before the flush": "",
-    "between pages and handle": "all pages of a handle are there, and it is not saved",
-    "after the handle": "it is saved, and nobody was told",
+    "between pages and snapshot": "all pages of a snapshot are there, and it is not saved",
+    "after the snapshot": "it is saved, and nobody has acknowledged it",
     "before a deletion": "",
     "during deletion": "some pages of a deletion are gone",
-    "after a deletion": "they are all gone, and the next handle is not saved",
+    "after a deletion": "they are all gone, and the next snapshot is not saved",
     "during reload": "a restored window reads its first pages",
     "in prefetch": "the read-ahead thread waits for a page",
     "listing keys": "",
@@ -89,7 +89,7 @@ def life_in(folder: Path) -> Life:
 
 
 def write(life: Life, point: str, nth: int, buffered: bool, passed: str | None = None) -> None:
-    """Write some events with a handle now and then, and die at the point's nth time."""
+    """Write some events with a snapshot from time to time, and die at the point's nth time."""
     counts: Counter[str] = Counter()
 
     def at(reached: str) -> None:
@@ -107,7 +107,7 @@ def write(life: Life, point: str, nth: int, buffered: bool, passed: str | None =
     window = reopened()
     while (back := window.structure.back) < END:
         window.extend(oracle.events(back, back + 70))
-        pointed.reloading = life.handle.exists() and not counts["during reload"]
+        pointed.reloading = life.snapshot.exists() and not counts["during reload"]
         save(life, window, at)
         window = reopened()
         pointed.reloading = True
@@ -146,13 +146,15 @@ def test_no_point_is_missed(tmp_path: Path) -> None:
     without |= {"view_many", "ping"}  # which ask get_many and delete_many
     without.add("explain_missing")  # which asks about no page
     assert calls - without <= vars(Pointed).keys()
-    assert {"before a page put", "between pages and handle", "after the handle", "during deletion",
-            "during reload", "in prefetch"} <= WRITING  # fmt: skip
+    assert {
+        "before a page put", "between pages and snapshot", "after the snapshot",
+        "during deletion", "during reload", "in prefetch",
+    } <= WRITING  # fmt: skip
 
 
 def test_a_death_while_keys_are_listed_changes_nothing(tmp_path: Path) -> None:
     life = life_in(tmp_path)
-    writer = start(write, life, "after the handle", 5, False)
+    writer = start(write, life, "after the snapshot", 5, False)
     writer.join()
     assert writer.exitcode == DIED
     lister = start(list_keys, life)

@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from mta.audit.walk import live_keys
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import MemoryStore, open_store
 from tests.support import oracle
 
@@ -25,26 +25,26 @@ CHECKPOINTS = 2400
 
 @pytest.mark.parametrize("tree", oracle.TREES)
 @pytest.mark.parametrize("retain", [2, 5])
-def test_no_page_of_a_retained_handle_is_deleted_and_no_other_stays(
+def test_no_page_of_a_retained_snapshot_is_deleted_and_no_other_stays(
     retain: int, tree: type[Aggregator]
 ) -> None:
     random, memory, size = Random(retain), MemoryStore(), 120
     window = oracle.begin(memory, size, 3, 2, retain=retain, aggregator=tree)
-    handles: deque[bytes] = deque(maxlen=retain)
+    snapshots: deque[bytes] = deque(maxlen=retain)
     for _ in range(80):
         back = window.structure.back
         window.extend(oracle.events(back, back + random.choice((1, 5, 30, 300))))
-        handles.append(window.checkpoint())
+        snapshots.append(window.checkpoint())
         if random.random() < 0.3:
             options = {"retain": retain, "aggregator": tree}
-            window = oracle.reopen(handles[-1], memory, size, **options)
+            window = oracle.reopen(snapshots[-1], memory, size, **options)
         there = set(memory.keys())
-        for handle in handles:
-            past = oracle.reopen(handle, memory, size, aggregator=tree)
+        for snapshot in snapshots:
+            past = oracle.reopen(snapshot, memory, size, aggregator=tree)
             assert set(live_keys(past, own=True)) <= there
         assert set(live_keys(window)) == there, "pages that nobody needs"
-    for handle in handles:
-        oracle.assert_whole(oracle.reopen(handle, memory, size, aggregator=tree), size)
+    for snapshot in snapshots:
+        oracle.assert_whole(oracle.reopen(snapshot, memory, size, aggregator=tree), size)
 
 
 @pytest.mark.parametrize("scheme", ["memory", "file", "redis"])
@@ -65,9 +65,9 @@ def test_thousands_of_checkpoints_leave_everything_flat(
         for number in range(checkpoints):
             back = window.structure.back
             window.extend(oracle.events(back, back + 7))
-            handle = window.checkpoint()
+            snapshot = window.checkpoint()
             if number % 3 == 0:
-                window = oracle.reopen(handle, store, 100)
+                window = oracle.reopen(snapshot, store, 100)
             if (number + 1) % (checkpoints // 3) == 0:
                 gc.collect()
                 alive = set(live_keys(window))
@@ -78,7 +78,7 @@ def test_thousands_of_checkpoints_leave_everything_flat(
                     "files": oracle.open_files(),
                     "pages": len(alive),
                     "memory": tracemalloc.get_traced_memory()[0],
-                    "handle": len(handle),
+                    "snapshot": len(snapshot),
                     "disk": sum(file.stat().st_blocks for file in tmp_path.rglob("*")),
                 })  # fmt: skip
         window.delete_pages()
@@ -86,7 +86,7 @@ def test_thousands_of_checkpoints_leave_everything_flat(
         assert not list(store.keys("leaks/"))
     tracemalloc.stop()
     _, second, third = used
-    slack = {"memory": 100_000, "pages": 10, "handle": 1500, "disk": 256}
+    slack = {"memory": 100_000, "pages": 10, "snapshot": 1500, "disk": 256}
     for what, amount in third.items():
         assert amount <= second[what] + slack.get(what, 0), f"{what}: {used}"
 

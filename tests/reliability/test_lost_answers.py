@@ -9,7 +9,7 @@ import pytest
 
 from mta.audit.walk import live_keys
 from mta.errors import CorruptPage
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
 from tests.support import oracle
 from tests.support.patience import LONG
@@ -18,18 +18,18 @@ SIZE = 90
 
 
 def write(store: PageStore, seed: int) -> tuple[bytes, int]:
-    """A window's newest handle, and its end."""
+    """A window's newest snapshot, and its end."""
     random, tree = Random(seed), tree_of(seed)
     sizes = random.choice((2, 3, 5)), random.choice((2, 4))
     window = oracle.begin(store, SIZE, *sizes, aggregator=tree)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     for _ in range(30):
         back = window.structure.back
         window.extend(oracle.events(back, back + random.randint(1, 30)))
         if random.random() < 0.5:
-            handle = window.checkpoint()
+            snapshot = window.checkpoint()
         if random.random() < 0.2:
-            window = oracle.reopen(handle, store, SIZE, aggregator=tree)
+            window = oracle.reopen(snapshot, store, SIZE, aggregator=tree)
     return window.checkpoint(), window.structure.back
 
 
@@ -43,9 +43,9 @@ def test_background_writes_repeated_and_reordered(seed: int) -> None:
     faulty = FaultyStore(memory, seed=seed)
     faulty.hold(Random(seed).choice((None, 5, 40)), shuffle=True, duplicates=0.5)
     store = WriteBuffer(faulty, 4096)
-    handle, back = write(store, seed)
+    snapshot, back = write(store, seed)
     # Past everything that held writes back.
-    window = oracle.reopen(handle, memory, SIZE, aggregator=tree_of(seed))
+    window = oracle.reopen(snapshot, memory, SIZE, aggregator=tree_of(seed))
     assert oracle.assert_whole(window, SIZE) == back
     store.close()
 
@@ -58,16 +58,16 @@ def test_answers_lost_now_and_then(seed: int) -> None:
     for nth in Random(seed).sample(range(1, 25), 3):
         faulty.fail(nth, applied=True, operations=["put", "delete"])
     store = WriteBuffer(faulty, 4096, deadline=LONG)
-    handle, back = write(store, seed)
+    snapshot, back = write(store, seed)
     assert faulty.fired
-    window = oracle.reopen(handle, memory, SIZE, aggregator=tree_of(seed))
+    window = oracle.reopen(snapshot, memory, SIZE, aggregator=tree_of(seed))
     assert oracle.assert_whole(window, SIZE) == back
     store.close()
 
 
 @pytest.mark.parametrize("tree", oracle.TREES)
 def test_a_twin_that_writes_the_same_again_changes_nothing(tree: type[Aggregator]) -> None:
-    """A batch is repeated from its old handle by a twin that was thought dead."""
+    """A batch is repeated from its old snapshot by a twin that was thought dead."""
     memory = MemoryStore()
     window = oracle.begin(memory, SIZE, 3, 2, aggregator=tree)
     window.extend(oracle.events(0, 200))
@@ -93,17 +93,17 @@ class NothingAhead(HeadCache):
         del pages
 
 
-def test_a_page_that_was_damaged_on_its_way_is_fetched_anew() -> None:
+def test_a_page_that_was_damaged_on_its_way_is_fetched_again() -> None:
     """The store's own copy is whole, so the cache must not keep the other one."""
     faulty = FaultyStore(MemoryStore())
     store = WriteBuffer(NothingAhead(faulty), 1 << 20)
     window = oracle.begin(store, SIZE, 3, 2)
     window.extend(oracle.events(0, 300))
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     faulty.corrupt(1, flip=77)
-    window = oracle.reopen(handle, store, SIZE)
+    window = oracle.reopen(snapshot, store, SIZE)
     with pytest.raises(CorruptPage):
         window.evict(1)
-    window = oracle.reopen(handle, store, SIZE)
+    window = oracle.reopen(snapshot, store, SIZE)
     assert oracle.assert_whole(window, SIZE) == 300
     store.close()

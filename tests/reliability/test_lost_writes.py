@@ -8,7 +8,7 @@ import pytest
 
 from mta import Window
 from mta.errors import MissingPage
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
 from tests.support import oracle
@@ -26,16 +26,16 @@ class Lying(WrapperStore):
 def written(
     store: PageStore,
     random: Random,
-    handles: list[bytes],
+    snapshots: list[bytes],
     tree: type[Aggregator],
     retain: int = 2,
 ) -> None:
-    """Handles of a window, and at the end events after the last one."""
+    """Snapshots of a window, and at the end events after the last one."""
     window = oracle.begin(store, SIZE, 3, 2, aggregator=tree, retain=retain)
     for _ in range(random.randint(3, 12)):
         back = window.structure.back
         window.extend(oracle.events(back, back + random.randint(1, 40)))
-        handles.append(window.checkpoint())
+        snapshots.append(window.checkpoint())
     back = window.structure.back
     window.extend(oracle.events(back, back + random.randint(0, 60)))
 
@@ -46,12 +46,12 @@ def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
     faulty = FaultyStore(MemoryStore(name), seed=seed)
     faulty.hold(shuffle=True, duplicates=0.2)
     buffer = WriteBuffer(faulty, 1024)
-    handles: list[bytes] = []
-    written(buffer if seed // 4 % 2 else faulty, random, handles, tree)
+    snapshots: list[bytes] = []
+    written(buffer if seed // 4 % 2 else faulty, random, snapshots, tree)
     faulty.crash(keep=random.randint(0, faulty.held))
     buffer.abandon()
     memory = MemoryStore(name)
-    window = oracle.reopen(handles[-1], memory, SIZE, aggregator=tree)
+    window = oracle.reopen(snapshots[-1], memory, SIZE, aggregator=tree)
     back = oracle.assert_whole(window, SIZE)
     window.extend(oracle.events(back, back + 100))
     oracle.assert_whole(window, SIZE)
@@ -59,20 +59,20 @@ def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(45))
 def test_a_store_that_lies_about_its_flush_is_found_out(seed: int) -> None:
-    """Each handle, the newest first: the very window, or a MissingPage."""
+    """Each snapshot, the newest first: the very window, or a MissingPage."""
     random, tree = Random(seed), oracle.TREES[seed // 2 % len(oracle.TREES)]
     faulty = FaultyStore(MemoryStore(), seed=seed)
     faulty.hold(shuffle=bool(seed % 2), duplicates=0.2)
-    handles: list[bytes] = []
-    written(Lying(faulty), random, handles, tree, retain=50)
+    snapshots: list[bytes] = []
+    written(Lying(faulty), random, snapshots, tree, retain=50)
     lost = faulty.crash(keep=random.randint(0, faulty.held))
     faulty.heal()
-    opened = [oracle.reopen(handle, faulty, SIZE, aggregator=tree) for handle in handles]
-    whole = [handle for handle, past in zip(handles, opened, strict=True) if is_whole(past)]
-    assert whole == handles or lost, "nothing was lost, and a handle cannot be read"
+    opened = [oracle.reopen(snapshot, faulty, SIZE, aggregator=tree) for snapshot in snapshots]
+    whole = [snapshot for snapshot, past in zip(snapshots, opened, strict=True) if is_whole(past)]
+    assert whole == snapshots or lost, "nothing was lost, and a snapshot cannot be read"
     if not seed % 2:
-        # In order, what was lost is the newest: the handles before it are all whole.
-        assert whole == handles[: len(whole)]
+        # In order, what was lost is the newest: the snapshots before it are all whole.
+        assert whole == snapshots[: len(whole)]
 
 
 def is_whole(window: Window) -> bool:

@@ -22,7 +22,7 @@ def values(start: int, stop: int) -> np.ndarray:
 
 
 def write_until_killed(folder: str, n: int, arity: int | None, leaf_arity: int | None) -> None:
-    """Fill a window, save a handle, and go on."""
+    """Fill a window, save a snapshot, and go on."""
     store = open_store(f"file://{folder}/pages?map_size=1GiB")
     window = Window(Max(), CountWindow(n), store, arity=arity, leaf_arity=leaf_arity)
     back = n + n // 3
@@ -30,7 +30,7 @@ def write_until_killed(folder: str, n: int, arity: int | None, leaf_arity: int |
         window.extend(values(at, min(at + _PIECE, back)), emit="last")
     draft = Path(folder, "draft")
     draft.write_bytes(window.checkpoint())
-    draft.rename(Path(folder, "handle"))
+    draft.rename(Path(folder, "snapshot"))
     while True:
         window.extend(values(window.structure.back, window.structure.back + 10_000))
 
@@ -47,18 +47,18 @@ def test_at_most_a_page_a_level_and_one_is_read(
     n: int, leaf_arity: int | None, arity: int | None, tmp_path: Path
 ) -> None:
     writer = start(write_until_killed, str(tmp_path), n, arity, leaf_arity)
-    handle = tmp_path / "handle"
-    while not handle.exists():
+    snapshot = tmp_path / "snapshot"
+    while not snapshot.exists():
         assert writer.exitcode is None, "the writer ended by itself"
         writer.join(0.01)
     writer.kill()
     writer.join()
     address = f"file://{tmp_path}/pages?map_size=1GiB&write_buffer=0"
     with CountingStore(open_store(address)) as store:
-        window = Window.restore(handle.read_bytes(), Max(), CountWindow(n), store=store)
+        window = Window.restore(snapshot.read_bytes(), Max(), CountWindow(n), store=store)
         levels, back = window.structure.levels, n + n // 3
         assert window.query() == values(back - n, back).max()
-        assert store.counts.get.pages == 0  # the handle is enough for the result
+        assert store.counts.get.pages == 0  # the snapshot is enough for the result
         log_n = 1 + math.log(n / levels.leaf_arity, levels.arity)
         # The first insertion needs what is of the open group in parts, the first eviction the
         # front's pages.

@@ -39,7 +39,7 @@ class Buffer(WriteBuffer):
 
 
 class Watched(WrapperStore):
-    """What a window sees of its stores: pages that are at hand, and calls that wait."""
+    """What a window sees of its stores: pages in memory, and calls that wait."""
 
     store: Buffer
     found = reads = 0

@@ -153,13 +153,13 @@ def windows(store: PageStore) -> list[tuple[Any, Any]]:
 
 
 def test_windows_are_the_same_and_smaller(tmp_path: Path) -> None:
-    """Keys, handles and results are as without; anyone reads the pages."""
+    """Keys, snapshots and results are as without; anyone reads the pages."""
     bare, behind = MemoryStore(), MemoryStore()
     plain = [(w, r, w.checkpoint()) for w, r in windows(bare)]
     packed = [(w, r, w.checkpoint()) for w, r in windows(CompressedStore(behind, "zstd"))]
-    for (window, right, handle), (_, found, other) in zip(plain, packed, strict=True):
-        assert found.tobytes() == right.tobytes() and other == handle
-        window.restore_like(handle).check()
+    for (window, right, snapshot), (_, found, other) in zip(plain, packed, strict=True):
+        assert found.tobytes() == right.tobytes() and other == snapshot
+        window.restore_like(snapshot).check()
     keys = sorted(bare.keys())
     assert keys == sorted(behind.keys())
     sizes = [sum(len(p or b"") for p in store.get_many(keys)) for store in (bare, behind)]
@@ -173,8 +173,8 @@ def test_the_commands_read_them_and_find_the_damaged(
     url = f"file://{tmp_path}/pages?map_size=64MiB"
     window = Window(Max(), CountWindow(3000), f"{url}&compression=zstd", "w", leaf_arity=128)
     window.extend(np.arange(5000.0))
-    handle, saved = window.checkpoint(), tmp_path / "w.handle"
-    saved.write_bytes(handle)
+    snapshot, saved = window.checkpoint(), tmp_path / "w.snapshot"
+    saved.write_bytes(snapshot)
     with open_store(url) as store:
         store.put_many({"w/0/99/" + "0" * 32: b"no one names this"})
     for command in ("inspect", "check", "gc"):
@@ -190,7 +190,7 @@ def test_the_commands_read_them_and_find_the_damaged(
         behind.put_many({key: page[:-1] + bytes([page[-1] ^ 1])})
     assert main(["check", str(saved), "--store", url]) == Exit.DAMAGED
     assert key in capsys.readouterr().out
-    again = Window.restore(handle, Max(), CountWindow(3000), url, leaf_arity=128)
+    again = Window.restore(snapshot, Max(), CountWindow(3000), url, leaf_arity=128)
     with pytest.raises(CorruptPage):
         again.check()
     again.close()

@@ -142,7 +142,7 @@ def test_a_slow_listing_does_not_pin_freed_pages(tmp_path: Path) -> None:
         next(listing)
         environment = store._environment
         assert environment is not None
-        assert "no active readers" in environment.handle.readers()
+        assert "no active readers" in environment.snapshot.readers()
         assert sum(1 for _ in listing) == 1999
 
 
@@ -221,7 +221,7 @@ def test_who_may_only_read_reads_a_whole_window(
     with open_store(f"file://{open_folder}") as store:
         stream = Stream(store)
         stream.feed(2000)
-        handle = stream.window.checkpoint()
+        snapshot = stream.window.checkpoint()
         keys = sorted(store.keys())
         store.flush()
     for path in open_folder.iterdir():
@@ -235,7 +235,7 @@ def test_who_may_only_read_reads_a_whole_window(
             assert ("without locks" in caplog.text) == (lock == 0o444)
             assert sorted(store.keys()) == keys
             assert store.origin
-            again = Window.restore(handle, JOINED, stream.policy, store=store)
+            again = Window.restore(snapshot, JOINED, stream.policy, store=store)
             again.check()
             assert again.query() == stream.oracle
             for call in (lambda: store.ping(write=True), lambda: store.delete_many(keys)):
@@ -343,7 +343,7 @@ def test_every_commit_is_synced(tmp_path: Path) -> None:
     with LocalDiskStore(tmp_path) as store:
         store.put_many(pages(1))
         assert store._environment is not None
-        flags = store._environment.handle.flags()
+        flags = store._environment.snapshot.flags()
         assert (flags["sync"], flags["metasync"], flags["writemap"]) == (True, True, False)
 
 

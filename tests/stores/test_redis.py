@@ -99,7 +99,7 @@ def test_tls_needs_a_trusted_certificate(redis_tls: tuple[str, Path]) -> None:
 def test_tls_and_a_password_together(
     redis_tls: tuple[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A window over it: the password is neither in the handle nor in logs nor in errors."""
+    """A window over it: the password is neither in the snapshot nor in logs nor in errors."""
     url, certificate = redis_tls
     caplog.set_level("DEBUG")
     secured = url.replace("//", f"//secured:{PASSWORD_IN_URL}@") + f"?ca_file={certificate}"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mta.errors import StoreUnavailable
-from mta.policies.base import AbstractPolicy, Both
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow, TimeWindow
 
 Event = tuple[int, str]
 

@@ -11,7 +11,7 @@ from mta.audit.walk import live_keys
 from stores import open_store
 from tests.support import oracle
 from tests.support.patience import LONG
-from tests.support.shared_lives import SharedLife
+from tests.support.shared_scenarios import SharedLife
 from tests.support.writers import Life, Noted, start, write_for_ever
 
 _BUFFERS = ("0", "2KiB", "64KiB", "8MiB")
@@ -19,21 +19,21 @@ _CACHES = ("0", "4KiB", "16MiB")
 
 
 class Killer:
-    """Writers of several windows, one after the other, each killed at a random moment."""
+    """Writers of multiple windows, one after the other, each killed at a random moment."""
 
     def __init__(self, folder: Path, redis: str, seed: int) -> None:
         self.folder, self.random = folder, Random(seed)
         prefix = f"{'&' if '?' in redis else '?'}prefix=kill{seed}"
         self.stores = [f"file://{folder / 'pages'}?map_size=1GiB", redis + prefix]
-        self.lives: list[Noted] = []
+        self.scenarios: list[Noted] = []
         self.kills = self.events = self.found_new = 0
 
     def kill_one(self) -> None:
         """Let a writer write for a while, kill it, and look at what it left."""
         random = self.random
-        if not self.lives or random.random() < 0.1:
-            self.lives.append(self._born(random))
-        life = random.choice(self.lives[-4:])
+        if not self.scenarios or random.random() < 0.1:
+            self.scenarios.append(self._born(random))
+        life = random.choice(self.scenarios[-4:])
         options = f"&write_buffer={random.choice(_BUFFERS)}&cache={random.choice(_CACHES)}"
         before, _ = life.noted()
         drawn = (options, random.choice((2, 2, 3, 6)), random.choice((1, 10, 100, 1000)),
@@ -60,14 +60,14 @@ class Killer:
         for address in self.stores:
             with open_store(address) as store:
                 alive = set()
-                for life in self.lives:
+                for life in self.scenarios:
                     if life.store == address:
                         alive.update(live_keys(life.open_on(store)))
                 garbage = set(store.keys()) - alive
                 store.delete_many(garbage)
                 store.flush()
                 swept += len(garbage)
-        for life in self.lives:
+        for life in self.scenarios:
             life.assert_nothing_lost()
         return swept
 
@@ -80,7 +80,7 @@ class Killer:
     def _born(self, random: Random) -> Noted:
         return Life(
             str(self.folder),
-            f"w{len(self.lives)}",
+            f"w{len(self.scenarios)}",
             random.choice(self.stores),
             random.choice((1, 30, 400, 3000)),
             random.choice((2, 3, 8, 64)),
@@ -103,7 +103,7 @@ class SharedKiller(Killer):
         sizes = [random.choice((1, 30, 400, 3000)) for _ in range(4)]
         return SharedLife(
             str(self.folder),
-            f"s{len(self.lives)}",
+            f"s{len(self.scenarios)}",
             random.choice(self.stores),
             (min(sizes[:2]), max(sizes[:2]), min(sizes[2:]), max(sizes[2:])),
             random.choice((2, 3, 8, 64)),
@@ -124,6 +124,6 @@ def run(killer: Killer, kills: int) -> None:
     killer.clean()
     assert killer.found_new > kills // 4, "the writers were killed before they saved anything"
     oracle.say(
-        f"{killer.kills} kills of {len(killer.lives)} windows, {killer.events} events saved, "
+        f"{killer.kills} kills of {len(killer.scenarios)} windows, {killer.events} events saved, "
         f"nothing lost; {swept} pages were left over"
     )

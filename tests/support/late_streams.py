@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from mta import CountWindow, TimeWindow, Window
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from stores import PageStore
 from tests.support.naive import CrowdedFiBA, joined
 

@@ -9,9 +9,9 @@ from random import Random
 
 from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid, Window
 from mta.audit.walk import audit
-from mta.pages.structure import Aggregator
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.logs.base import Aggregator
 from stores import PageStore
 
 
@@ -62,9 +62,9 @@ def begin(
     )
 
 
-def reopen(handle: bytes, store: str | PageStore, size: int, **options: object) -> Window:
-    """The window that a handle describes."""
-    return Window.restore(handle, joined(), CountWindow(size), store, **options)  # type: ignore[arg-type]
+def reopen(snapshot: bytes, store: str | PageStore, size: int, **options: object) -> Window:
+    """The window that a snapshot describes."""
+    return Window.restore(snapshot, joined(), CountWindow(size), store, **options)  # type: ignore[arg-type]
 
 
 def assert_whole(window: Window, size: int, deep: bool = True) -> int:

@@ -31,7 +31,7 @@ def send_what_is_held(store: PageStore) -> None:
     """After an outage: as one does who repeats a call that failed, and with all patience.
 
     What waits was given the time that callers had then; and an attempt that failed before the end
-    of the outage may come to be told after it, once.
+    of the outage may be reported after it, once.
     """
     set_deadline(store, LONG)
     try:

@@ -37,7 +37,7 @@ class Proxy:
         self._spawn(self._accept)
 
     def go(self, mode: str) -> None:
-        """Change the mode; what hangs in a black hole is let go when it opens again."""
+        """Change the mode; what hangs in a black hole is released when it opens again."""
         self.mode = mode
         if mode == "black hole":
             self._opened.clear()

@@ -1,4 +1,4 @@
-"""Several windows over one stream: the lists that they are, and windows whose store counts."""
+"""Multiple windows over one stream: the lists that they are, and windows whose store counts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Lists:
         return {name: text_of(events) for name, events in self.windows.items()}
 
     def set(self, name: str, policy: Rule, kept: int) -> None:
-        """A window anew, out of the events that are kept."""
+        """A window again, out of the events that are kept."""
         self.rules[name], self.windows[name] = policy, self.events[kept:]
         policy.apply(self.windows[name]) if self.windows[name] else None
 

@@ -34,7 +34,7 @@ class Soak:
         self.window = oracle.begin(
             self.store, self.size, *sizes, aggregator=self.structure, retain=self.retain
         )
-        self.handle, self.saved = self.window.checkpoint(), 0
+        self.snapshot, self.saved = self.window.checkpoint(), 0
         self.answers = self.failures = self.restarts = 0
 
     def _connect(self) -> None:
@@ -76,7 +76,7 @@ class Soak:
         self._audit(back + count)
 
     def save(self) -> None:
-        self.handle = self.window.checkpoint()
+        self.snapshot = self.window.checkpoint()
         self.saved = self.window.structure.back
 
     def restart(self) -> None:
@@ -96,7 +96,7 @@ class Soak:
 
     def reopen(self) -> None:
         self.window = oracle.reopen(
-            self.handle, self.store, self.size, aggregator=self.structure, retain=self.retain
+            self.snapshot, self.store, self.size, aggregator=self.structure, retain=self.retain
         )
         self._audit(self.saved)
 
@@ -127,7 +127,9 @@ class Soak:
             send_what_is_held(self.store)
         self.save()
         oracle.assert_whole(self.window, self.size)
-        self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)
+        self.window = oracle.reopen(
+            self.snapshot, self.memory, self.size, aggregator=self.structure
+        )
         oracle.assert_whole(self.window, self.size)
         alive = set(live_keys(self.window))
         self.memory.delete_many(set(self.memory.keys()) - alive)

@@ -49,9 +49,9 @@ class Stream:
 
     def check_restored(self, url: str) -> None:
         """What a new process would find after a checkpoint equals the list, and goes on."""
-        handle = self.window.checkpoint()
+        snapshot = self.window.checkpoint()
         with open_store(url) as store:
-            again = Window.restore(handle, JOINED, self.policy, store=store)
+            again = Window.restore(snapshot, JOINED, self.policy, store=store)
             assert again.query() == self.oracle
             again.check()
             again.insert("<next>")

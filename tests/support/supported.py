@@ -26,15 +26,15 @@ PYSPARK = "PySpark"
 TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "stores": (
         ("memory", "file", "redis", "couchbase", "spark://state"),
-        "Couchbase is tested against a stand-in of its protocol, where no server is at hand.",
+        "Couchbase is tested against a stand-in of its protocol, where no server can be had.",
     ),
     PYSPARK: (
         (),
         "The older ones run the core of the tests (`make spark-versions`), the newest runs all.",
     ),
     "options": (
-        ("swept", "key by key", "late events", "a batch"),
-        "What options of `sliding_aggregate` are tested with: windows that are swept by columns or "
+        ("vectorized", "key by key", "late events", "a batch"),
+        "What options of `sliding_aggregate` are tested with: vectorized windows, or windows that "
         "go key by key, an `allowed_lateness`, and a batch query.",
     ),
     "platforms": (

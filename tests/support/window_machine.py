@@ -1,6 +1,6 @@
 """A window against a plain list, step by step, with an operation that shows every mistake in order.
 
-Each machine draws its sizes and its policy anew, does what a user can do, and after each step asks
+Each machine draws its sizes and its policy again, does what a user can do, and after each step asks
 the window for its result, its length and its invariants.
 """
 
@@ -79,7 +79,7 @@ BATCH_FORMS: list[Callable[[list[str], list[int]], tuple[Any, Any]]] = [
 
 
 class WindowMachine(RuleBasedStateMachine):
-    """A window and a list side by side; journals hold what happened since each handle."""
+    """A window and a list side by side; journals hold what happened since each snapshot."""
 
     aggregator: type = AmortizedMTA
     scheme: str | None = "memory"
@@ -105,7 +105,7 @@ class WindowMachine(RuleBasedStateMachine):
         )
         self.events: list[Event] = []
         self.now = 1_700_000_000 * SECOND
-        #: Per handle that must be restorable: the handle, the list then, what happened since.
+        #: Per snapshot that must be restorable: the snapshot, the list then, what happened since.
         self.kept: list[tuple[bytes, list[Event], list[tuple[str, Any]]]] = []
 
     def open(self) -> PageStore | None:
@@ -171,28 +171,28 @@ class WindowMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.store is not None)
     @rule()
     def checkpoint(self) -> None:
-        handle = self.window.checkpoint()
-        self.kept = [*self.kept, (handle, list(self.events), [])][-2:]
+        snapshot = self.window.checkpoint()
+        self.kept = [*self.kept, (snapshot, list(self.events), [])][-2:]
 
     @precondition(lambda self: self.kept)
     @rule(back=st.integers(0, 1), reopen=st.booleans(), at_once=st.booleans())
     def restore(self, back: int, reopen: bool, at_once: bool) -> None:
-        """A crash: go back to a handle, then do again what came after it, in other batches."""
+        """A crash: go back to a snapshot, then do again what came after it, in other batches."""
         assert self.store is not None
         del self.kept[len(self.kept) - min(back, len(self.kept) - 1) :]
-        handle, then, journal = self.kept[-1]
+        snapshot, then, journal = self.kept[-1]
         if reopen and self.folder:
             self.store.close()
             self.store = self.open()
         assert self.store is not None
         self.window = Window.restore(
-            handle, joined(), self.rule.policy(), store=self.store, aggregator=self.aggregator
+            snapshot, joined(), self.rule.policy(), store=self.store, aggregator=self.aggregator
         )
         assert self.window.query() == text_of(then)
         assert len(self.window) == len(then)
         for what, group in itertools.groupby(journal, key=lambda entry: entry[0]):
             self.do_again(what, [detail for _, detail in group], at_once)
-        # Of the handles only this one and those before it are still on this line of history.
+        # Of the snapshots only this one and those before it are still on this line of history.
         self.kept = [self.kept[-1]]
 
     def do_again(self, what: str, details: list[Any], at_once: bool) -> None:

@@ -1,6 +1,6 @@
 """A process that writes into a window until it is killed, and notes outside how far it got.
 
-Before a handle is saved, a line ``pending BACK`` is added to the window's log, and ``saved BACK``
+Before a snapshot is saved, a line ``pending BACK`` is added to the window's log, and ``saved BACK``
 after it. So a window that is opened after a kill must end at a position that was pending, and not
 before the last one that was saved.
 """
@@ -24,7 +24,7 @@ AnyWindow = Window | SharedWindows
 
 
 class Noted(ABC):
-    """What a writer leaves: a window, or several, their newest handle, and how far it got."""
+    """What a writer leaves: a window, or several, their newest snapshot, and how far it got."""
 
     folder: str
     name: str
@@ -48,9 +48,9 @@ class Noted(ABC):
         """Assert that the windows are exactly the events up to their back; return that."""
 
     @property
-    def handle(self) -> Path:
-        """Where its newest handle is saved."""
-        return Path(self.folder, f"{self.name}.handle")
+    def snapshot(self) -> Path:
+        """Where its newest snapshot is saved."""
+        return Path(self.folder, f"{self.name}.snapshot")
 
     @property
     def log(self) -> Path:
@@ -83,7 +83,7 @@ class Noted(ABC):
             store.close()
         saved, pending = self.noted()
         assert back >= saved, f"position {saved} was acknowledged, the window ends at {back}"
-        assert back in pending, f"the window ends at {back}, where no handle was taken"
+        assert back in pending, f"the window ends at {back}, where no snapshot was taken"
         return back
 
 
@@ -101,9 +101,9 @@ class Life(Noted):
 
     def open_on(self, store: PageStore, retain: int = 2) -> Window:
         tree = oracle.tree_of(self.aggregator)
-        if self.handle.exists():
-            handle = self.handle.read_bytes()
-            return oracle.reopen(handle, store, self.size, aggregator=tree, retain=retain)
+        if self.snapshot.exists():
+            snapshot = self.snapshot.read_bytes()
+            return oracle.reopen(snapshot, store, self.size, aggregator=tree, retain=retain)
         return oracle.begin(
             store, self.size, self.arity, self.leaf_arity,
             name=self.name, aggregator=tree, retain=retain,
@@ -125,15 +125,15 @@ def nothing(point: str) -> None:
 
 
 def save(life: Noted, window: AnyWindow, at: Callable[[str], None] = nothing) -> None:
-    """Take a handle and save it, with marks before and after."""
-    handle = window.checkpoint()
+    """Take a snapshot and save it, with marks before and after."""
+    snapshot = window.checkpoint()
     back = window.engine.structure.back
-    at("between pages and handle")
+    at("between pages and snapshot")
     _note(life, f"pending {back}")
-    draft = life.handle.with_suffix(".draft")
-    draft.write_bytes(handle)
-    draft.replace(life.handle)
-    at("after the handle")
+    draft = life.snapshot.with_suffix(".draft")
+    draft.write_bytes(snapshot)
+    draft.replace(life.snapshot)
+    at("after the snapshot")
     _note(life, f"saved {back}")
 
 
@@ -146,7 +146,7 @@ def _note(life: Noted, line: str) -> None:
 def write_for_ever(
     life: Noted, options: str, retain: int, batch: int, often: float, seed: int
 ) -> None:
-    """Insert events one by one and in batches, and save a handle now and then."""
+    """Insert events one by one and in batches, and save a snapshot from time to time."""
     random = Random(seed)
     window = life.open(options, retain)
     while True:

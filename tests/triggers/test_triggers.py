@@ -1,4 +1,4 @@
-"""Windows with triggers, sliced and not, against a plain list; boundaries, gaps, costs, handles."""
+"""Windows with triggers, sliced and not, against a list: boundaries, gaps, costs, snapshots."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from mta.errors import (
     SnapshotMismatch,
     StoreUnavailable,
 )
-from mta.triggers.handle import TriggeredHandle
+from mta.triggers.snapshot import TriggeredSnapshot
 from mta.triggers.triggered import ResultsWhenDue
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
@@ -227,9 +227,9 @@ def test_against_a_list(
 ) -> None:
     store = MemoryStore()
 
-    def restore(handle: bytes) -> TriggeredWindow:
+    def restore(snapshot: bytes) -> TriggeredWindow:
         return TriggeredWindow.restore(
-            handle, joined(), rule.policy(), trigger, store, aggregator=aggregator
+            snapshot, joined(), rule.policy(), trigger, store, aggregator=aggregator
         )
 
     window = Window(joined(), rule.policy(), store, "w", arity=arity, aggregator=aggregator)
@@ -255,9 +255,9 @@ def test_slices_against_a_list(
     store = MemoryStore()
     naive = Naive(rule, trigger)
 
-    def restore(handle: bytes) -> SlicedWindow:
+    def restore(snapshot: bytes) -> SlicedWindow:
         return SlicedWindow.restore(
-            handle, joined(), rule.policy(), slide, store, aggregator=aggregator
+            snapshot, joined(), rule.policy(), slide, store, aggregator=aggregator
         )
 
     def peek() -> list[tuple[int, str]]:
@@ -528,7 +528,8 @@ def test_tumbling_windows_need_no_page() -> None:
     assert len(list(store.keys())) <= 4
 
 
-# --- stores that fail, and handles ---------------------------------------------------------------
+# --- stores that fail, and snapshots
+# ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["period", "count", "event", "sliced", "slices"])
@@ -568,7 +569,7 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str) -> None:
     assert failed > 20
 
 
-def test_results_that_are_still_to_be_given_are_in_the_handle() -> None:
+def test_results_that_are_still_to_be_given_are_in_the_snapshot() -> None:
     store = FailingStore()
     window = TriggeredWindow(Window(Sum(), CountWindow(50), store, "h", arity=2), EveryCount(1000))
     window.trigger = EveryCount(2)
@@ -588,7 +589,7 @@ def test_results_that_are_still_to_be_given_are_in_the_handle() -> None:
         assert len(subject.extend([]).moments) == 0
 
 
-def handle_of(window: ResultsWhenDue) -> bytes:
+def snapshot_of(window: ResultsWhenDue) -> bytes:
     window.extend(["a", "b", "c"], [1, 2, 3.5])
     return window.checkpoint()
 
@@ -599,20 +600,20 @@ def subjects() -> list[tuple[bytes, Callable[[bytes], ResultsWhenDue]]]:
     whole = TriggeredWindow(Window(monoid, policy, store, "w"), EveryPeriod(1))
     return [
         (
-            handle_of(whole),
+            snapshot_of(whole),
             lambda data: TriggeredWindow.restore(data, monoid, policy, EveryPeriod(1), store),
         ),
         (
-            handle_of(SlicedWindow(monoid, policy, 1, store, "s")),
+            snapshot_of(SlicedWindow(monoid, policy, 1, store, "s")),
             lambda data: SlicedWindow.restore(data, monoid, policy, 1, store),
         ),
     ]
 
 
-def test_damaged_handles_are_named_errors() -> None:
+def test_damaged_snapshots_are_named_errors() -> None:
     for data, restore in subjects():
-        again = TriggeredHandle.decode(restore(data).checkpoint())
-        assert replace(again, window=b"") == replace(TriggeredHandle.decode(data), window=b"")
+        again = TriggeredSnapshot.decode(restore(data).checkpoint())
+        assert replace(again, window=b"") == replace(TriggeredSnapshot.decode(data), window=b"")
         for at in range(len(data)):
             flipped = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
             for damaged in (data[:at], flipped):
@@ -636,7 +637,7 @@ HOSTILE: list[Any] = [
 ]
 
 
-def test_hostile_handles_are_named_errors() -> None:
+def test_hostile_snapshots_are_named_errors() -> None:
     for data, restore in subjects():
         body = msgpack.unpackb(data[:-16])
         for place in range(len(body)):
@@ -661,7 +662,7 @@ def _refused_or_sane(restore: Callable[[bytes], ResultsWhenDue], body: list[Any]
         window.insert("d", 10**9)
 
 
-def test_handles_of_other_windows_are_refused() -> None:
+def test_snapshots_of_other_windows_are_refused() -> None:
     (whole, _), (sliced, _) = subjects()
     store = MemoryStore()
     for action in (
@@ -677,20 +678,20 @@ def test_handles_of_other_windows_are_refused() -> None:
             action()
 
 
-def test_a_handle_goes_on_under_a_longer_window() -> None:
+def test_a_snapshot_goes_on_under_a_longer_window() -> None:
     """As that of a window by itself: it holds what was kept, and grows from there."""
     store = MemoryStore()
     window = TriggeredWindow(Window(joined(), TimeWindow(2), store, "w"), EveryPeriod(1))
-    handle = handle_of(window)
-    longer = TriggeredWindow.restore(handle, joined(), TimeWindow(3), EveryPeriod(1), store)
+    snapshot = snapshot_of(window)
+    longer = TriggeredWindow.restore(snapshot, joined(), TimeWindow(3), EveryPeriod(1), store)
     longer.check()
     assert longer.query() == window.query() != ""
 
 
-def test_the_format_of_the_handle() -> None:
+def test_the_format_of_the_snapshot() -> None:
     """The bytes as the module's grammar says; a change of the format needs a new version."""
     (whole, _), (sliced, _) = subjects()
-    state, part = TriggeredHandle.decode(whole), TriggeredHandle.decode(sliced).slice
+    state, part = TriggeredSnapshot.decode(whole), TriggeredSnapshot.decode(sliced).slice
     fields = msgpack.unpackb(whole[:-16])
     assert fields[:2] == ["mta-triggered", 1]
     assert fields[2] == state.window

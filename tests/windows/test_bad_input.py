@@ -1,4 +1,4 @@
-"""Bad events, handles, pages and stores: a named error that says what to do, and nothing lost."""
+"""Bad events, snapshots, pages and stores: a named error that says what to do, and nothing lost."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from mta.errors import (
     StoreUnavailable,
     WindowStoreError,
 )
-from mta.fiba import FiBA
-from mta.pages.structure import Named
-from mta.policies.base import AbstractPolicy
+from mta.evaluators.fiba import FiBA
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import Named
 from stores.memory import MemoryStore
 from tests.support.naive import (
     AGGREGATORS,
@@ -280,7 +280,7 @@ def test_unknown_stores(url: str) -> None:
         Window(Sum(), CountWindow(3), store=url)
 
 
-def test_a_window_in_memory_alone_has_no_handle() -> None:
+def test_a_window_in_memory_alone_has_no_snapshot() -> None:
     window = Window(Sum(), CountWindow(3), store=None)
     with pytest.raises(NotPageable, match="give it a store"):
         window.checkpoint()
@@ -300,7 +300,7 @@ def test_values_that_cannot_be_written() -> None:
     assert len(anything.query()) == 3
 
 
-# --- handles ------------------------------------------------------------------------------------
+# --- snapshots ------------------------------------------------------------------------------------
 
 OPTIONS: dict[str, Any] = {"arity": 2, "leaf_arity": 3}
 
@@ -312,9 +312,9 @@ def small_window(aggregator: type = AmortizedMTA, timed: bool = True) -> Window:
     return window
 
 
-def restored(handle: bytes, **changes: Any) -> Window:
+def restored(snapshot: bytes, **changes: Any) -> Window:
     arguments: dict[str, Any] = {"monoid": joined(), "window": TimeWindow(20), **changes}
-    return Window.restore(handle, **arguments)
+    return Window.restore(snapshot, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -331,46 +331,46 @@ def restored(handle: bytes, **changes: Any) -> Window:
         {"leaf_arity": 2},
     ],
 )
-def test_handles_of_another_window(changes: dict[str, Any]) -> None:
-    handle = small_window().checkpoint()
+def test_snapshots_of_another_window(changes: dict[str, Any]) -> None:
+    snapshot = small_window().checkpoint()
     with pytest.raises(SnapshotMismatch):
-        restored(handle, **changes)
-    assert restored(handle, arity=2, leaf_arity=3).query() == "ghijklmnopqrstuvwxyz"
+        restored(snapshot, **changes)
+    assert restored(snapshot, arity=2, leaf_arity=3).query() == "ghijklmnopqrstuvwxyz"
 
 
-def test_a_handle_of_another_product_or_bound() -> None:
+def test_a_snapshot_of_another_product_or_bound() -> None:
     store = MemoryStore()
 
     def product(column: str) -> Product:
         return Product({"sum": (column, Sum()), "min": ("z", Min())})
 
-    handle = Window(product("x"), CountWindow(3), store=store).checkpoint()
+    snapshot = Window(product("x"), CountWindow(3), store=store).checkpoint()
     with pytest.raises(SnapshotMismatch, match="sum=Sum"):
-        Window.restore(handle, product("y"), CountWindow(3), store=store)
+        Window.restore(snapshot, product("y"), CountWindow(3), store=store)
 
 
 @BOTH
-def test_handles_truncated_at_every_byte(aggregator: type) -> None:
-    handle = small_window(aggregator).checkpoint()
-    for length in range(len(handle)):
+def test_snapshots_truncated_at_every_byte(aggregator: type) -> None:
+    snapshot = small_window(aggregator).checkpoint()
+    for length in range(len(snapshot)):
         with pytest.raises(CorruptSnapshot):
-            restored(handle[:length], aggregator=aggregator)
+            restored(snapshot[:length], aggregator=aggregator)
         with pytest.raises(CorruptSnapshot):
-            describe_snapshot(handle[:length])
+            describe_snapshot(snapshot[:length])
 
 
 @BOTH
-def test_handles_with_any_byte_changed(aggregator: type) -> None:
-    handle = small_window(aggregator).checkpoint()
-    for at in range(len(handle)):
+def test_snapshots_with_any_byte_changed(aggregator: type) -> None:
+    snapshot = small_window(aggregator).checkpoint()
+    for at in range(len(snapshot)):
         for change in (0x01, 0x80, 0xFF):
-            damaged = bytearray(handle)
+            damaged = bytearray(snapshot)
             damaged[at] ^= change
             with pytest.raises(CorruptSnapshot):
                 restored(bytes(damaged), aggregator=aggregator)
 
 
-def test_random_bytes_are_no_handle() -> None:
+def test_random_bytes_are_no_snapshot() -> None:
     rng = random.Random(5)
     for length in [0, 1, 15, 16, 17, 40, 400] * 20:
         with pytest.raises(CorruptSnapshot):
@@ -409,13 +409,13 @@ def places(fields: list[Any]) -> Iterator[tuple[int, ...]]:
 def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool) -> None:
     """Every field, and every part of the state, replaced by what it must not be."""
     window = small_window(aggregator, timed)
-    handle, pages = window.checkpoint(), pages_of(window.store)  # type: ignore[arg-type]
-    fields = msgpack.unpackb(handle[:-16])
+    snapshot, pages = window.checkpoint(), pages_of(window.store)  # type: ignore[arg-type]
+    fields = msgpack.unpackb(snapshot[:-16])
     paths = list(places(fields))
     taken = 0
     for path in paths:
         for value in HOSTILE:
-            changed = msgpack.unpackb(handle[:-16])
+            changed = msgpack.unpackb(snapshot[:-16])
             inner = changed
             for step in path[:-1]:
                 inner = inner[step]
@@ -442,9 +442,9 @@ def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool) -> No
 
 
 @BOTH
-def test_handles_with_parts_left_out_or_doubled(aggregator: type) -> None:
-    handle = small_window(aggregator).checkpoint()
-    fields = msgpack.unpackb(handle[:-16])
+def test_snapshots_with_parts_left_out_or_doubled(aggregator: type) -> None:
+    snapshot = small_window(aggregator).checkpoint()
+    fields = msgpack.unpackb(snapshot[:-16])
     for i in range(len(fields)):
         for changed in (fields[:i], [*fields[: i + 1], *fields[i:]], fields[i:]):
             if changed == fields:
@@ -496,14 +496,14 @@ def damages(pages: dict[str, bytes], key: str) -> dict[str, bytes | None]:
 def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type) -> None:
     """Each page in turn, each damage; then it is put back, and the window goes on exactly."""
     store, size = MemoryStore(), 36
-    handle = deep_window(aggregator, store, size).checkpoint()
+    snapshot = deep_window(aggregator, store, size).checkpoint()
     pages = pages_of(store)
     needed = 0
     for key in pages:
         for what, damage in damages(pages, key).items():
             text = [chr(97 + i % 26) for i in range(size // 4, size * 5 // 4)]
             again = Window.restore(
-                handle, joined(), CountWindow(size), store=store, aggregator=aggregator
+                snapshot, joined(), CountWindow(size), store=store, aggregator=aggregator
             )
             store._pages.pop(key, None)
             if damage is not None:
@@ -537,13 +537,13 @@ def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type) -> 
 def test_pages_truncated_and_changed_at_every_byte(aggregator: type) -> None:
     store = MemoryStore()
     window = deep_window(aggregator, store)
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     leaf, inner = (
         [key for key in pages_of(store) if key.startswith(f"deep/{level}/")][-1] for level in (0, 1)
     )
     window.check()
-    # Out of its handle, so that none of its nodes is in memory.
-    window = Window.restore(handle, joined(), window.policy, store=store, aggregator=aggregator)
+    # Out of its snapshot, so that none of its nodes is in memory.
+    window = Window.restore(snapshot, joined(), window.policy, store=store, aggregator=aggregator)
     for key in (leaf, inner):
         page = store._pages[key]
         for at in range(len(page)):
@@ -689,7 +689,7 @@ def test_a_checkpoint_that_fails_can_be_repeated(aggregator: type) -> None:
         failed = error_of(window.checkpoint)
         store.failing = lambda number: False
         if failed is not None:
-            # The earlier handle must still be good: the newer one does not exist.
+            # The earlier snapshot must still be good: the newer one does not exist.
             again = Window.restore(
                 first, joined(), CountWindow(17), store=store, aggregator=aggregator
             )

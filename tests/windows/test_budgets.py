@@ -332,10 +332,10 @@ def test_no_store_call_while_a_window_fits_in_its_tail() -> None:
 def test_restore_reads_a_handful_of_pages() -> None:
     window, store = counting_window(512, 64)
     window.extend(values(N + 77_777), emit="last")
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     expected = window.query()
     store.reset()
-    again = Window.restore(handle, Max(), CountWindow(N), store=store)
+    again = Window.restore(snapshot, Max(), CountWindow(N), store=store)
     assert again.query() == expected
     assert store.counts.get.pages == 0
     again.insert(0.5)
@@ -389,7 +389,7 @@ def test_a_handle_takes_at_most_8_kib_with_small_groups() -> None:
 # --- deletion -----------------------------------------------------------------------------------
 
 
-def test_pages_that_have_left_are_deleted_without_any_handle() -> None:
+def test_pages_that_have_left_are_deleted_without_any_snapshot() -> None:
     window, store = counting_window(64, 8, CountWindow(1000))
     most = 0
     for _ in range(100):
@@ -402,21 +402,21 @@ def test_pages_that_have_left_are_deleted_without_any_handle() -> None:
 
 @pytest.mark.parametrize("retain", [2, 4])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-def test_pages_of_the_last_handles_stay_and_others_go(retain: int, aggregator: type) -> None:
+def test_pages_of_the_last_snapshots_stay_and_others_go(retain: int, aggregator: type) -> None:
     size, batch, options = 2600, 300, {"aggregator": aggregator, "retain": retain}
     window, store = counting_window(16, 4, CountWindow(size), **options)
-    handles: list[tuple[bytes, float]] = []
+    snapshots: list[tuple[bytes, float]] = []
     counts = []
     for number in range(40):
         window.extend(values(batch) + number)
         if number == 20:
             window.evict(2500)  # at once, across many groups
-        handles.append((window.checkpoint(), window.query()))
+        snapshots.append((window.checkpoint(), window.query()))
         if number % 7 == 6 or number in (20, 21, 22):
-            for handle, expected in handles[-retain:]:
-                again = Window.restore(handle, Max(), CountWindow(size), store=store, **options)
+            for snapshot, expected in snapshots[-retain:]:
+                again = Window.restore(snapshot, Max(), CountWindow(size), store=store, **options)
                 assert again.query() == expected
-                again.check()  # reads every page that the handle needs
+                again.check()  # reads every page that the snapshot needs
         counts.append(len(list(store.keys())))
     kept = (size + retain * batch) / 16 * (1 + 1 / 3)
     assert max(counts) <= kept + 40
@@ -442,18 +442,18 @@ def test_all_pages_of_a_restored_window_can_be_deleted() -> None:
 
 
 def test_replaying_writes_the_same_pages() -> None:
-    """A batch that is done again from its handle, in other pieces, puts nothing new."""
+    """A batch that is done again from its snapshot, in other pieces, puts nothing new."""
     policies = [CountWindow(700), TimeWindow("900 s"), BoundWindow(Sum(), at_most=300)]
     for policy in policies:
         window, store = counting_window(16, 4, policy)
         seconds = np.arange(4000)
         data = values(4000)
         window.extend(data[:2000], seconds[:2000])
-        handle = window.checkpoint()
+        snapshot = window.checkpoint()
         window.extend(data[2000:], seconds[2000:])
         result, pages = window.query(), pages_of(store)
         for wanted, piece in (("all", 333), ("last", 1), ("last", 2000)):
-            again = Window.restore(handle, Max(), policy, store=store)
+            again = Window.restore(snapshot, Max(), policy, store=store)
             for start in range(2000, 4000, piece):
                 part = slice(start, start + piece)
                 again.extend(data[part], seconds[part], emit=wanted)

@@ -19,7 +19,7 @@ from mta import (
 )
 from stores import MemoryStore
 from tests.support import oracle
-from tests.support.changing_lives import ChangingLife, ChangingShared, ChangingWindow
+from tests.support.changing_scenarios import ChangingLife, ChangingShared, ChangingWindow
 
 LIVES: dict[str, Callable[[Random], ChangingLife]] = {
     "FiBA": lambda random: ChangingWindow(random, FiBA),
@@ -65,9 +65,9 @@ def test_a_longer_window_begins_with_the_events_that_were_kept_for_late_ones(
     store = MemoryStore()
     window = Window(Sum(), TimeWindow(1), store, aggregator=FiBA, allowed_lateness=30)
     window.extend([1.0] * count, range(count))
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     longer = Window.restore(
-        handle, Sum(), TimeWindow(10), store, aggregator=FiBA, allowed_lateness=lateness
+        snapshot, Sum(), TimeWindow(10), store, aggregator=FiBA, allowed_lateness=lateness
     )
     assert longer.query() == 10.0
     assert longer.coverage().complete == (lateness + 10 < count < 30 or lateness == 0 or count < 30)

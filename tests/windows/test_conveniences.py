@@ -45,9 +45,9 @@ def test_a_path_is_a_store(tmp_path: Path, name: str, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     window = Window(Max(), CountWindow(2), Path(name), "w")
     window.extend([1.0, 3.0, 2.0])
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     window.close()
-    assert Window.restore(handle, Max(), CountWindow(2), tmp_path / name).query() == 3.0
+    assert Window.restore(snapshot, Max(), CountWindow(2), tmp_path / name).query() == 3.0
     shared = SharedWindows(Max(), {"a": CountWindow(2)}, Path(name), "s")
     keyed = KeyedWindows(Max(), CountWindow(2), Path(name), "k")
     assert shared.store is not None and keyed.store is not None
@@ -128,4 +128,4 @@ def test_a_time_window_shows_what_makes_it() -> None:
         window = TimeWindow(size)
         assert eval(repr(window)).size == window.size
     assert repr(TimeWindow("24 hours")) == "TimeWindow('1 day')"
-    assert TimeWindow(5).describe() == "TimeWindow(5000000 us)"  # as in handles
+    assert TimeWindow(5).describe() == "TimeWindow(5000000 us)"  # as in snapshots

@@ -505,7 +505,7 @@ def test_no_warning_leaves_or_breaks_a_window(kind: str, monoid: Any) -> None:
 @pytest.mark.parametrize("monoid", [Sum, SampleStdDev, PopulationStdDev])
 @pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA, FiBA, PagedFlatFAT])
 def test_no_warning_leaves_or_breaks_a_window_that_is_evicted(aggregator: Any, monoid: Any) -> None:
-    """An eviction folds again what the events before it had folded, and so does a handle."""
+    """An eviction folds again what the events before it had folded, and so does a snapshot."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         store = MemoryStore()
@@ -515,8 +515,8 @@ def test_no_warning_leaves_or_breaks_a_window_that_is_evicted(aggregator: Any, m
         window.evict(2)
         window.query()
         window.check()
-        handle, kinds = window.checkpoint(), {"aggregator": aggregator}
-        restored = Window.restore(handle, monoid(), CountWindow(6), store, **kinds)
+        snapshot, kinds = window.checkpoint(), {"aggregator": aggregator}
+        restored = Window.restore(snapshot, monoid(), CountWindow(6), store, **kinds)
         restored.evict(1)
         restored.check()
     assert len(restored) == 3

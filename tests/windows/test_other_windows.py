@@ -1,4 +1,4 @@
-"""A handle restored under other windows: they go on from what is kept, and say what they miss."""
+"""A snapshot restored under other windows: they go on from what is kept, and say what they miss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mta import (
     Window,
 )
 from mta.errors import SnapshotMismatch
-from mta.policies import AbstractPolicy
+from mta.frames import AbstractPolicy
 from stores import MemoryStore
 
 COUNTS = [CountWindow(1), CountWindow(5), CountWindow(17), CountWindow(40)]
@@ -67,8 +67,8 @@ def test_a_window_goes_on_under_other_policies(
                 front = max(front, len(events) - held(events, policy))
                 assert window.query() == sum(v for _, v in events[front:]), seed
             policy = rng.choice(policies)
-            handle = window.checkpoint()
-            window = Window.restore(handle, Sum(), policy, store, arity=2, aggregator=algorithm)
+            snapshot = window.checkpoint()
+            window = Window.restore(snapshot, Sum(), policy, store, arity=2, aggregator=algorithm)
             front = max(front, len(events) - held(events, policy))
             assert window.query() == sum(v for _, v in events[front:])
             coverage, missing = window.coverage(), held(events, policy) - (len(events) - front)
@@ -83,13 +83,13 @@ def test_policies_that_cannot_stand_for_each_other() -> None:
     store = MemoryStore()
     window = Window(Sum(), CountWindow(5), store)
     window.extend([1.0, 2.0])
-    handle = window.checkpoint()
+    snapshot = window.checkpoint()
     with pytest.raises(SnapshotMismatch, match="so events have no times, not with"):
-        Window.restore(handle, Sum(), TimeWindow(5), store)
+        Window.restore(snapshot, Sum(), TimeWindow(5), store)
     with pytest.raises(SnapshotMismatch, match="not with Sum beside Sum"):
-        Window.restore(handle, Sum(), BoundWindow(Sum(), at_most=3.0), store)
+        Window.restore(snapshot, Sum(), BoundWindow(Sum(), at_most=3.0), store)
     with pytest.raises(SnapshotMismatch, match="made with the policy"):
-        Window(Sum(), CountWindow(4), store).restore_like(handle)
+        Window(Sum(), CountWindow(4), store).restore_like(snapshot)
 
 
 @pytest.mark.parametrize("lateness", [None, 0, 5])
@@ -106,11 +106,11 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
             for _ in range(rng.randint(1, 30)):
                 time, value = step(events, rng)
                 windows.insert(value, time)
-            handle = windows.checkpoint()
+            snapshot = windows.checkpoint()
             kept = windows.structure.kept_from
             policies = {name: rng.choice(every) for name in rng.sample("abc", 2)}
             windows = SharedWindows.restore(
-                handle, Sum(), policies, store, arity=2, allowed_lateness=lateness
+                snapshot, Sum(), policies, store, arity=2, allowed_lateness=lateness
             )
             for name, policy in policies.items():
                 front = max(len(events) - held(events, policy), kept)

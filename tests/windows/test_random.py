@@ -1,8 +1,8 @@
 """Random operations on every kind of window, against plain lists; see ``support.random_windows``.
 
 Every life is lived twice, watched and not: ``check()`` between its steps must change no answer and
-no handle, and no fault may hide behind it. All warnings are errors. In most lives open leaf groups
-are in parts.
+no snapshot, and no fault may hide behind it. All warnings are errors. In most lives open leaf
+groups are in parts.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window
-from mta.levels import runs
+from mta.evaluators import runs
+from mta.logs.base import Aggregator
 from mta.pages import page
-from mta.pages.structure import Aggregator
 from mta.windows import shared
 from stores import MemoryStore
 from tests.support import oracle
 from tests.support.naive import IN_ORDER
 from tests.support.random_windows.kinds import KINDS, Kind
-from tests.support.random_windows.lives import ORDERS, SORTS, live, live_twice
+from tests.support.random_windows.scenarios import ORDERS, SORTS, live, live_twice
 
 STEPS = 40
 #: How many lives one test lives, and how many hostile ones; sizes take turns, from kind to kind.
@@ -96,7 +96,7 @@ def test_looking_leaves_nothing_behind(
     [(kind, None) for kind in [*IN_ORDER, SteadyMTA, FiBA]] + [(FiBA, 3), (FiBA, 1000)],
 )
 def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float | None) -> None:
-    """Of what is rounded, by the order in which it is added up: a handle holds every bit of it."""
+    """Rounding depends on the order of additions: a snapshot keeps every bit of it."""
     timed = aggregator is FiBA
     for seed in range(6):
         random = Random(seed)
@@ -121,12 +121,12 @@ def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float | 
                 else:
                     window.insert(values[0], times[0] if times else None)
             if random.random() < 0.2:
-                handles = alone.checkpoint(), watched.checkpoint()
-                assert handles[0] == handles[1], f"{step=} of {seed=}"
+                snapshots = alone.checkpoint(), watched.checkpoint()
+                assert snapshots[0] == snapshots[1], f"{step=} of {seed=}"
                 if random.random() < 0.5:
                     alone, watched = (
-                        alone.restore_like(handles[0]),
-                        watched.restore_like(handles[1]),
+                        alone.restore_like(snapshots[0]),
+                        watched.restore_like(snapshots[1]),
                     )
             if random.random() < 0.5:
                 watched.check()

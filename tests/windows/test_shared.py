@@ -69,8 +69,8 @@ def test_what_is_kept_beside_the_windows() -> None:
     assert windows.query(CountWindow(2_000)) == values(N)[-2_000:].max()
     assert windows.add("more", CountWindow(2_000)).complete
     assert windows.add("most", CountWindow(4_000)).missing_at_least > 1_900
-    handle = windows.checkpoint()
-    again = SharedWindows.restore(handle, Max(), windows.windows, store, keep=CountWindow(2_000))
+    snapshot = windows.checkpoint()
+    again = SharedWindows.restore(snapshot, Max(), windows.windows, store, keep=CountWindow(2_000))
     assert again.query() == windows.query()
     assert again.stats() == windows.stats()
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from mta import BoundWindow, ColumnarMonoid, CountWindow, Max, Mean, Sum, TimeWindow
-from mta.cursors.ordered import Hand
 from mta.errors import StoreUnavailable
+from mta.frames.base import AbstractPolicy
+from mta.logs.leaves import Chunk
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
 from tests.support.counted import rolling_hash
@@ -51,14 +51,10 @@ def test_batches_of_many_hands(
     in_pages: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
-    monkeypatch.setattr("mta.cursors.cursor._FEW", 16)
-    monkeypatch.setattr("mta.folds.overlaps._LEAST_STEP", 1)
+    """Windows shorter than a hand, of a few hands and longer."""
+    monkeypatch.setattr("mta.evaluators.cursor._FEW", 16)
     monkeypatch.setattr("mta.windows.shared._HAND", 250)
-    monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
-    monkeypatch.setattr("mta.kernels.ranks._FEW_FOR_A_TABLE", 16)
-    monkeypatch.setattr("mta.folds.overlaps._LEAST_BITS", 3)
-    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
+    monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000
     gaps = {
         "steady": np.full(count, 10),
@@ -136,7 +132,7 @@ def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPa
     batch = values(1_000)
     windows.extend(batch)
     reference = weakref.ref(batch)
-    assert not [held for held in gc.get_objects() if type(held) is Hand]
+    assert not [held for held in gc.get_objects() if type(held) is Chunk]
     del batch
     assert reference() is None
 
@@ -163,7 +159,7 @@ def test_every_call_fails_once(
 ) -> None:
     """Whatever call fails, what was accepted is in every window, and nothing else."""
     monkeypatch.setattr("mta.windows.shared._HAND", 7)
-    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
+    monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     drawn = [
         count_rule(3),
         time_rule(12 * SECOND),
@@ -202,8 +198,8 @@ def test_every_call_fails_once(
         calls, store.failing = store.calls, lambda call: False
         assert windows.query() == lists.results()
         windows.check()
-        handle = windows.checkpoint()
-        again = SharedWindows.restore(handle, joined(), policies, store)
+        snapshot = windows.checkpoint()
+        again = SharedWindows.restore(snapshot, joined(), policies, store)
         assert again.query() == windows.query()
         if calls < nth:
             break

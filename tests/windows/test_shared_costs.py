@@ -46,8 +46,8 @@ class LeafReads(WrapperStore):
 def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
-    monkeypatch.setattr("mta.levels.kept._FETCHED_BYTES", 1)
+    monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
+    monkeypatch.setattr("mta.logs.levels.log._FETCHED_BYTES", 1)
     monkeypatch.setattr("mta.windows.shared._HAND", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for policies in [{name: policy} for name, policy in FOUR.items()] + [FOUR]:
@@ -66,9 +66,9 @@ def test_a_range_reads_at_most_two_pages_a_level() -> None:
     windows, store = counted_windows(FOUR, keep=CountWindow(N))
     windows.extend(values(N), emit="last")
     levels = windows.stats().levels
-    handle = windows.checkpoint()
+    snapshot = windows.checkpoint()
     for start, stop in [(0, N), (1, N - 1), (7_777, 7_780), (63, 64), (63, 65), (5_000, 15_001)]:
-        windows = SharedWindows.restore(handle, Max(), FOUR, store, keep=CountWindow(N))
+        windows = SharedWindows.restore(snapshot, Max(), FOUR, store, keep=CountWindow(N))
         store.reset()
         assert windows.range_by_position(start, stop) == values(N)[start:stop].max()
         assert store.counts.get.pages <= 2 * (levels - 1)
@@ -82,9 +82,9 @@ def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
     )
     windows.extend(values(N), np.arange(N), emit="last")
     levels = windows.stats().levels
-    handle = windows.checkpoint()
+    snapshot = windows.checkpoint()
     for after, until in [(-1, N), (3_000, 3_100), (5_000, 15_000)]:
-        windows = SharedWindows.restore(handle, Max(), policies, store)
+        windows = SharedWindows.restore(snapshot, Max(), policies, store)
         store.reset()
         assert windows.range(after, until) == values(N)[after + 1 : until + 1].max()
         assert store.counts.get.pages <= 4 * (levels - 1)  # two searches and a fold
@@ -112,7 +112,7 @@ def test_each_window_takes_a_constant_number_of_combines() -> None:
         counted.combines = 0
 
 
-def test_another_window_adds_its_name_policy_and_front_to_the_handle() -> None:
+def test_another_window_adds_its_name_policy_and_front_to_the_snapshot() -> None:
     one, _ = counted_windows({"month": FOUR["month"]})
     four, _ = counted_windows(FOUR)
     for windows in (one, four):

@@ -63,7 +63,7 @@ RULES = st.builds(
 
 
 class SharedMachine(RuleBasedStateMachine):
-    """Windows and lists side by side; they may crash and go back to a handle."""
+    """Windows and lists side by side; they may crash and go back to a snapshot."""
 
     scheme: str | None = "memory"
 
@@ -96,7 +96,7 @@ class SharedMachine(RuleBasedStateMachine):
             timed=True,
         )
         self.now = 1_700_000_000 * SECOND
-        #: Handles that must be restorable, newest last, and what was then.
+        #: Snapshots that must be restorable, newest last, and what was then.
         self.saved: list[tuple[bytes, Lists, dict[str, Any]]] = []
 
     def open(self) -> PageStore | None:
@@ -215,17 +215,17 @@ class SharedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.store is not None)
     @rule()
     def checkpoint(self) -> None:
-        handle = self.shared.checkpoint()
-        saved = handle, self.lists.copy(), self.shared.windows
+        snapshot = self.shared.checkpoint()
+        saved = snapshot, self.lists.copy(), self.shared.windows
         self.saved = [*self.saved, saved][-2:]
 
     @precondition(lambda self: self.saved)
     @rule(back=st.integers(0, 1), reopen=st.booleans(), restore_like=st.booleans())
     def crash(self, back: int, reopen: bool, restore_like: bool) -> None:
-        """Go on from a handle, as though nothing had happened since."""
+        """Go on from a snapshot, as though nothing had happened since."""
         assert self.store is not None
         del self.saved[len(self.saved) - min(back, len(self.saved) - 1) :]
-        handle, lists, policies = self.saved[-1]
+        snapshot, lists, policies = self.saved[-1]
         if reopen and self.folder:
             self.store.close()
             self.store = self.open()
@@ -239,10 +239,10 @@ class SharedMachine(RuleBasedStateMachine):
                 for name, policy in self.shared.windows.items()
             )
         ):
-            self.shared = self.shared.restore_like(handle)
+            self.shared = self.shared.restore_like(snapshot)
         else:
             self.shared = SharedWindows.restore(
-                handle, joined(), policies, self.store, keep=self.keep
+                snapshot, joined(), policies, self.store, keep=self.keep
             )
         self.lists = lists.copy()
         self.now = lists.events[-1][1] if lists.events else self.now

@@ -48,7 +48,7 @@ def slowly(windows: SharedWindows, value: Any, time: Any = None) -> None:
     ],
 )
 def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int | None) -> None:
-    """Results to the last bit, fronts, and the way over a handle; with late ones between them."""
+    """Results to the last bit, fronts, and the way over a snapshot; with late ones between them."""
     rng, monoid = np.random.default_rng(11), make()
     values: list[Any] = np.round(rng.normal(size=700), 2).tolist()
     if isinstance(monoid, Product):

@@ -319,9 +319,9 @@ class LateWindow:
             self._moved(at, -1)
 
     def restore(self) -> None:
-        handle = self.window.checkpoint()
+        snapshot = self.window.checkpoint()
         self.window.check()
-        self.window = self.window.restore_like(handle)
+        self.window = self.window.restore_like(snapshot)
 
     def look(self) -> None:
         if len(self):

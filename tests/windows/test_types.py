@@ -85,10 +85,10 @@ def test_monoids_of_ones_own() -> None:
 def test_every_window() -> None:
     window = Window(Max(), LAST_TWO, "memory://", "typed")
     window.extend([3.0, 5.0])
-    handle = window.checkpoint()
-    restored = Window.restore(handle, Max(), LAST_TWO, window.store or "memory://")
+    snapshot = window.checkpoint()
+    restored = Window.restore(snapshot, Max(), LAST_TWO, window.store or "memory://")
     assert assert_type(restored.query(), float) == 5.0
-    assert assert_type(restored.restore_like(handle).query(), float) == 5.0
+    assert assert_type(restored.restore_like(snapshot).query(), float) == 5.0
     assert assert_type(restored.range_by_position(0, 1), float) == 3.0
     triggered = TriggeredWindow(restored, EveryCount(2))
     assert assert_type(triggered.insert(1.0), list[tuple[Any, float]]) == []

@@ -20,7 +20,7 @@ from mta import (
     Window,
 )
 from mta.errors import EventsGone
-from mta.policies import AbstractPolicy
+from mta.frames import AbstractPolicy
 from stores.memory import MemoryStore
 
 

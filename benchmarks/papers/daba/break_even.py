@@ -87,27 +87,27 @@ def _why(rows: Rows, name: str, operator: str) -> str:
     ours, stacks = _row(rows, name, operator), _row(rows, "TwoStacks", operator)
     if even is None or peer is None or total is None:
         return f"A round costs {ours['round_ns']:,.0f} ns, a value {ours['value_ns']:,.1f} ns."
-    told = []
+    reported = []
     if name != "TwoStacks":
-        told.append(
+        reported.append(
             f"A round costs {ours['round_ns'] / stacks['round_ns']:.1f} times one of Two-Stacks, "
             f"in the paper {even / peer:.1f} times (by its Table 3)."
         )
     if operator != "Sum":
         values = ours["value_ns"] / _row(rows, name, "Sum")["value_ns"]
         paper = (CYCLES[operator] / peer) / (CYCLES["Sum"] / total)
-        told.append(
+        reported.append(
             f"Recalculating costs {values:.1f} times as much a value as for Sum, in the paper "
             f"{paper:.1f} times (by Two-Stacks in its Tables 2 and 3)."
         )
-    if not told:  # all others are measured by this one
+    if not reported:  # all others are measured by this one
         beside = ours["recalculating_ns"] - ours["value_ns"] * (ours["window"] or ours["tried"])
-        told.append(
+        reported.append(
             f"What recalculating costs beside its values, {beside:,.0f} ns a round, is "
             f"{beside / ours['round_ns']:.0%} of a round of Two-Stacks, {ours['round_ns']:,.0f}: "
             f"values of {ours['value_ns']:,.1f} ns each soon make up for the rest."
         )
-    return " ".join(told)
+    return " ".join(reported)
 
 
 def _row(rows: Rows, name: str, operator: str) -> Row:

@@ -32,12 +32,12 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import CLOSE, shape
 from benchmarks.report.plots import lines, percentile_boxes
-from mta.fiba import FingerTree, Tree
-from mta.fiba.bulk import insert_sorted
-from mta.fiba.fingers import before_time
 from mta.in_order import DABA, TwoStacks
+from mta.in_order.reactive import ReactiveAggregator
+from mta.logs.finger_tree import FingerTree, Tree
+from mta.logs.finger_tree.bulk import insert_sorted
+from mta.logs.finger_tree.fingers import before_time
 from mta.monoids.base import AbstractMonoid
-from mta.reactive.in_memory import ReactiveAggregator
 
 OPERATORS = ("Sum", "GeoMean", "Bloom")
 MIN_ARITIES = (2, 4, 8)
@@ -330,13 +330,13 @@ class Shared:
 
     def plan(self, small: int, rounds: int) -> list[tuple[int, int, Any]]:
         """Each round's time that comes, the smaller window's oldest time then, and the value."""
-        seam = len(self._times) - small // 2
-        before, after = self._times[:seam], self._times[seam:]
+        cutover = len(self._times) - small // 2
+        before, after = self._times[:cutover], self._times[cutover:]
         before += [before[-1] + 1 + i for i in range(rounds)]
         first = len(self._times) - small + 1
         self._times = (before + after)[rounds:]
         values = islice(cycle(self.one.values), rounds)
-        return list(zip(before[seam:], before[first : first + rounds], values, strict=True))
+        return list(zip(before[cutover:], before[first : first + rounds], values, strict=True))
 
     def twin(self, small: int, rounds: int) -> np.ndarray:
         """Nanoseconds a round of two trees, into which each value goes."""

@@ -13,14 +13,14 @@ from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from benchmarks.papers.server import lacking, redis_server
+from benchmarks.papers.server import missing, redis_server
 from benchmarks.report.experiment import Finding, Rows
 from mta import AbstractMonoid, AbstractPolicy, AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid
 from mta import Policy as PolicyOf
 from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
+from mta.in_order.reactive import ReactiveAggregator
+from mta.logs.base import Aggregator
 from mta.monoids.base import Partial
-from mta.pages.structure import Aggregator
-from mta.reactive.in_memory import ReactiveAggregator
 from mta.windows.window import Window
 
 #: Whether a prefix must leave a window, from the results of both.
@@ -207,14 +207,14 @@ ALGORITHMS: dict[str, Make] = {
 
 def measurable() -> list[str]:
     """The algorithms whose stores there are."""
-    redis = lacking() is None
+    redis = missing() is None
     return [name for name in ALGORITHMS if redis or not name.endswith(OVER_REDIS)]
 
 
 def left_out(measured: Collection[str]) -> list[Finding]:
     """What these are not, and why."""
     return [
-        Finding(name, "a store on other machines", f"not measured: {lacking() or 'not yet'}")
+        Finding(name, "a store on other machines", f"not measured: {missing() or 'not yet'}")
         for name in ALGORITHMS
         if name.endswith(OVER_REDIS) and name not in measured
     ]

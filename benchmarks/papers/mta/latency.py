@@ -121,7 +121,7 @@ def latency(name: str, window: int, rounds: int) -> Row:
         stream, slide = updates(window, rounds), sliding.slide
         # For the first one RA doubles its room: of a large window that is rarer than measured.
         slide(stream[0])
-        # Else the collector would look at all values of a large window, now and then.
+        # Else the collector would look at all values of a large window, from time to time.
         gc.freeze()
         marks = [both_clocks()]
         for start in range(0, rounds, step):
@@ -193,13 +193,13 @@ def _around(rows: Rows, names: Sequence[str]) -> str:
     if not shared:
         return ""
     at, combine = max(shared), naive["ns"] / naive["combines"]
-    told = [
+    reported = [
         f"{name} {found[at]['combines']:.1f} combines in {found[at]['ns']:,.0f} ns"
         for name, found in zip(names, each, strict=True)
     ]
     return (
-        f"At window {at:,} an update takes {' and '.join(told)}; a combine takes {combine:.0f} ns, "
-        "by Naive, and the rest is Python around them."
+        f"At window {at:,} an update takes {' and '.join(reported)}; "
+        f"a combine takes {combine:.0f} ns, by Naive, and the rest is Python around them."
     )
 
 
@@ -252,7 +252,7 @@ def both_clocks() -> tuple[int, int]:
 
 
 class Filled:
-    """Full windows of the algorithm at hand, one to time and one to count, for all its evictions.
+    """Full windows of the given algorithm, one to time and one to count, for all its evictions.
 
     They are filled up again after each, and slid on a little.
     """

@@ -36,8 +36,8 @@ from benchmarks.report.fits import shape
 from benchmarks.report.plots import lines
 from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Max, Monoid, TimeWindow, Window
 from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
-from mta.pages.structure import Aggregator
-from mta.reactive.in_memory import ReactiveAggregator
+from mta.in_order.reactive import ReactiveAggregator
+from mta.logs.base import Aggregator
 
 CAPACITY, BATCH = 2**25, 2**14
 LIMITS = (16, 24, 32, 48, 64, 96, 128, 256, 512)
@@ -45,7 +45,7 @@ MIB = 1 << 20
 #: A run that has not reached its end by then is stopped where it is.
 SECONDS, STUCK = 60, "out of time"
 #: What the system says where Python has no MemoryError.
-LACKS = ("Cannot allocate memory", "can't start new thread")
+NEEDS_MEMORY = ("Cannot allocate memory", "can't start new thread")
 
 #: Takes so many events more.
 Feed = Callable[[int], object]
@@ -170,7 +170,7 @@ def grow(name: str, limit: int, capacity: int, folder: str) -> None:
 def is_for_memory(error: BaseException | None) -> bool:
     """Whether an error, or what caused it, comes from a lack of memory: for data or for a stack."""
     while error is not None:
-        if isinstance(error, MemoryError) or any(text in str(error) for text in LACKS):
+        if isinstance(error, MemoryError) or any(text in str(error) for text in NEEDS_MEMORY):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -363,7 +363,7 @@ EXPERIMENTS = (
 
 
 def count_calls() -> Iterator[str]:
-    """What CALLS and NAIVE_CALLS have, counted anew for some ten minutes, line by line."""
+    """What CALLS and NAIVE_CALLS have, counted again for some ten minutes, line by line."""
     for one in operations():
         for name in CALLED:
             yield f"{one.name}, {name}: {calls_of(one, name, COUNTED_IN):.1f}\n"

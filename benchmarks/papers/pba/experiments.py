@@ -1,6 +1,6 @@
 """PBA and SBA beside Two-Stacks and SlickDeque: the PBA paper's Figures 4 to 6, and its thread.
 
-Two kinds of work are told apart. *Single* values go one by one through functions of Python, where a
+There are two kinds of work. *Single* values go one by one through functions of Python, where a
 thread can only take turns with another at the interpreter's lock. *Batches* are whole columns of a
 numpy monoid, whose folds release that lock, so that PBA's thread runs beside the stream's. Times
 are by the clock, since what a thread takes is in no other thread's time; the sides take turns, and
@@ -143,7 +143,7 @@ def time_windows(size: float, progress: Progress) -> Rows:
     cells += [("slide", 60 * minute, slide) for slide in SLIDES]
     kinds = [(kind, *cell) for kind in (SINGLE, STREAMED) for cell in cells]
     combines = counted(partial(by_time, COUNTED, 1), cut(data, 0, 5 * COUNTED))
-    combine, told = a_combine(PLAIN_MAX, *data[0][:2]), "{0}, over the {1}, {2} readings by {3}"
+    combine, reported = a_combine(PLAIN_MAX, *data[0][:2]), "{0}, over the {1}, {2} readings by {3}"
 
     def measure(of: tuple[str, str, int, int]) -> Rows:
         kind, over, reach, slide = of
@@ -158,7 +158,7 @@ def time_windows(size: float, progress: Progress) -> Rows:
             rows.append(row | {"combines": combines[name] if known else None})
         return rows
 
-    return progress.rows(kinds, measure, lambda cell: told.format(*cell))
+    return progress.rows(kinds, measure, lambda cell: reported.format(*cell))
 
 
 # --- the thread ---------------------------------------------------------------------------------

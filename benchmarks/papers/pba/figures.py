@@ -17,7 +17,7 @@ from benchmarks.report.experiment import Finding, Row, Rows, distinct, points, w
 from benchmarks.report.fits import crossover, near, shape, trend
 from benchmarks.report.plots import dress, legend, look
 
-#: The kinds of work that are told apart.
+#: The kinds of work that are kept distinct.
 SINGLE = "single values, Python"
 STREAMED = "single values, numpy"
 BATCHES = "batches, numpy"
@@ -132,12 +132,14 @@ def _ahead(rows: Rows, x: str) -> Finding:
 def _counted(rows: Rows) -> str:
     """What of a value's time is combines, of SBA and its peers, at the largest range."""
     last = {row["algorithm"]: row for row in rows}
-    told = [
+    reported = [
         f"{name} {row['combines']:.1f} combines of {row['combine_ns']:.0f} ns in {row['ns']:,.0f}"
         for name, row in last.items()
         if name in ("SBA", *FASTER)
     ]
-    return f"A value at the largest range: {', '.join(told)} ns; the rest is Python around them."
+    return (
+        f"A value at the largest range: {', '.join(reported)} ns; the rest is Python around them."
+    )
 
 
 def _faster(rows: Rows, x: str) -> Iterator[Finding]:
@@ -276,13 +278,13 @@ def _medians(aggregation: str, rows: dict[str, Row], paper: Mapping[str, Summari
     """SBA's median beside that of Two-Stacks, and what of both is combines."""
     theirs = paper["SBA"][1][3] / paper["TwoStacks"][1][3]
     ours = rows["SBA"]["median"] / rows["TwoStacks"]["median"]
-    told = [
+    reported = [
         f"{row['algorithm']}'s {row['combines']:.1f} combines are "
         f"{row['combines'] * row['combine_ns']:,.0f} of {row['median']:,.0f} ns"
         for row in (rows["SBA"], rows["TwoStacks"])
     ]
     agrees = near(ours, theirs)
-    what, why = f"{aggregation}: SBA's median to TwoStacks'", f"{' and '.join(told)}."
+    what, why = f"{aggregation}: SBA's median to TwoStacks'", f"{' and '.join(reported)}."
     return Finding(what, f"{theirs:.2f} times", f"{ours:.2f} times", agrees, why)
 
 

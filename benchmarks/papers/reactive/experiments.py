@@ -389,11 +389,11 @@ def found_break_even(rows: Rows) -> list[Finding]:
 def _why(rows: Rows, operator: str, place: int) -> str:
     """What recalculating a value costs beside Sum's, here, and in the paper as far as it tells."""
     ours, total = (one_of(rows, operator=name, times=1)["value_ns"] for name in (operator, "Sum"))
-    told = f"Recalculating costs {ours:,.0f} ns a value, {ours / total:.1f} times that of Sum"
+    reported = f"Recalculating costs {ours:,.0f} ns a value, {ours / total:.1f} times that of Sum"
     paper, sums = PAPER_TABLE_3[operator][place], PAPER_TABLE_3["Sum"][place]
     if paper is None or sums is None:
-        return f"{told}."
-    return f"{told}; in the paper it pays {sums / paper:.1f} times as soon as for Sum."
+        return f"{reported}."
+    return f"{reported}; in the paper it pays {sums / paper:.1f} times as soon as for Sum."
 
 
 def _sooner(rows: Rows) -> Finding:

@@ -45,7 +45,7 @@ class Life(ABC):
         self.store = self._open(random.choice(["none", "memory", "memory", "memory", "file"]))
         self.retain = random.choice([2, 2, 3])
         self.now = random.choice(ALL_STARTS if random.random() < 0.4 else STARTS)
-        #: Handles that can be restored, and what was then.
+        #: Snapshots that can be restored, and what was then.
         self.kept: list[tuple[bytes, Any]] = []
         #: What was answered, for those who live the same life again.
         self.answers: list[str] = []
@@ -194,7 +194,8 @@ class Life(ABC):
         error = hostile.refusal(call)
         assert isinstance(error, kind), f"{what} was answered with {error!r}"
 
-    # --- handles ----------------------------------------------------------------------------------
+    # --- snapshots
+    # ----------------------------------------------------------------------------------
 
     @abstractmethod
     def _save(self) -> bytes: ...
@@ -203,23 +204,23 @@ class Life(ABC):
     def _copy(self) -> Any: ...
 
     @abstractmethod
-    def _go_back(self, handle: bytes, then: Any) -> None: ...
+    def _go_back(self, snapshot: bytes, then: Any) -> None: ...
 
     def checkpoint(self) -> None:
         if self.store is None:
             return
-        handle = self._save()
-        self.answers.append(handle.hex())
-        self.kept = [*self.kept, (handle, (self._copy(), self.now))][-self.retain :]
+        snapshot = self._save()
+        self.answers.append(snapshot.hex())
+        self.kept = [*self.kept, (snapshot, (self._copy(), self.now))][-self.retain :]
 
     def crash(self) -> None:
-        """Go back to a handle, the latest or an earlier one."""
+        """Go back to a snapshot, the latest or an earlier one."""
         if not self.kept:
             return
         back = self.random.randrange(len(self.kept)) if self.random.random() < 0.5 else -1
-        handle, (then, now) = self.kept[back]
-        self.kept = [(handle, (then, now))]
+        snapshot, (then, now) = self.kept[back]
+        self.kept = [(snapshot, (then, now))]
         self.note(f"to {back}")
-        self._go_back(handle, then)
+        self._go_back(snapshot, then)
         # What was late for those who knew more may be in order now.
         self.now = max(now, self.now - 10 * SECOND)

@@ -19,7 +19,7 @@ from mta import (
     Window,
 )
 from mta.errors import InvalidTime, InvalidValue
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from tests.support.random_windows import hostile
 from tests.support.random_windows.base import GAPS, STARTS, Life
 from tests.support.random_windows.kinds import Kind, rows
@@ -99,19 +99,19 @@ class DueLife(Life):
             self.assert_refused(lambda: self.window.insert(value, time), InvalidTime, repr(time))
 
     def _save(self) -> bytes:
-        handle: bytes = self.window.checkpoint()
-        return handle
+        snapshot: bytes = self.window.checkpoint()
+        return snapshot
 
     def _copy(self) -> DueLists:
         return self.lists.copy()
 
-    def _go_back(self, handle: bytes, then: DueLists) -> None:
+    def _go_back(self, snapshot: bytes, then: DueLists) -> None:
         self.lists = then.copy()
-        self.window = self.again(handle)
+        self.window = self.again(snapshot)
 
     @abstractmethod
-    def again(self, handle: bytes) -> Any:
-        """The window that a handle describes."""
+    def again(self, snapshot: bytes) -> Any:
+        """The window that a snapshot describes."""
 
 
 class TriggeredLife(DueLife):
@@ -151,10 +151,10 @@ class TriggeredLife(DueLife):
         lists = self.lists
         self.assert_is(self.window.query(), lists.stream.values(lists.window.front))
 
-    def again(self, handle: bytes) -> TriggeredWindow:
+    def again(self, snapshot: bytes) -> TriggeredWindow:
         assert self.store is not None
         return TriggeredWindow.restore(
-            handle, self.monoid, self.policy, self.lists.trigger, self.store, **self.options
+            snapshot, self.monoid, self.policy, self.lists.trigger, self.store, **self.options
         )
 
 
@@ -193,8 +193,8 @@ class SlicedLife(DueLife):
             return [(count, lists.stream.values(count - whole))]
         return due
 
-    def again(self, handle: bytes) -> SlicedWindow:
+    def again(self, snapshot: bytes) -> SlicedWindow:
         assert self.store is not None
         return SlicedWindow.restore(
-            handle, self.monoid, self.policy, self.slide, self.store, **self.options
+            snapshot, self.monoid, self.policy, self.slide, self.store, **self.options
         )

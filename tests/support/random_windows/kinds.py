@@ -257,7 +257,7 @@ def _close(found: Any, values: list[dict[str, Any]]) -> bool:
     near = abs(found["sum"] - total) <= 1e-12 * size
     near = near and abs(found["mean"] - mean) <= 1e-12 * size / len(x)
     largest = max(map(abs, x))
-    if largest > 1e150:  # squares overflow: what is answered then is told by the monoid's own tests
+    if largest > 1e150:  # squares overflow: the monoid's own tests state the answer
         return near
     dev = math.sqrt(math.fsum((v - mean) ** 2 for v in x) / len(x))
     return near and abs(found["dev"] - dev) <= 1e-6 * largest

@@ -168,7 +168,7 @@ def draw_rule(
     depth: int = 2,
     sessions: bool = True,
 ) -> Rule:
-    """A policy, now and then of two or three joined by | and &."""
+    """A policy, from time to time of two or three joined by | and &."""
     size = random.choice([1, 2, 3, 5, 8, 20, 45])
     made = [
         count(size),

@@ -21,7 +21,7 @@ from tests.support.random_windows.rules import SECOND, Rule, draw_rule
 
 @dataclass
 class _Shared:
-    """The lists of several windows."""
+    """The lists of multiple windows."""
 
     stream: Stream
     windows: dict[str, OneWindow]
@@ -280,16 +280,16 @@ class SharedLife(Life):
     def _copy(self) -> tuple[_Shared, dict[str, AbstractPolicy]]:
         return self.lists.copy(), dict(self.shared.windows)
 
-    def _go_back(self, handle: bytes, then: Any) -> None:
+    def _go_back(self, snapshot: bytes, then: Any) -> None:
         lists, policies = then
         self.lists = lists.copy()
         same = {n: p.fingerprint for n, p in policies.items()} == {
             n: p.fingerprint for n, p in self.shared.windows.items()
         }
         if same and self.random.random() < 0.5:
-            self.shared = self.shared.restore_like(handle)
+            self.shared = self.shared.restore_like(snapshot)
         else:
             assert self.store is not None
             self.shared = SharedWindows.restore(
-                handle, self.monoid, policies, self.store, **self.options
+                snapshot, self.monoid, policies, self.store, **self.options
             )

@@ -11,7 +11,7 @@ import numpy as np
 
 from mta import CountWindow, TimeWindow, Window
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
-from mta.pages.structure import Aggregator
+from mta.logs.base import Aggregator
 from stores import MemoryStore
 from tests.support.random_windows import hostile
 from tests.support.random_windows.base import Life
@@ -220,7 +220,7 @@ class SingleLife(Life):
         )
 
     def give_unpageable(self) -> None:
-        """Refused at the door, or it can be saved; where no page is written, anything goes."""
+        """Refused at the entry, or it can be saved; where no page is written, anything goes."""
         if not self.kind.takes_anything:
             return
         value = self.random.choice(hostile.UNPAGEABLE)
@@ -274,7 +274,8 @@ class SingleLife(Life):
         )
         self.refused(call)
 
-    # --- handles ----------------------------------------------------------------------------------
+    # --- snapshots
+    # ----------------------------------------------------------------------------------
 
     def _save(self) -> bytes:
         return self.window.checkpoint()
@@ -282,13 +283,13 @@ class SingleLife(Life):
     def _copy(self) -> Any:
         return self.stream.copy(), self.one.copy()
 
-    def _go_back(self, handle: bytes, then: Any) -> None:
+    def _go_back(self, snapshot: bytes, then: Any) -> None:
         stream, one = then
         self.stream, self.one = stream.copy(), one.copy()
         if self.random.random() < 0.5:
-            self.window = self.window.restore_like(handle)
+            self.window = self.window.restore_like(snapshot)
         else:
             assert self.store is not None
             self.window = Window.restore(
-                handle, self.monoid, self.policy, self.store, **self.options
+                snapshot, self.monoid, self.policy, self.store, **self.options
             )

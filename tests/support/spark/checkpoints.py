@@ -11,7 +11,7 @@ def entries(checkpoint: Path, log: str) -> list[int]:
     return sorted(int(p.name) for p in (checkpoint / log).glob("[0-9]*") if p.name.isdigit())
 
 
-def forget_commit(checkpoint: Path, batch: int | None = None) -> None:
+def remove_commit(checkpoint: Path, batch: int | None = None) -> None:
     """As if the driver had died after a batch's work (the last one's) and before its commit."""
     batch = entries(checkpoint, "commits")[-1] if batch is None else batch
     for name in (str(batch), f".{batch}.crc"):
@@ -19,7 +19,7 @@ def forget_commit(checkpoint: Path, batch: int | None = None) -> None:
 
 
 def files_of_batches(checkpoint: Path) -> list[list[str]]:
-    """The names of the files that each micro-batch that has begun has read, or is to read again.
+    """The names of the files that each micro-batch that has started has read, or is to read again.
 
     The source numbers the files that it finds, in a log of its own, and writes a number there
     before Spark writes the batch that goes up to it into the log of offsets. So a driver that dies

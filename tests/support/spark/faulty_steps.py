@@ -28,7 +28,7 @@ def first(marker: str) -> bool:
 
 
 def dying_at_the_end(marker: str) -> steps.Step:
-    """A worker that is killed when its pages are out and its handle is not."""
+    """A worker that is killed when its pages are out and its snapshot is not."""
 
     def step(
         state: bytes | None,

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from mta import Collect, Count, Max, TimeWindow
 from spark_integration.plan import Plan
 from tests.support.spark.events import SECOND, START, write_files
+from tests.support.spark.idle_cases import SIZE, idle_plan, rows_of
 from tests.support.spark.jobs import Job
-from tests.support.spark.silences import SIZE, rows_of, silent_plan
 
 Event = tuple[str, float, float]
 Row = tuple[Any, ...]
@@ -23,7 +23,7 @@ Left = Callable[[list[float]], int]
 
 def late_plan(**changes: Any) -> Plan:
     """All events in order, peak and number, over the last minute; events may be 30 seconds late."""
-    return silent_plan(**{"idle": "keep", "allowed_lateness": 30, "on_late": "drop", **changes})
+    return idle_plan(**{"idle": "keep", "allowed_lateness": 30, "on_late": "drop", **changes})
 
 
 def left_of(size: float) -> Left:

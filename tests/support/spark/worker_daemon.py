@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from pyspark.daemon import manager
 
-# A Python that lacks a package says so in its workers, as without this module.
+# A Python without a package says so in its workers, as without this module.
 with suppress(ImportError):
     import spark_integration.runners.streaming
     import spark_integration.step.step  # noqa: F401

@@ -1,0 +1,549 @@
+"""``mta inspect``, ``check`` and ``gc`` for snapshots that a program saved in files.
+
+A snapshot alone tells which pages are needed and whether they are whole (``mta.windows.opaque``,
+and ``mta.audit.keyed`` for ``KeyedWindows``), so nothing need be known of the operation.
+
+Whoever holds the windows may go on writing meanwhile. A page is garbage when none of the given
+snapshots names it, and nobody who goes on from them can come to name it: it stands where pages were
+sealed already (``mta.audit.walk.is_garbage``), or its run has a number that every given snapshot of
+keyed windows has passed. Other pages may have been put just now; once the window has passed them
+and a newer snapshot is saved, they are named by it, or garbage.
+
+How windows, damage and pages are printed is the same for snapshots in files and for those of a run
+in Spark, which ``spark_integration.cli.checkpoints`` reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from mta.audit.description import SnapshotSummary, describe_snapshot
+from mta.audit.keyed import OpaqueKeys
+from mta.audit.published import needed_by_published
+from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
+from mta.cli.console import InvalidCommand, human_duration, plural, say, table
+from mta.cli.exits import Exit
+from mta.cli.output import note, note_item
+from mta.errors import CorruptPage, MissingPage
+from mta.evaluators.coverage import Incomplete
+from mta.kernels import native
+from mta.keyed.coverage import later
+from mta.keyed.snapshot import is_keyed_snapshot
+from mta.publishing.publisher import read_head
+from mta.publishing.publisher import unpublish as delete_published
+from mta.windows.display import human_bytes
+from mta.windows.opaque import Opaque, restore_opaque
+from mta.windows.window import Window
+from stores import PageStore, open_store, ping_store
+from stores.address import without_credentials
+
+COLUMNS = (
+    "key", "events", "oldest", "newest", "front", "back", "levels", "pages", "snapshot", "late",
+)  # fmt: skip
+_EXAMPLES = 5
+_BATCH = 256
+
+
+class KeyNames(NamedTuple):
+    """How keys are written, and which ones a user may mean who writes one."""
+
+    written: Callable[[Any], str]
+    meant: Callable[[str], list[Any]]
+    """Those that are tried before all keys are looked through."""
+
+
+def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
+    """Print the windows of a snapshot, and the store's totals if its address is given."""
+    data, listing = _read(path), Listing(limit)
+    if not is_keyed_snapshot(data):
+        if key is not None:
+            raise InvalidCommand(f"--key: {path} is a snapshot of one window, which has no keys")
+        summary = describe_snapshot(data)
+        listing.add(summary.window, summary)
+        show(listing, store, None if store is None else store_totals(store))
+        return
+    address = _required(store)
+    with open_store(address) as pages:
+        keyed = OpaqueKeys(data, pages)
+        if key is None:
+            listing.add_keys(keyed, _NAMES)
+        else:
+            listing.add_one(key, [keyed], _NAMES)
+            listing.require(key)
+    show(listing, address, None if key is not None else store_totals(address))
+
+
+def check(path: Path, store: str | None, repair: bool) -> int:
+    """Print the damage by page and a summary; the exit code. Reads every page once.
+
+    Tables of keyed windows that name standalone windows are read twice.
+    """
+    address, data = _required(store), _read(path)
+    if repair and is_keyed_snapshot(data):
+        raise InvalidCommand(
+            "--repair: events of many keys are in no other page, so none can be rebuilt: restore "
+            "a copy, or restore an earlier snapshot"
+        )
+    if repair:
+        raise InvalidCommand(
+            "--repair: a page is rebuilt by the windows' own operation, which a snapshot does not "
+            "tell: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
+        )
+    found = Audit()
+    note(damaged=[])
+    with open_store(address) as pages:
+        if is_keyed_snapshot(data):
+            keyed = OpaqueKeys(data, pages)
+            tables, standalone = keyed.audit_tables()
+            add_up(found, tables, keyed.name)
+            verify(found, ((name_of(key), restore_opaque(held, pages)) for key, held in standalone))
+            return sum_up(found, plural(keyed.snapshot.counts.keys, "key"), address)
+        held = restore_opaque(data, pages)
+        verify(found, [(held.engine.name, held)])
+    return sum_up(found, ", ".join(sorted(held.fronts or [held.engine.name])), address)
+
+
+def gc(
+    path: list[Path],
+    store: str | None,
+    delete: bool,
+    windows: str | None = None,
+    compact: bool = False,
+) -> None:
+    """Print the pages of these snapshots' windows that nobody can need; ``delete`` deletes them.
+
+    With the name of ``windows`` in place of files, all pages of those that are called so. Pages
+    that a published snapshot needs stay, unless the windows are named. ``compact`` has the store
+    free the room of deleted pages.
+    Lists the store's keys, and reads every inner page, and the pages found once for their size.
+    Tables of keyed windows are read too, if they name standalone windows.
+    """
+    address = _required(store)
+    if bool(path) == (windows is not None):
+        raise InvalidCommand("gc takes either files, or --name of windows whose snapshots are gone")
+    note(windows=[], left_out=[])
+    if windows is not None:
+        _gc_by_name(address, windows, delete, compact)
+        return
+    with open_store(address) as pages:
+        held_by: defaultdict[str, list[Opaque | OpaqueKeys]] = defaultdict(list)
+        for file in path:
+            data = _read(file)
+            if is_keyed_snapshot(data):
+                keyed = OpaqueKeys(data, pages)
+                held_by[keyed.name].append(keyed)
+            else:
+                held = restore_opaque(data, pages)
+                held_by[held.engine.name].append(held)
+        keys = list(pages.keys())
+        say_store(address, len(keys))
+        garbage = [key for name, all_of in held_by.items() for key in _garbage(name, all_of, keys)]
+        if garbage:
+            published = needed_by_published(pages, keys)
+            garbage = [key for key in garbage if key not in published]
+        print_unneeded(pages, garbage)
+        sweep(pages, garbage, delete, compact=compact)
+
+
+def unpublish(published: str, store: str | None) -> None:
+    """Delete what is published under a name; the windows and their pages stay."""
+    address = _required(store)
+    with open_store(address) as pages:
+        head = read_head(pages, published)
+        if head is None:
+            raise InvalidCommand(f"nothing is published as {published!r} in this store")
+        count = delete_published(pages, published)
+        say_store(address)
+        say(f"deleted   {plural(count, 'record')} of {published}, which {head.source} published")
+        note(unpublished=published, source=head.source, deleted=count)
+
+
+def _gc_by_name(address: str, name: str, delete: bool, compact: bool) -> None:
+    """All pages of the windows of one name, or of a query's id; lists the store's keys."""
+    if not name.strip("./:"):
+        raise InvalidCommand(f"--name {name!r} is no name of windows: give the whole name")
+    with open_store(address) as pages:
+        # What may stand behind a window's name, a query's id, and what all keys of a plan share.
+        ends = tuple(name + mark for mark in "/.:")
+        found = [key for key in pages.keys(name) if key.startswith(ends)]
+        windows = {key.partition("/")[0] for key in found}
+        say_store(address)
+        say(f"windows   {plural(len(windows), 'name')} of {name}")
+        print_unneeded(pages, found)
+        sweep(pages, found, delete, compact=compact)
+
+
+def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> list[str]:
+    """Those of a window's pages that none of its snapshots, and no newer one, can need."""
+    ends = ("/", ":") if isinstance(held_by[0], OpaqueKeys) else ("/",)
+    own = [key for key in keys if key.startswith(tuple(name + end for end in ends))]
+    try:
+        live = {key for held in held_by for key in _live(held)}
+        orphans = [key for key in own if key not in live]
+        garbage = [key for key in orphans if all(_is_garbage(held, key) for held in held_by)]
+    except (MissingPage, CorruptPage) as error:
+        say_left_out(name, str(error))
+        return []
+    say(f"windows   {name}: {plural(len(live), 'page')} needed")
+    note_item("windows", window=name, needed=len(live))
+    if ahead := len(orphans) - len(garbage):
+        say(f"left out  {plural(ahead, 'page')} further on, where a writer may be: see to it again")
+        say("          with a newer snapshot")
+        note_item("left_out", window=name, reason="a writer may be there", pages=ahead)
+    return garbage
+
+
+def _live(held: Opaque | OpaqueKeys) -> Iterator[str]:
+    return held.live_keys() if isinstance(held, OpaqueKeys) else live_keys(held)
+
+
+def _is_garbage(held: Opaque | OpaqueKeys, key: str) -> bool:
+    return held.is_garbage(key) if isinstance(held, OpaqueKeys) else is_garbage(held, key)
+
+
+def name_of(key: Any) -> str:
+    """A key of keyed windows as text."""
+    if isinstance(key, bytes):
+        return key.decode(errors="backslashreplace")
+    return ", ".join(map(name_of, key)) if isinstance(key, tuple) else str(key)
+
+
+def _meant(text: str) -> list[Any]:
+    return [text, text.encode(), *as_number(text)]
+
+
+def as_number(text: str) -> list[int]:
+    """The whole number that a text is, if it is one."""
+    return [int(text)] if re.fullmatch(r"-?\d{1,19}", text) else []
+
+
+_NAMES = KeyNames(name_of, _meant)
+
+
+def _required(store: str | None) -> str:
+    if store is None:
+        raise InvalidCommand("name the store that the windows' pages are in with --store")
+    ping_store(store)
+    return store
+
+
+def _read(path: Path) -> bytes:
+    if path.is_dir():
+        raise InvalidCommand(
+            f"{path} is a folder: name a file with a snapshot. The output folder of a run, and a "
+            "checkpoint of Spark, are read by the command 'mta' with Spark"
+        )
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidCommand(f"{path}: {error.strerror}") from error
+
+
+# What is printed of any windows
+
+
+@dataclass
+class Listing:
+    """Windows to be printed: the first ones by their keys, and the totals of all."""
+
+    limit: int
+    windows: list[tuple[str, SnapshotSummary]] = field(default_factory=list)
+    keys: int = 0
+    events: int = 0
+    saved: int = 0
+    """Bytes of snapshots."""
+    late: int = 0
+    invalid: int = 0
+    incomplete: dict[tuple[str, str], Incomplete] = field(default_factory=dict)
+    """The incomplete results, by window and column."""
+    whole: bool = True
+    """Whether all events are in windows; else some may have left, by policies not known here."""
+
+    def add(self, key: str, summary: SnapshotSummary) -> None:
+        """A standalone window."""
+        self.keys += 1
+        self.events += summary.events
+        self.saved += summary.snapshot_bytes
+        self.late += summary.late or 0
+        self.invalid += summary.invalid or 0
+        self._keep([(key, summary)])
+
+    def add_keys(self, keyed: OpaqueKeys, names: KeyNames) -> None:
+        """All windows of a snapshot; reads every page once or twice."""
+        events, found = keyed.first(self.limit, names.written)
+        self.keys += keyed.snapshot.counts.keys
+        self.events += events
+        self.late += keyed.snapshot.counts.late
+        self.invalid += keyed.snapshot.counts.invalid
+        self.saved += keyed.snapshot_bytes
+        self.whole &= keyed.exact
+        for each in keyed.incomplete():
+            what = each.window, each.aggregation
+            self.incomplete[what] = later(self.incomplete.get(what, each), each)
+        self._keep([(names.written(key), summary) for key, summary in found])
+
+    def add_one(self, text: str, snapshots: Iterable[OpaqueKeys], names: KeyNames) -> None:
+        """The window of one key out of snapshots, if it is there.
+
+        A ``get_many`` a level and snapshot for a key of one part, else reads every page.
+        """
+        for keyed in snapshots:
+            tried = ((key, keyed.find(key)) for key in names.meant(text))
+            found = [(key, summary) for key, summary in tried if summary is not None]
+            if not found:
+                found = [each for each in keyed.summaries() if names.written(each[0]) == text]
+            self.whole &= keyed.exact or not found
+            for key, summary in found:
+                self.add(names.written(key), summary)
+
+    def require(self, key: str) -> None:
+        """Raise InvalidCommand if there is no window."""
+        if not self.windows:
+            raise InvalidCommand(f"--key {key!r}: no window has it; without --key some are shown")
+
+    def _keep(self, windows: list[tuple[str, SnapshotSummary]]) -> None:
+        self.windows = sorted([*self.windows, *windows], key=itemgetter(0))[: self.limit]
+
+    def __str__(self) -> str:
+        """How many keys there are, and events in their windows."""
+        kept = "" if self.whole else " kept"
+        return f"{plural(self.keys, 'key')}, {plural(self.events, 'event')}{kept}"
+
+
+def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
+    """Print windows by their keys, their totals, what they aggregate, and by which policy.
+
+    Below the row of a key stands one for each of multiple windows that share its events.
+    """
+    say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
+    if len(listing.windows) < listing.keys:
+        say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
+    say()
+    say(f"windows   {listing}")
+    for label, count in (("late", listing.late), ("invalid", listing.invalid)):
+        if count:
+            say(f"{label:9} {plural(count, 'event')}, dropped")
+    for each in listing.incomplete.values():
+        say(f"incomplete {_incomplete(each)}")
+    if listing.saved:
+        say(f"snapshots {human_bytes(listing.saved)}")
+    if store is not None and pages is not None:
+        say(f"store     {without_credentials(store)}: {pages}")
+    for _, summary in listing.windows[:1]:
+        policy = re.sub(
+            r"\bTimeWindow\((\d+) us\)",
+            lambda found: f"TimeWindow({human_duration(int(found[1]))})",
+            summary.policy,
+        )
+        say(f"monoid    {summary.monoid}, by {summary.algorithm}")
+        say(f"policy    {policy}")
+    say(f"kernels   {native.in_use()}")
+    _note_listing(listing, store, pages)
+
+
+def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> None:
+    """What ``show`` prints, as facts."""
+    note(
+        store=None if store is None else without_credentials(store),
+        pages=None if pages is None else pages.pages,
+        disk_bytes=None if pages is None else pages.disk_bytes,
+        windows=[
+            {
+                "key": key,
+                "events": each.events,
+                "oldest": _iso(each.front_time),
+                "newest": _iso(each.last_time),
+                "front": each.front,
+                "back": each.back,
+                "levels": each.levels,
+                "pages": each.pages,
+                "bytes": each.snapshot_bytes,
+                "late": each.late,
+                "windows": [
+                    {"window": w.name, "events": w.events, "front": w.front, "pages": w.pages}
+                    for w in each.windows
+                ],
+            }
+            for key, each in listing.windows
+        ],
+        keys=listing.keys,
+        events=listing.events,
+        late=listing.late,
+        invalid=listing.invalid,
+        bytes=listing.saved,
+        incomplete=[
+            {
+                "window": each.window,
+                "aggregation": each.aggregation,
+                "complete_from": (None if each.complete_from is None else f"{each.complete_from}Z"),
+                "complete_after_events": each.complete_after_events,
+            }
+            for each in listing.incomplete.values()
+        ],
+    )
+    for _, first in listing.windows[:1]:
+        note(aggregation=first.monoid, algorithm=first.algorithm, policy=first.policy)
+
+
+def _iso(micros: int | None) -> str | None:
+    """A time in microseconds since 1970, in UTC."""
+    return None if micros is None else f"{np.datetime64(micros, 'us')}Z"
+
+
+def _incomplete(found: Incomplete) -> str:
+    """An incomplete result, and when it is complete."""
+    window = f"window {found.window}" if found.window else "the window"
+    what = f"what reads {found.aggregation} in {window}" if found.aggregation else window
+    ways = []
+    if found.complete_from is not None:
+        ways.append(f"from {_moment(int(found.complete_from.astype('i8')))} on")
+    if found.complete_after_events is not None:
+        ways.append(f"after {plural(found.complete_after_events, 'event')} of a key")
+    if found.complete_after_both is not None:
+        start, events = found.complete_after_both
+        moment = _moment(int(start.astype("i8")))
+        ways.append(f"from {moment} on and after {plural(events, 'event')} of a key")
+    return f"{what} since a change: complete {', or '.join(ways) or 'at no known time'}"
+
+
+class Totals(NamedTuple):
+    """What a store holds, whoever wrote it."""
+
+    pages: int
+    disk_bytes: int | None
+    """What they take on a local disk; None elsewhere."""
+
+    def __str__(self) -> str:
+        pages = plural(self.pages, "page")
+        if self.disk_bytes is None:
+            return pages
+        return f"{pages}, {human_bytes(self.disk_bytes)} on disk"
+
+
+def store_totals(url: str) -> Totals:
+    """How many pages a store holds, and what they take on disk where that is local; O(pages)."""
+    with open_store(url) as store:
+        pages = sum(1 for _ in store.keys(""))
+    parts = urlsplit(url)
+    local = parts.scheme == "file"
+    return Totals(pages, disk_bytes(Path(unquote(parts.path))) if local else None)
+
+
+def disk_bytes(folder: Path) -> int:
+    """What the files in a folder take on disk."""
+    files = (path.stat() for path in folder.rglob("*") if path.is_file())
+    # Windows does not tell how many blocks a file has.
+    return sum(
+        found.st_blocks * 512 if hasattr(found, "st_blocks") else found.st_size for found in files
+    )
+
+
+def verify(
+    total: Audit, windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False
+) -> None:
+    """Add what an audit of all these windows finds, each under its key; prints the damage."""
+    for whose, held in windows:
+        add_up(total, audit(held, repair), whose)
+
+
+def add_up(total: Audit, found: Audit, whose: str) -> None:
+    """Add what an audit has found to what others have; print the damage."""
+    total.pages += found.pages
+    total.gone += found.gone
+    total.damaged += found.damaged
+    for damage in found.damaged:
+        say(f"damaged   {whose}: {damage}")
+        note_item("damaged", whose=whose, page=damage.key, level=damage.level, problem=damage.what,
+                  needed=damage.needed, repaired=damage.repaired, outcome=damage.outcome
+                  )  # fmt: skip
+
+
+def sum_up(total: Audit, windows: str, address: str, repair: bool = False) -> int:
+    """Print how many pages are whole and how many damaged; the exit code."""
+    say(f"windows   {windows}")
+    say_store(address)
+    note(verified=total.pages, gone=total.gone, repaired=len(total.repaired), left=len(total.left))
+    left = f", {total.gone:,} of events that left are gone" if total.gone else ""
+    say(f"pages     {total.pages:,} verified{left}")
+    damaged = plural(len(total.damaged), "page") if total.damaged else "none"
+    repaired = f", {len(total.repaired):,} repaired" if repair and total.damaged else ""
+    say(f"damaged   {damaged}{repaired}")
+    return Exit.DAMAGED if total.left else Exit.DONE
+
+
+def say_store(address: str, pages: int | None = None) -> None:
+    """Print where the pages are, and how many there are if that is known."""
+    home = without_credentials(address)
+    say(f"store     {home}" if pages is None else f"store     {home}: {plural(pages, 'page')}")
+    note(store=home, **({} if pages is None else {"pages": pages}))
+
+
+def say_left_out(window: str, reason: str) -> None:
+    """Print why a window's pages are left as they are."""
+    say(f"left out  {window}: {reason}; see 'mta check'")
+    note_item("left_out", window=window, reason=reason)
+
+
+def sweep(
+    store: PageStore, garbage: list[str], delete: bool, since: str = "", *, compact: bool
+) -> None:
+    """Delete the pages, or print that they could be deleted; then have the store compacted."""
+    if delete:
+        store.delete_many(garbage)
+        store.flush()
+    say(f"{'deleted' if delete else 'to delete':9} {plural(len(garbage), 'page')}{since}")
+    note(deleted=len(garbage) if delete else 0, to_delete=0 if delete else len(garbage))
+    if garbage and not delete:
+        say("nothing was deleted: --delete does")
+    if compact:
+        store.compact()
+        say("compacted the room of deleted pages, where the store has such")
+
+
+def print_unneeded(store: PageStore, orphans: list[str]) -> None:
+    """Print how many pages nobody needs, and some of them; reads them for their size."""
+    size = sum(
+        len(page or b"")
+        for start in range(0, len(orphans), _BATCH)
+        for page in store.get_many(orphans[start : start + _BATCH])
+    )
+    say(f"unneeded  {plural(len(orphans), 'page')}, {human_bytes(size)}")
+    note(unneeded=orphans, unneeded_bytes=size)
+    for key in orphans[:_EXAMPLES]:
+        say(f"          {key}")
+
+
+def _rows(key: str, summary: SnapshotSummary) -> Iterator[tuple[str, ...]]:
+    alone = ("-", "-", "-", "-")  # of a window among many keys
+    if summary.late is not None:
+        pages, late = f"{summary.pages:,}", f"{summary.late:,}"
+        alone = (f"{summary.levels:,}", pages, human_bytes(summary.snapshot_bytes), late)
+    yield (
+        key,
+        f"{summary.events:,}",
+        _moment(summary.front_time),
+        _moment(summary.last_time),
+        f"{summary.front:,}",
+        f"{summary.back:,}",
+        *alone,
+    )
+    for window in summary.windows:
+        pages = "-" if window.pages is None else f"{window.pages:,}"
+        front, back = f"{window.front:,}", f"{summary.back:,}"
+        yield f"  {window.name}", f"{window.events:,}", "", "", front, back, "", pages, "", ""
+
+
+def _moment(micros: int | None) -> str:
+    """A time in microseconds since 1970, to the second."""
+    if micros is None:
+        return "-"
+    return str(np.datetime64(micros, "us").astype("datetime64[s]")).replace("T", " ")

@@ -1,0 +1,137 @@
+"""Policies on counts and times: out of their descriptions, and which of them hold less than others.
+
+>>> hour = policy_of("TimeWindow(3600000000 us)", TimeWindow("1 hour").fingerprint)
+>>> covers(hour, TimeWindow("1 minute") | CountWindow(5)), covers(hour, TimeWindow("1 day"))
+(True, False)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import product
+from math import inf
+from typing import NamedTuple
+
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.calendar import CalendarWindow, calendar_of
+from mta.frames.windows import CountWindow, TimeWindow
+
+#: No description of a policy that is read is longer.
+_LONGEST = 1000
+
+
+def policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
+    """The policy of a description, if it is one on counts and times, and has the fingerprint."""
+    try:
+        policy = _parsed(text) if len(text) <= _LONGEST else None
+    except ValueError:
+        return None
+    return policy if policy is not None and policy.fingerprint == fingerprint else None
+
+
+def _parsed(text: str) -> AbstractPolicy | None:
+    if found := re.fullmatch(r"CountWindow\((\d{1,18})\)", text):
+        return CountWindow(int(found[1]))
+    if found := re.fullmatch(r"TimeWindow\((\d{1,18}) us\)", text):
+        return TimeWindow(timedelta(microseconds=int(found[1])))
+    if found_calendar := calendar_of(text):
+        return found_calendar
+    if not text.startswith("(") or not text.endswith(")"):
+        return None
+    depth = 0
+    for at in range(1, len(text) - 1):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth == 0 and text[at - 1 : at + 2] in (" | ", " & "):
+            one, other = _parsed(text[1 : at - 1]), _parsed(text[at + 2 : -1])
+            if one is None or other is None:
+                return None
+            return one | other if text[at] == "|" else one & other
+    return None
+
+
+def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
+    """Whether the window of one policy surely holds all that the other one's holds."""
+    if one.fingerprint == other.fingerprint:
+        return True
+    if isinstance(one, Both):
+        sides = (covers(side, other) for side in (one.one, one.other))
+        if all(sides) if one.any_of else any(sides):
+            return True
+    if isinstance(other, Both):
+        sides = (covers(one, side) for side in (other.one, other.other))
+        return any(sides) if other.any_of else all(sides)
+    for kind in (CountWindow, TimeWindow):
+        if type(one) is kind and type(other) is kind:
+            return one.size >= other.size
+    if isinstance(one, CalendarWindow | TimeWindow) and isinstance(
+        other, CalendarWindow | TimeWindow
+    ):
+        return held_for(one) >= other.lifetime
+    return False
+
+
+def held_for(policy: AbstractPolicy) -> int:
+    """For how long, in microseconds, every event surely is held.
+
+    >>> held_for(TimeWindow(60) & CountWindow(5)), held_for(TimeWindow(60) | CountWindow(5))
+    (60000000, 0)
+    """
+    if isinstance(policy, Both):
+        sides = held_for(policy.one), held_for(policy.other)
+        return min(sides) if policy.any_of else max(sides)
+    if type(policy) is CalendarWindow:
+        return policy.shortest
+    return policy.size if type(policy) is TimeWindow else 0
+
+
+class Whole(NamedTuple):
+    """A way in which a window becomes whole: at a moment, with so many events since a change."""
+
+    moment: int | None
+    """In microseconds; None for any moment."""
+    events: int
+
+
+#: Whole from the beginning.
+AT_ONCE = Whole(None, 0)
+
+
+def whole_after(policy: AbstractPolicy, gone: int | None, known: int) -> list[Whole]:
+    """The ways in which a window becomes whole, where events up to a moment may be gone.
+
+    All but the ``known`` last ones of each key before whatever comes. No way where none is known.
+    """
+    if isinstance(policy, Both):
+        one, other = (whole_after(side, gone, known) for side in (policy.one, policy.other))
+        return _distinct([*one, *other]) if policy.any_of else all_of(one, other)
+    if type(policy) is CountWindow:
+        return [Whole(None, max(0, policy.size - known))]
+    if type(policy) in (TimeWindow, CalendarWindow) and gone is not None:
+        assert policy.lifetime is not None
+        return [Whole(gone + policy.lifetime, 0)]
+    return []
+
+
+def all_of(one: Iterable[Whole], other: Iterable[Whole]) -> list[Whole]:
+    """The ways in which two windows are both whole."""
+    return _distinct(
+        [
+            Whole(max(a.moment, b.moment, key=_order), max(a.events, b.events))
+            for a, b in product(one, other)
+        ]
+    )
+
+
+def _distinct(ways: Iterable[Whole]) -> list[Whole]:
+    """The ways that no other one precedes, the earliest moment first."""
+    found: list[Whole] = []
+    for way in sorted(ways, key=lambda way: (_order(way.moment), way.events)):
+        if not found or way.events < found[-1].events:
+            found.append(way)
+    return found
+
+
+def _order(moment: int | None) -> float:
+    return -inf if moment is None else moment

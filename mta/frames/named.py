@@ -1,0 +1,190 @@
+"""Windows by name that events themselves bound: deltas, punctuation and sessions.
+
+Engines have these beside counts and times (Reactive Aggregator paper, section 2: "time, count,
+delta, or punctuation"). Each is a policy on an aggregate, so that it joins others by ``|`` and
+``&``, and evicts in bulk. An attribute or mark is a column of the events, or without one their
+value; events where it is null are invalid.
+
+    at        0   3   4   9  | 11  12        DeltaWindow(10, "at"): at 12, what is above 2
+    mark      0   1   0   1    0   0         PunctuationWindow("mark"): from the newest 1 on
+    time      0   5   6  60   61  70         SessionWindow(30): since the last gap of 30 or more
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from mta.columns.reading import plain
+from mta.frames.base import AbstractPolicy, View
+from mta.frames.bounds import Policy
+from mta.kernels.scans import ones
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.basic import Max
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.product import EVENT_TIMES, Columns
+from mta.times import Duration, is_duration, to_count, to_duration
+
+
+class DeltaWindow(Policy):
+    """The events whose attribute is less than ``size`` below the largest.
+
+    As a TimeWindow, of any attribute that does not fall: the last 10 km, the last 5 kWh. Where it
+    falls, an event stays as long as one before it does. Costs and ``checked`` as for Policy.
+
+    >>> DeltaWindow(10, "km")
+    DeltaWindow(10, km)
+    """
+
+    def __init__(
+        self, size: float, column: str | None = None, dtype: Any = "f8", checked: bool = False
+    ) -> None:
+        number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
+        if not number or not size > 0:
+            raise ValueError(f"a delta window spans a positive difference, not {size!r}")
+        self._label: str = f"DeltaWindow({plain(size)!r}{f', {column}' if column else ''})"
+        super().__init__(
+            lambda prefix, total: bool(plain(total) - plain(prefix) >= size),
+            on=(column, Max(dtype)),
+            name="delta",
+            checked=checked,
+        )
+
+    def describe(self) -> str:
+        return self._label
+
+
+class PunctuationWindow(Policy):
+    """The events since a mark: an event whose attribute is true begins a new part of the stream.
+
+    The window has the ``last`` so many parts, the one under way among them. With ``ends=True`` a
+    mark is the last event of its part, and the next event begins a new one. Marks are booleans, or
+    0 and 1. Costs and ``checked`` as for Policy.
+
+    >>> PunctuationWindow("ignition", last=2)
+    PunctuationWindow(ignition, last=2)
+    """
+
+    def __init__(
+        self,
+        column: str | None = None,
+        last: int = 1,
+        ends: bool = False,
+        dtype: Any = "?",
+        checked: bool = False,
+    ) -> None:
+        last = to_count(last, "a number of parts", 1)
+        named, end = f"{column}, " if column else "", ", ends=True" if ends else ""
+        self._label: str = f"PunctuationWindow({named}last={last}{end})"
+        super().__init__(
+            lambda prefix, total: bool(total - prefix >= last),
+            on=(column, _parts_of(dtype, ends)),
+            name="punctuation",
+            checked=checked,
+        )
+
+    def describe(self) -> str:
+        return self._label
+
+
+class SessionWindow(AbstractPolicy):
+    """The events since the last time that nothing came for ``gap`` or longer.
+
+    A duration as for TimeWindow; an event exactly ``gap`` after the one before begins a session.
+    Once the newest event is that old, the session is over, and time alone has emptied the window.
+    A late event that is less than ``gap`` from two sessions merges them, as in Flink, Beam and
+    Kafka Streams. The cut is known from the window's aggregate: 1 combine and no search. Each
+    event's time is kept with its value too: 8 bytes an event.
+
+    >>> SessionWindow("10 minutes")
+    SessionWindow(600000000 us)
+    """
+
+    needs_times = True
+    merges = True
+
+    def __init__(self, gap: float | Duration) -> None:
+        self.gap = to_duration(gap)
+        self._sessions = _sessions(self.gap)
+
+    @property
+    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+        return ((self, EVENT_TIMES, self._sessions),)
+
+    @property
+    def lifetime(self) -> int:
+        return self.gap
+
+    def cut(self, view: View, time: int | None) -> int:
+        events, before, newest = map(int, view.total(self))
+        if events and time is not None and time - newest >= self.gap:
+            return view.back
+        return view.back - events + before
+
+    def describe(self) -> str:
+        return f"SessionWindow({self.gap} us)"
+
+
+def _parts_of(dtype: Any, ends: bool) -> ColumnarMonoid:
+    """In which part the newest event is, counted from the window's first one.
+
+    Partials are the number of marks, and whether the newest event is one that ends its part.
+    """
+    kind = np.dtype(dtype)
+
+    def lift(mark: Any) -> Partial:
+        marked = np.asarray(mark != 0).astype("i8")[()]
+        return marked, marked if ends else marked - marked
+
+    return ColumnarMonoid(
+        ("PartsEnded" if ends else "PartsBegun") + ("" if kind == "?" else f"[{kind.name}]"),
+        inputs=kind,
+        partials=("i8", "i8", "i8"),
+        identity=(0, 0, 0),
+        output="i8",
+        lift=lambda mark: (*lift(mark), ones(mark, "i8")),
+        combine=_join_parts,
+        lower=lambda partial: partial[0] - partial[1],
+        empty=0,
+    )
+
+
+def _join_parts(left: Partial, right: Partial) -> Partial:
+    empty = right[2] == 0
+    return left[0] + right[0], right[1] + left[1] * empty, left[2] + right[2]
+
+
+def _sessions(gap: int) -> ColumnarMonoid:
+    """How many events there are, how many before the last gap, and the newest time.
+
+    Partials have the oldest time too.
+    """
+
+    def combine(left: Partial, right: Partial) -> Partial:
+        """A gap in the right part is the last one, else one between both, else one in the left."""
+        events, oldest, newest, before = left
+        events_2, oldest_2, newest_2, before_2 = right
+        some, more = events > 0, events_2 > 0
+        many = np.ndim(events) or np.ndim(events_2)
+        pick: Any = np.where if many else lambda condition, yes, no: yes if condition else no
+        between = some & more & (oldest_2 - newest >= gap)
+        return (
+            events + events_2,
+            pick(some, oldest, oldest_2),
+            pick(more, newest_2, newest),
+            pick(before_2 > 0, events + before_2, pick(between, events, before)),
+        )
+
+    return ColumnarMonoid(
+        f"Session({gap} us)",
+        inputs="i8",
+        partials=("i8", "i8", "i8", "i8"),
+        identity=(0, 0, 0, 0),
+        output=("i8", "i8", "i8"),
+        lift=lambda time: (one := ones(time, "i8"), time, time, one - one),
+        combine=combine,
+        lower=lambda partial: (partial[0], partial[3], partial[2]),
+        empty=(0, 0, 0),
+    )

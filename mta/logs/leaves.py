@@ -1,0 +1,140 @@
+"""Consecutive events as a log hands them out: stored leaves, and chunks of a batch under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mta.columns.schemas import Rows, Schema
+from mta.folds.sliding import Events, SlidingFolds
+from mta.monoids.base import AbstractMonoid, Partial
+
+
+@dataclass(eq=False)
+class Leaf:
+    """A group of consecutive events: values as input rows, and times where they are kept."""
+
+    first: int
+    rows: Rows
+    times: np.ndarray | None
+    count: int
+
+    def __post_init__(self) -> None:
+        #: The position after the last event.
+        self.stop = self.first + self.count
+
+    @property
+    def searched(self) -> np.ndarray:
+        """The times of the events, where they are kept, for searches that end before the last."""
+        assert self.times is not None
+        return self.times
+
+    @property
+    def groups(self) -> Sequence[Events]:
+        """Its events as they lie, in groups that follow one another."""
+        return [Events(self.rows, self.times, self.count)]
+
+    def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
+        """The part of it that lies before a position."""
+        if stop >= self.stop:
+            return self
+        count = stop - self.first
+        times = None if self.times is None else self.times[:count]
+        return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
+
+    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
+        """The events of some positions, lifted."""
+        rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
+        return monoid.lift_rows(rows, stop - start)
+
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        """Folds from a position, and each after it, to the end, joined to ``right`` on their right.
+
+        One combine an event.
+        """
+        count = self.stop - position
+        return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)
+
+
+class JoinedLeaf(Leaf):
+    """Groups of events that follow one another, each with its times; put together when wanted.
+
+    A leaf of a tree by time, and the one entry behind it, serve most of what is asked as they are.
+    """
+
+    def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
+        self._schema, self._groups = schema, groups
+        self.first, self.count = first, sum(group.size for group in groups)
+        self.__post_init__()
+        self._has_one_behind = len(groups) == 2 and groups[1].size == 1
+
+    @property
+    def groups(self) -> Sequence[Events]:
+        return self._groups
+
+    @cached_property
+    def times(self) -> np.ndarray | None:  # type: ignore[override]
+        """The times of the events, where they are kept."""
+        pieces = [group.times for group in self._groups if group.times is not None]
+        return np.concatenate(pieces) if pieces else None
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The events as input rows."""
+        rows, at = self._schema.new(self.count), 0
+        for some, _, size in self._groups:
+            self._schema.put_many(rows, at, some)
+            at += size
+        return rows
+
+    @property
+    def searched(self) -> np.ndarray:
+        times = self._groups[0].times if self._has_one_behind else None
+        return super().searched if times is None else times
+
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        count = self.stop - 1 - position
+        if not (self._has_one_behind and count):
+            return super().suffixes(position, right, monoid)
+        (rows, _, size), (behind, _, _) = self._groups
+        right = monoid.combine(monoid.lift(self._schema.at(behind, 0)), right)
+        some = self._schema.cut(rows, size - count, size)
+        return monoid.suffixes(monoid.lift_rows(some, count), count, right)
+
+
+def suffixes_of(
+    leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
+) -> Rows:
+    """As ``Leaf.suffixes``, of leaves that follow one another."""
+    leaf = leaves[0]
+    if len(leaves) > 1:
+        groups = [group for leaf in leaves for group in leaf.groups]
+        leaf = JoinedLeaf(monoid.inputs, leaf.first, groups)
+    return leaf.suffixes(position, right, monoid)
+
+
+class Chunk(Leaf):
+    """Events in hand: rows and times at positions from ``first`` on, whether stored yet or not.
+
+    Whatever all cursors need of them is computed once, also for those that come to them later.
+    """
+
+    def __init__(
+        self, monoid: AbstractMonoid, first: int, rows: Rows, times: np.ndarray | None, count: int
+    ) -> None:
+        super().__init__(first, rows, times, count)
+        self.monoid = monoid
+
+    @cached_property
+    def sliding(self) -> SlidingFolds:
+        """The events as partial aggregates, and all folds of them; one combine each, once."""
+        return SlidingFolds(self.monoid, self.monoid.lift_rows(self.rows, self.count), self.count)
+
+    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
+        return monoid.partials.cut(self.sliding.lifted, start - self.first, stop - self.first)
+
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        return self.sliding.suffixes(position - self.first, right)

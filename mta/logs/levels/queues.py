@@ -1,0 +1,523 @@
+"""The level queues of MTA, with groups of ``arity`` siblings in place of pairs.
+
+    level 2   [ g g . . ]                     open group: the level's tail
+    level 1   [ p p p p ] [ p p p . ]         an element = the fold of one sealed group below
+    level 0   [v v v v] ... [v v v v] [v . . .]
+
+After the MTA paper, sections 4.1.1, 4.2.1 and 4.2.2 (Algorithm 3). Positions are absolute: element
+j of level l covers the events [j * span(l), (j + 1) * span(l)). Only tails are in memory; a sealed
+group is a page.
+
+Invariants (the paper's 1 to 3, for groups):
+
+1. A level is a run of full groups and then its tail, which has at least one element (the tail of
+   level 0 may be empty). Elements before the front are dead, the paper's neutral elements.
+2. Element j of level l + 1 is there exactly when group j of level l is sealed, which happens when
+   the next element of level l arrives. So every tail is the root group of its own tree.
+3. The tail of level l begins where the elements of level l + 1 end.
+
+``swept`` is the position before which pages have been deleted. It follows the front at a distance,
+because snapshots that were given out still need the pages between; the trees are kept down to
+there, so that the names of pages to delete are found by walking, and nothing else need be
+remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Payload, Row, Rows
+from mta.errors import CorruptPage, CorruptSnapshot, InvariantViolation, MissingPage
+from mta.logs.base import Setting
+from mta.monoids.base import Partial, Refold
+from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
+from mta.pages.pager import Pager, Place, ResidentPager, StorePager
+
+BEFORE_ALL = np.iinfo(np.int64).min
+#: The most pages that are written in one store call where many events come at once.
+TOGETHER = 16
+
+
+class Tail(Group):
+    """The open group of a level, with room for ``capacity`` elements."""
+
+    __slots__ = ("_layout", "capacity", "folded", "level", "number")
+
+    #: Whether its elements take no store call.
+    is_at_hand = True
+
+    def __init__(self, levels: Levels, level: int, number: int) -> None:
+        self.level, self.number = level, number
+        self.capacity = levels.arity_of(level)
+        self._layout = levels.layout_of(level)
+        #: How many elements have been folded, and their aggregate, where that is kept.
+        self.folded: tuple[int, Partial] = (0, None)
+        times = np.empty(self.capacity, "<i8") if levels.timed else None
+        super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
+
+    def columns(self, start: int = 0) -> list[Payload]:
+        """The columns as a snapshot keeps them, from an element on."""
+        times = None if self.times is None else self.times[start : self.count]
+        rows = self._layout.schema.cut(self.rows, start, self.count)
+        return write_columns(Group(rows, times, self.names, self.count - start), self._layout)
+
+    def about_to_change(self) -> None:
+        """Elements are about to be replaced by others."""
+
+    @property
+    def first(self) -> int:
+        """The index of the group's first element in its level."""
+        return self.number * self.capacity
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next element of this level seals the group."""
+        return self.count == self.capacity
+
+
+class RestoredTail(Tail):
+    """A tail out of a snapshot; its columns are read when they are first needed.
+
+    A class of its own, since Python looks up every attribute more slowly where there is a
+    ``__getattr__``.
+    """
+
+    __slots__ = ("_parts", "_saved", "_saved_count", "_start", "is_at_hand")
+
+    def __init__(
+        self, levels: Levels, level: int, number: int, count: int, columns: list[Payload],
+        parts: Sequence[Place] = (), start: int = 0,
+    ) -> None:  # fmt: skip
+        self.level, self.number, self.count = level, number, count
+        self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
+        self.folded = (0, None)
+        #: The columns as the snapshot had them, right for as long as the count is the same.
+        self._saved, self._saved_count = columns, count
+        #: What reads the elements before ``start``, which are in pages.
+        self._parts, self._start = partial(levels.pager.read_many, parts), start
+        self.is_at_hand = not start
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here only for what is not set.
+        if name not in ("rows", "times", "names"):
+            raise AttributeError(name)
+        groups = self._parts() if self._start else []
+        if sum(group.count for group in groups) != self._start:
+            raise CorruptSnapshot(
+                "the parts of the open leaf group are of another size; use an earlier snapshot"
+            )
+        try:
+            groups.append(read_columns(self._saved_count - self._start, self._saved, self._layout))
+        except CorruptPage as error:
+            raise CorruptSnapshot(
+                f"the snapshot's level {self.level} cannot be read: {error}; use an earlier one"
+            ) from error
+        rows, at = self._layout.schema.new(self.capacity), 0
+        times = np.empty(self.capacity, "<i8") if self._layout.timed else None
+        for group in groups:
+            self._layout.schema.put_many(rows, at, group.rows)
+            if times is not None:
+                times[at : at + group.count] = group.times
+            at += group.count
+        self.rows, self.times, self.names = rows, times, groups[-1].names
+        self.is_at_hand = True
+        return getattr(self, name)
+
+    def columns(self, start: int = 0) -> list[Payload]:
+        """The columns as a snapshot keeps them: the same as they came, if nothing was added."""
+        as_saved = (self.count, start) == (self._saved_count, self._start)
+        return self._saved if as_saved else super().columns(start)
+
+    def about_to_change(self) -> None:
+        # What was saved is read, if it has not been yet, before it is of no use.
+        self.names, self._saved_count = self.names, -1
+
+
+class Levels:
+    """The trees: tails in memory, sealed groups with the pager, and who is whose child."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.monoid, self.timed = monoid, timed = setting.monoid, setting.timed
+        self.leaf_arity, self.arity = setting.leaf_arity, setting.arity
+        if min(self.leaf_arity, self.arity) < 2:
+            raise ValueError(f"arities must be at least 2, not {self.leaf_arity} and {self.arity}")
+        layouts = self._layouts = (
+            Layout(monoid.inputs, timed, named=False),
+            Layout(monoid.partials, timed, named=True),
+        )
+        self.pager: Pager = ResidentPager()
+        if setting.store is not None:
+            self.pager = StorePager(setting.store, setting.window, lambda n: layouts[n > 0])
+        self.swept = 0
+        #: The position after the newest event.
+        self.back = 0
+        self.tails: list[Tail] = [Tail(self, 0, 0)]
+        self.put = monoid.inputs.put
+        #: Whether a tail's aggregate is kept, so that only what came since is folded.
+        self.keeps_folds = False
+        #: By level and number, groups that are not to be read again while a bulk is under way.
+        self.in_hand: dict[tuple[int, int], Group] | None = None
+
+    def arity_of(self, level: int) -> int:
+        """How many elements a group of this level has."""
+        return self.arity if level else self.leaf_arity
+
+    def layout_of(self, level: int) -> Layout:
+        """How the groups of this level are laid out."""
+        return self._layouts[level > 0]
+
+    def span(self, level: int) -> int:
+        """How many events an element of this level covers."""
+        return int(self.leaf_arity * self.arity ** (level - 1)) if level else 1
+
+    def end(self, level: int) -> int:
+        """The position where this level's elements end and the tail of the level below begins."""
+        if level >= len(self.tails):
+            return self.swept
+        tail = self.tails[level]
+        return (tail.first + tail.count) * self.span(level)
+
+    def top(self, front: int) -> int:
+        """The level whose tail is the root of the leftmost tree that has events after ``front``."""
+        level = len(self.tails) - 1
+        while level and self.end(level) <= front:
+            level -= 1
+        return level
+
+    def partials(self, level: int, group: Group, start: int, stop: int) -> Rows:
+        """The elements of a group as partial aggregates; values are lifted."""
+        if level:
+            return self.monoid.partials.cut(group.rows, start, stop)
+        rows = self.monoid.inputs.cut(group.rows, start, stop)
+        return self.monoid.lift_rows(rows, stop - start)
+
+    def fold(self, level: int, group: Group, start: int, stop: int) -> Partial:
+        """The aggregate of some elements of a group; stop - start - 1 combines."""
+        return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
+
+    def fold_tail(self, tail: Tail, start: int = 0) -> Partial:
+        """The aggregate of a tail from an element on; a combine an element.
+
+        Of a whole tail whose aggregate is kept, one for each that came since it was asked for last.
+        """
+        if start or not self.keeps_folds:
+            return self.fold(tail.level, tail, start, tail.count)
+        done, aggregate = tail.folded
+        if done < tail.count:
+            more = self.fold(tail.level, tail, done, tail.count)
+            aggregate = self.monoid.combine(aggregate, more) if done else more
+            tail.folded = tail.count, aggregate
+        return aggregate if tail.count else self.monoid.identity
+
+    def fold_on(self, leaf: Tail, rows: list[Row]) -> None:
+        """Keep the aggregate of the leaf tail, whose newest events are these; a combine for each.
+
+        One by one, so that it is rounded alike however many of them came in together.
+        """
+        done, aggregate = leaf.folded
+        try:
+            for row in rows:
+                lifted = self.monoid.lift(row)
+                aggregate = self.monoid.combine(aggregate, lifted) if done else lifted
+                done += 1
+        except Exception:  # the events are in: who needs their aggregate will see
+            return
+        leaf.folded = done, aggregate
+
+    def refold(self, level: int, group: Group) -> Refold:
+        """The aggregate of a group, for a check of what its parent has."""
+        rows = self.partials(level, group, 0, group.count)
+        return Refold.of_rows(self.monoid, rows, group.count)
+
+    # --- insertion --------------------------------------------------------------------------
+
+    def append(self, row: Row, time: int | None) -> None:
+        """Add one event to the leaf tail, which must have room."""
+        leaf = self.tails[0]
+        self.put(leaf.rows, leaf.count, row)
+        if leaf.times is not None:
+            leaf.times[leaf.count] = time
+        leaf.count += 1
+        self.back += 1
+
+    def append_many(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        """Add events to the leaf tail, which must have room for them."""
+        leaf = self.tails[0]
+        self.monoid.inputs.put_many(leaf.rows, leaf.count, rows)
+        if leaf.times is not None and times is not None:
+            leaf.times[leaf.count : leaf.count + count] = times
+        leaf.count += count
+        self.back += count
+
+    def fits(self, count: int) -> bool:
+        """Whether the leaf tail has room for so many events."""
+        return count <= self.leaf_arity - self.tails[0].count
+
+    @property
+    def leaf_room(self) -> int:
+        """How many leaf groups can be sealed before one above them must be."""
+        # A level that is still to come begins with what was swept before it.
+        taken = self.tails[1].count if len(self.tails) > 1 else self.tails[0].number % self.arity
+        return self.arity - taken
+
+    def extend(self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int) -> None:
+        """Add events, however many groups they fill.
+
+        Pages that end before position ``unneeded`` are not written. About one combine for each
+        event that is not in them; a store call for each ``TOGETHER`` pages of a level. When the
+        store fails, nothing has changed.
+        """
+        joining, index = Group(rows, times, [], count), self.back
+        changes, hand = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
+        while joining.count:
+            tail = self._tail(len(changes), index)
+            above = self._fill(tail, joining, unneeded, hand)
+            index, used = tail.number, 0
+            if above.count:
+                used = above.count * tail.capacity - tail.count
+                tail = Tail(self, tail.level, tail.number + above.count)
+            changes.append((tail, joining, used))
+            joining = above
+        for level, (tail, group, used) in enumerate(changes):
+            self._join(level, tail, group, used, group.count)
+            self.tails[level : level + 1] = [tail]
+        self.back += count
+        if self.in_hand is not None:
+            self.in_hand |= hand
+
+    def _fill(
+        self, tail: Tail, joining: Group, unneeded: int, hand: dict[tuple[int, int], Group]
+    ) -> Group:
+        """Write the groups that elements fill which join a tail; what stands for them above.
+
+        The tail stays as it was. The groups that are written first, where the front soon is, come
+        into ``hand``.
+        """
+        level, size, first = tail.level, tail.capacity, tail.number
+        above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
+        above.names += [NO_NAME] * above.count
+        full: list[tuple[int, int, Group]] = []
+        for at in range(above.count):
+            start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
+            end, fold = (first + at + 1) * self.span(level + 1), self.monoid.identity
+            names = [*([] if at else tail.names), *joining.names[start:stop]]
+            # One of which nothing is needed may name pages that a sweep is still to find.
+            if end > unneeded or any(name != NO_NAME for name in names):
+                if at:
+                    group = self._new_group(level, 0, size)
+                else:
+                    group = Group(tail.rows, tail.times, list(tail.names), tail.count)
+                self._join(level, group, joining, start, stop)
+                fold = self.fold(level, group, 0, size)
+                full.append((level, first + at, group))
+            self.monoid.partials.put(above.rows, at, fold)
+            if above.times is not None and joining.times is not None:
+                above.times[at] = joining.times[stop - 1]
+            if full and (len(full) == TOGETHER or at == above.count - 1):
+                for (_, number, _), name in zip(full, self.pager.write(full), strict=True):
+                    above.names[number - first] = name
+                if not any(known == level for known, _ in hand):
+                    hand |= {(level, number): group for _, number, group in full}
+                full = []
+        return above
+
+    def _join(self, level: int, group: Group, joining: Group, start: int, stop: int) -> None:
+        """Add some elements to a group, which has room for them."""
+        schema, end = self.layout_of(level).schema, group.count + stop - start
+        schema.put_many(group.rows, group.count, schema.cut(joining.rows, start, stop))
+        if group.times is not None and joining.times is not None:
+            group.times[group.count : end] = joining.times[start:stop]
+        group.names += joining.names[start:stop]
+        group.count = end
+
+    def _new_group(self, level: int, count: int, room: int = 0) -> Group:
+        """A group with so many elements, yet to be set, and room for others."""
+        room = max(count, room)
+        times = np.empty(room, "<i8") if self.timed else None
+        return Group(self.layout_of(level).schema.new(room), times, [], count)
+
+    def take_back(self) -> None:
+        """Undo the last ``append``."""
+        leaf = self.tails[0]
+        leaf.count -= 1
+        self.back -= 1
+        if leaf.folded[0] > leaf.count:
+            leaf.folded = (0, None)
+
+    def seal(self) -> list[tuple[int, Partial]]:
+        """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
+
+        Every sealed group becomes an element of the level above: the list says of which level, and
+        its aggregate. One combine an element sealed, so amortised 1 + 1/(arity - 1) an event; one
+        store call for all pages. When the store fails, nothing has changed.
+        """
+        sealed = []
+        for tail in self.tails:
+            if not tail.is_full:
+                break
+            sealed.append((tail, self.fold_tail(tail)))
+        # The last of them may end where the sweep did. Nobody reads such a page again, and no sweep
+        # would look for it: its element above is there to say when its last event was.
+        swept = sealed[-1][0] if self.end(sealed[-1][0].level) <= self.swept else None
+        live = [tail for tail, _ in sealed if tail is not swept]
+        names = self.pager.write([(tail.level, tail.number, tail) for tail in live])
+        if swept is not None:
+            names = [*names, NO_NAME]
+        for tail, _ in sealed:
+            self.tails[tail.level] = Tail(self, tail.level, tail.number + 1)
+        grown = []
+        for (tail, aggregate), name in zip(sealed, names, strict=True):
+            last = None if tail.times is None else tail.times[tail.count - 1]
+            self._add(tail.level + 1, tail.number, aggregate, last, name)
+            grown.append((tail.level + 1, aggregate))
+        return grown
+
+    def _tail(self, level: int, index: int) -> Tail:
+        """The tail of a level, which may be new: then element ``index`` is its first one."""
+        if level < len(self.tails):
+            return self.tails[level]
+        tail = Tail(self, level, index // self.arity)
+        # What lies before the new level's first element was swept long ago.
+        for _ in range(index % self.arity):
+            self._put(tail, self.monoid.identity, BEFORE_ALL, NO_NAME)
+        return tail
+
+    def _add(self, level: int, index: int, aggregate: Partial, last: Any, name: bytes) -> None:
+        """Append element ``index`` to a level, which may be new."""
+        self.tails[level : level + 1] = [self._tail(level, index)]
+        self._put(self.tails[level], aggregate, last, name)
+
+    def _put(self, tail: Tail, aggregate: Partial, last: Any, name: bytes) -> None:
+        self.monoid.partials.put(tail.rows, tail.count, aggregate)
+        if tail.times is not None:
+            tail.times[tail.count] = last
+        tail.names.append(name)
+        tail.count += 1
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def child(self, level: int, first: int, group: Group, index: int) -> Group:
+        """The group below element ``index`` of a group whose first element is ``first``; a read."""
+        place, hand = (level - 1, first + index), self.in_hand
+        if hand is None:
+            return self.pager.read(*place, group.names[index])
+        if place not in hand:
+            hand[place] = self.pager.read(*place, group.names[index])
+        return hand[place]
+
+    def have_in_hand(self, level: int, first: int, group: Group) -> None:
+        """Have a group in hand whose first element is ``first``."""
+        if self.in_hand is not None:
+            self.in_hand[level, first // self.arity_of(level)] = group
+
+    def open_to(self, position: int) -> None:
+        """Have the groups above a position in hand; at most one page read a level."""
+        level = self.top(position)
+        group: Group = self.tails[level]
+        first = self.tails[level].first
+        while level and position % self.span(level):
+            index = position // self.span(level) - first
+            group = self.child(level, first, group, index)
+            level, first = level - 1, (first + index) * self.arity_of(level - 1)
+
+    def fold_range(
+        self, start: int, stop: int, within: Callable[[int, int, int, int], Partial]
+    ) -> Partial:
+        """The aggregate of a range of positions, the identity if it is empty.
+
+        ``within`` gives that of the elements of a group (level, number of the group, start, stop):
+        at most two a level are asked for, from the leaves up.
+        """
+        lefts: list[Partial] = []
+        rights: list[Partial] = []
+        level = 0
+        while start < stop:
+            arity, open_group = self.arity_of(level), self.tails[level].number
+            first, last = start // arity, (stop - 1) // arity
+            begins, ends = start % arity != 0, stop % arity != 0 or last == open_group
+            if first == last and (begins or ends):
+                lefts.append(within(level, first, start - first * arity, stop - first * arity))
+                break
+            if begins:
+                lefts.append(within(level, first, start % arity, arity))
+                first += 1
+            if ends:
+                rights.append(within(level, last, 0, stop - last * arity))
+                last -= 1
+            start, stop, level = first, last + 1, level + 1
+        pieces = lefts + rights[::-1]
+        return reduce(self.monoid.combine, pieces) if pieces else self.monoid.identity
+
+    # --- deletion ---------------------------------------------------------------------------
+
+    def sweep(self, upto: int) -> int:
+        """Delete the pages wholly before ``upto``; return how many.
+
+        Reads the inner pages between the last sweep and here, 1/arity of those it deletes. Children
+        go before their parents, so the next sweep goes on where one was cut short.
+        """
+        places: list[Place] = []
+        for tail in reversed(self.tails[1:]):
+            places.extend(self._pages_before(tail.level, tail.first, tail, upto))
+        self.pager.delete(places)
+        self.swept = max(self.swept, upto)
+        # A level that ends just there says when the event before was, so it stays.
+        while len(self.tails) > 1 and self.end(len(self.tails) - 1) < self.swept:
+            self.tails.pop()
+        return len(places)
+
+    def _pages_before(self, level: int, first: int, group: Group, upto: int) -> Iterator[Place]:
+        span = self.span(level)
+        start = max(self.swept // span - first, 0)
+        stop = min(-(-upto // span) - first, group.count)
+        for index in range(start, stop):
+            number, name = first + index, group.names[index]
+            if name == NO_NAME:
+                continue
+            if level > 1:
+                try:
+                    below = self.pager.read(level - 1, number, name)
+                except (MissingPage, CorruptPage):
+                    # An earlier sweep of the same pages got as far as here, or nobody can tell any
+                    # more what was below: nothing that left may keep the window from going on.
+                    continue
+                yield from self._pages_before(level - 1, number * self.arity, below, upto)
+            if self.swept < (number + 1) * span <= upto:
+                yield level - 1, number, name
+
+    # --- invariants -------------------------------------------------------------------------
+
+    def check(self, front: int) -> None:
+        """Assert invariants 1 to 3, reading every page. Raises InvariantViolation."""
+        for level, tail in enumerate(self.tails):
+            if level and not 0 < tail.count <= tail.capacity:
+                raise InvariantViolation(f"invariant 1: the tail of level {level} is empty")
+            if level and len(tail.names) != tail.count:
+                raise InvariantViolation(f"level {level} has elements without names")
+            begin = tail.first * self.span(level)
+            if level + 1 < len(self.tails) and begin != self.end(level + 1):
+                raise InvariantViolation(f"invariant 3: level {level} does not begin at {begin}")
+        leaf = self.tails[0]
+        if self.back != leaf.first + leaf.count or not self.swept <= front <= self.back:
+            raise InvariantViolation(f"swept {self.swept}, front {front}, back {self.back}")
+        for tail in self.tails[1:]:
+            self._check_below(tail.level, tail.first, tail, front)
+
+    def _check_below(self, level: int, first: int, group: Group, front: int) -> None:
+        """Invariant 2: every live element is the fold of the group below it."""
+        for index in range(max(front // self.span(level) - first, 0), group.count):
+            below = self.pager.read_anew(level - 1, first + index, group.names[index])
+            if below.count != self.arity_of(level - 1):
+                raise InvariantViolation(f"invariant 1: group {first + index} is not full")
+            if (first + index) * self.span(level) >= front:
+                fold = self.refold(level - 1, below)
+                if not fold.agrees(self.monoid.partials.at(group.rows, index)):
+                    raise InvariantViolation(
+                        f"invariant 2: element {first + index} of level {level} is not its fold"
+                    )
+            if level > 1:
+                self._check_below(level - 1, (first + index) * self.arity, below, front)

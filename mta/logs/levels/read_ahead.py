@@ -1,0 +1,104 @@
+"""Reading ahead of the front, so that in steady state no event waits for a page.
+
+The paper's head cache is refilled when half of it is used. So is this one: the ``depth`` leaf
+groups that the front comes to next are asked for, and again when half of them are used. How many it
+takes depends on how long the store takes to answer and how fast the window moves on; so the depth
+begins small, as a window that is restored for a few events needs no more, and doubles whenever the
+front had to wait all the same.
+
+      front       depth / 2 left: ask again                 asked
+        |               |                                     |
+      [ 4 ][ 5 ][ 6 ][ 7 ][ 8 ][ 9 ][ 10 ][ 11 ][ 12 ]      leaf groups
+
+The names of pages stand in the groups above them. The head path and the tails are in memory; the
+pages that tell what is behind the next border are asked for in the same way, one level after the
+other and twice as far ahead, so that they are at hand when the leaves come to them. Nothing here
+waits, and nothing fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mta.logs.levels.queues import Levels
+from mta.logs.levels.search import Frame
+from mta.pages.pager import Place
+
+_FIRST_DEPTH = 8
+
+
+class ReadAhead:
+    """Asks the pager for the groups that the front of one window comes to."""
+
+    def __init__(self, levels: Levels) -> None:
+        self._levels = levels
+        #: How many leaf groups after the front's are asked for.
+        self.depth = _FIRST_DEPTH
+        #: By level, the first group that has not been asked for.
+        self._asked: dict[int, int] = {0: -1}
+        #: The leaf group at which all that follows was last asked for anew.
+        self._anew = 0
+        #: By level, the group that was looked up last: its number, and the names in it.
+        self._known: dict[int, tuple[int, list[bytes]]] = {}
+
+    def follow(self, leaf: int, path: Sequence[Frame]) -> None:
+        """The front has opened this leaf group; ``path`` is the head path above it.
+
+        No store call; now and then a hint that names about half the depth.
+        """
+        pager = self._levels.pager
+        jumped = leaf > self._asked[0]
+        late = pager.waited and leaf - self._anew >= self.depth // 2
+        if late and not jumped:  # or the cache had no room to keep them
+            self.depth *= 2
+        if late or jumped:
+            self._asked, self._anew = {0: leaf + 1}, leaf
+        depth = self.depth = min(self.depth, pager.read_ahead)
+        if self._asked[0] - leaf - 1 > depth // 2:
+            return
+        arity, places = self._levels.arity, []
+        for level in reversed(range(1, len(self._levels.tails) - 1)):
+            groups = arity**level
+            # From the front's own group on: whoever deletes what has left looks into that.
+            places += self._missing(level, leaf // groups, 2 * depth // groups + 2, path)
+        places += self._missing(0, leaf + 1, depth, path)
+        if places:
+            pager.prefetch(places)
+
+    def _missing(self, level: int, start: int, count: int, path: Sequence[Frame]) -> list[Place]:
+        """Those of ``count`` groups from ``start`` on that were not asked for, as far as known."""
+        places: list[Place] = []
+        arity, number = self._levels.arity, max(start, self._asked.get(level, 0))
+        stop = min(start + count, self._levels.tails[level].number)
+        while number < stop:
+            above, within = divmod(number, arity)
+            names = self._names(level + 1, above, path)
+            if names is None:
+                break
+            some = names[within : within + stop - number]
+            places += [(level, number + i, name) for i, name in enumerate(some)]
+            number += len(some)
+        self._asked[level] = number
+        return places
+
+    def _names(self, level: int, number: int, path: Sequence[Frame]) -> list[bytes] | None:
+        """The names in a group, None where a page would have to be waited for."""
+        levels = self._levels
+        if level >= len(levels.tails):
+            return None
+        if number == levels.tails[level].number:
+            return levels.tails[level].names
+        if level in self._known and self._known[level][0] == number:
+            return self._known[level][1]
+        group = next(
+            (f.group for f in path if f.level == level and f.first // levels.arity == number), None
+        )
+        if group is None:
+            above = self._names(level + 1, number // levels.arity, path)
+            if above is None:
+                return None
+            group = levels.pager.at_hand(level, number, above[number % levels.arity])
+        if group is None or len(group.names) != levels.arity:  # whoever opens it gets the error
+            return None
+        self._known[level] = number, group.names
+        return group.names

@@ -1,0 +1,130 @@
+"""Rebuilds an inner page from the level below.
+
+An inner page holds, of each page below, its fold, its last time and its name: all of it follows
+from those pages, and they are found by listing the keys ``window/level/number/``. What is found
+there may be left over from a writer that failed, so every way to put the page together is tried,
+and the digest that the parent has says which of them, if any, is the page. So nothing can be made
+worse. A page below that is missing as well is rebuilt in the same way, down to the leaves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+
+import numpy as np
+
+from mta.errors import CorruptPage
+from mta.logs.levels.queues import BEFORE_ALL, Levels
+from mta.monoids.base import Partial
+from mta.pages import page
+from mta.pages.page import NAME_BYTES, NO_NAME, Group
+from stores import PageStore
+
+#: So many ways to put a page together are tried: leftovers of failed writers are few.
+_MOST_WAYS = 256
+_NAME = re.compile(f"[0-9a-f]{{{2 * NAME_BYTES}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What may stand below an element: its fold, last time and name, and pages to put for it."""
+
+    aggregate: Partial
+    last_time: int | None
+    name: bytes
+    pages: dict[str, bytes]
+
+
+class Rebuilder:
+    """Rebuilds pages of one window; what it lists is listed once a level."""
+
+    def __init__(self, window: str, levels: Levels, store: PageStore) -> None:
+        self._window, self._levels, self._store = window, levels, store
+        self._listed: dict[int, dict[int, list[bytes]]] = {}
+
+    def rebuild(self, level: int, number: int, name: bytes) -> dict[str, bytes] | None:
+        """The page of this name, and those below it that are missing too; None if it cannot be.
+
+        A listing a level below, once, and a read of each page below. A leaf cannot be rebuilt.
+        """
+        for thorough in (False, True) if level else ():
+            for candidate in self._ways(level, number, thorough):
+                if candidate.name == name:
+                    return candidate.pages
+        return None
+
+    def _ways(self, level: int, number: int, thorough: bool) -> Iterator[_Candidate]:
+        """Every way to put an inner page together from what is below.
+
+        ``thorough`` rebuilds pages below even where there are some, which may be leftovers.
+        """
+        first, arity = number * self._levels.arity, self._levels.arity
+        below = self._stored(level - 1, range(first, first + arity))
+        choices = [
+            found if found and not thorough else self._with_others(found, level - 1, at, thorough)
+            for at, found in below.items()
+        ]
+        for chosen in islice(product(*choices), _MOST_WAYS):
+            yield self._joined(level, number, chosen)
+
+    def _with_others(
+        self, found: list[_Candidate], level: int, number: int, thorough: bool
+    ) -> list[_Candidate]:
+        """What may have stood below an element: the pages that are there, and others."""
+        there = {candidate.name for candidate in found}
+        ways = self._ways(level, number, thorough) if level else ()
+        found = found + [candidate for candidate in ways if candidate.name not in there]
+        if (number + 1) * self._levels.span(level + 1) <= self._levels.swept:
+            # An element that had left before its level began.
+            found.append(_Candidate(self._levels.monoid.identity, BEFORE_ALL, NO_NAME, {}))
+        return found
+
+    def _stored(self, level: int, numbers: range) -> dict[int, list[_Candidate]]:
+        """The whole pages in the store of each of these groups; one store call."""
+        names = self._names(level)
+        places = [(level, number, name) for number in numbers for name in names[number]]
+        keys = [page.key_of(self._window, *place) for place in places]
+        found: dict[int, list[_Candidate]] = {number: [] for number in numbers}
+        for (_, number, name), data in zip(places, self._store.get_many(keys), strict=True):
+            layout = self._levels.layout_of(level)
+            try:
+                group = page.decode(data or b"", self._window, level, number, name, layout)
+            except CorruptPage:
+                continue
+            if group.count == self._levels.arity_of(level):
+                found[number].append(self._of(level, group, name, {}))
+        return found
+
+    def _names(self, level: int) -> dict[int, list[bytes]]:
+        """The names of the level's pages in the store, by group; one listing, the first time."""
+        if level not in self._listed:
+            names: dict[int, list[bytes]] = defaultdict(list)
+            for key in self._store.keys(f"{self._window}/{level}/"):
+                number, _, name = key.split("/", 2)[2].partition("/")
+                if number.isdecimal() and _NAME.fullmatch(name):
+                    names[int(number)].append(bytes.fromhex(name))
+            self._listed[level] = names
+        return self._listed[level]
+
+    def _of(self, level: int, group: Group, name: bytes, pages: dict[str, bytes]) -> _Candidate:
+        last = None if group.times is None else int(group.times[-1])
+        return _Candidate(self._levels.fold(level, group, 0, group.count), last, name, pages)
+
+    def _joined(self, level: int, number: int, chosen: tuple[_Candidate, ...]) -> _Candidate:
+        """The inner page over the chosen ones."""
+        levels, schema = self._levels, self._levels.monoid.partials
+        rows = schema.new(len(chosen))
+        for index, candidate in enumerate(chosen):
+            schema.put(rows, index, candidate.aggregate)
+        lasts = [candidate.last_time for candidate in chosen]
+        times = np.array(lasts, "<i8") if levels.timed else None
+        group = Group(rows, times, [candidate.name for candidate in chosen], len(chosen))
+        data = page.encode(self._window, level, number, group, levels.layout_of(level))
+        name = page.name_of(data)
+        pages = {key: new for candidate in chosen for key, new in candidate.pages.items()}
+        pages[page.key_of(self._window, level, number, name)] = data
+        return self._of(level, group, name, pages)

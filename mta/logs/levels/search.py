@@ -1,0 +1,279 @@
+"""A window as a row of segments, and the search for a cut: which of its oldest events leave.
+
+Segments are whole elements of the levels, and the search is the MTA paper's Algorithm 2: it goes
+through them from the left, skips elements that leave as a whole, and goes down into the one where
+the cut lies: one page read a level. Where the paper walks from the root down, this walks up the
+head path first, since most cuts are near the front.
+
+The *head path* holds the groups on the way from the leftmost tree's root to the oldest event:
+
+    level 2   [ . . g g ]            root: the elements from ``next`` on are left
+    level 1   [ . p p p ]
+    level 0   [ . . . v ]            leaf: the oldest event
+
+From left to right a window is the frames of its head path, leaf first, and then the tails below the
+leftmost tree, highest first.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.folds.sliding import Events, ShortRun, short_run_of
+from mta.logs.base import Aggregator, Batch, Lens
+from mta.logs.levels.pages import LevelPages
+from mta.monoids.base import Partial
+from mta.pages.page import Group
+
+#: Some elements of a group: level, index of the group's first element, group, start, stop.
+Segment = tuple[int, int, Group, int, int]
+
+
+class Frame:
+    """A group on the head path: the elements from ``next`` to ``stop`` are left."""
+
+    __slots__ = ("first", "group", "level", "next", "origin", "right", "stop", "suffixes")
+
+    def __init__(self, level: int, first: int, group: Group, start: int, stop: int) -> None:
+        self.level, self.first, self.group = level, first, group
+        self.next = self.origin = start
+        self.stop = stop
+        #: Amortized MTA: the folds from element origin, origin + 1, ... stop to the middle.
+        self.suffixes: Rows = None
+        #: SteadyMTA: these reach to ``stop`` alone, and this is the aggregate from there to the
+        #: middle.
+        self.right: Partial = None
+
+    @property
+    def segment(self) -> Segment:
+        """The elements that are left."""
+        return self.level, self.first, self.group, self.next, self.stop
+
+    def moved_on(self, index: int) -> Frame:
+        """The same frame with its front at another element; this one stays as it was."""
+        moved = Frame(self.level, self.first, self.group, index, self.stop)
+        moved.origin, moved.suffixes, moved.right = self.origin, self.suffixes, self.right
+        return moved
+
+
+class SegmentedWindow(LevelPages, Aggregator):
+    """A window over level queues that is read, and searched, from its front on."""
+
+    @abstractmethod
+    def open_path(self) -> Frame | None:
+        """The leaf group of the oldest event; None in an empty window. A page read a level."""
+
+    @abstractmethod
+    def segments(self) -> Iterator[Segment]:
+        """The window from left to right, as coarsely as it is at hand."""
+
+    # --- runs -----------------------------------------------------------------------------------
+
+    def run(self, batch: Batch, start: int) -> int:
+        """Insert, evict and query for many events at once; about two combines an event.
+
+        Where the window is short beside the batch, results are folds of ranges (``folds.sliding``).
+        Returns how many are in; 0 when the cuts cannot be known ahead.
+        """
+        short = short_run_of(self.monoid, len(self), batch.count - start)
+        held = self._held() if short else None
+        if held is not None:
+            new = batch.part(start, start + short)
+            found = ShortRun(self.monoid, self.front, held, new).folds(self.setting.policy)
+            if found is not None:  # else nothing leaves, or the window gets long
+                batch.put(start, found[1])
+                return self._follow(new, *found)
+        return self._run_long(batch, start)
+
+    def _run_long(self, batch: Batch, start: int) -> int:
+        """A run of a window that is not short, by what is known from its front on."""
+        del batch, start
+        return 0
+
+    def _held(self) -> list[Events] | None:
+        """The window's events, where they lie in the leaf tail and the one group before it."""
+        leaf, inputs = self.levels.tails[0], self.monoid.inputs
+        parts: list[tuple[Group, int, int]] = [(leaf, max(self.front - leaf.first, 0), leaf.count)]
+        if self.front < leaf.first:
+            head = self._head_part()
+            if head is None:
+                return None
+            parts.insert(0, head)
+        return [
+            Events(inputs.cut(g.rows, i, j), None if g.times is None else g.times[i:j], j - i)
+            for g, i, j in parts
+        ]
+
+    def _head_part(self) -> tuple[Group, int, int] | None:
+        """The group before the leaf tail and its events in the window; None if not at hand."""
+        return None
+
+    def _follow(self, new: Events, fronts: np.ndarray, folds: Rows) -> int:
+        """Bring the structure to where the folds of a short run are, group by group.
+
+        Returns how many events are in. When the store fails, they stay in, and their results
+        stand; the next run meets the failure again.
+        """
+        done = 0
+        while done < len(fronts):
+            try:
+                end = min(done + self.room(), len(fronts))
+                rows = self.monoid.inputs.cut(new.rows, done, end)
+                times = None if new.times is None else new.times[done:end]
+                fold = self.monoid.partials.at(folds, end - 1)
+                self._take_in(Events(rows, times, end - done), int(fronts[end - 1]), fold)
+            except Exception:
+                if done:
+                    return done
+                raise
+            done = end
+        return done
+
+    def _take_in(self, new: Events, front: int, fold: Partial) -> None:
+        """Add events for which there is room, all or none; the front and the fold after them."""
+        del fold
+        if front <= self.back:
+            self.evict_to(front)  # first, as it may need the store
+        self.append(*new)
+        self.evict_to(front)
+
+    # --- times ----------------------------------------------------------------------------------
+
+    def time_at_front(self) -> int:
+        leaf = self.levels.tails[0]
+        if leaf.times is not None and self.front >= leaf.first:
+            return int(leaf.times[self.front - leaf.first])
+        return int(self.head_times()[1][0])
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        frame = self.open_path()
+        if frame is None:
+            return self.front, np.empty(0, "<i8")
+        assert frame.group.times is not None
+        return self.front, frame.group.times[frame.next : frame.stop]
+
+    # --- all events -----------------------------------------------------------------------------
+
+    def leaves(self) -> Iterator[tuple[Group, int, int]]:
+        """The leaf groups of the window and which of their events are in it; reads every page."""
+        for segment in list(self.segments()):
+            yield from self._leaves_below(segment)
+
+    def _leaves_below(self, segment: Segment) -> Iterator[tuple[Group, int, int]]:
+        level, _, group, start, stop = segment
+        if level == 0:
+            yield group, start, stop
+            return
+        for index in range(start, stop):
+            yield from self._leaves_below(self._below(segment, index))
+
+    def events(self) -> Iterator[Partial]:
+        at = self.monoid.partials.at
+        for group, start, stop in self.leaves():
+            rows = self.levels.partials(0, group, start, stop)
+            for index in range(stop - start):
+                yield at(rows, index)
+
+    def _below(self, segment: Segment, index: int) -> Segment:
+        """The group below an element of a segment; one page read."""
+        level, first, group, _, _ = segment
+        below = self.levels.child(level, first, group, index)
+        return level - 1, (first + index) * self.levels.arity_of(level - 1), below, 0, below.count
+
+    # --- searches -------------------------------------------------------------------------------
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than ``time``; at most one page read a level."""
+
+        def search(segment: Segment) -> int | None:
+            _, _, group, start, stop = segment
+            assert group.times is not None
+            index = int(np.searchsorted(group.times[start:stop], time, side="right")) + start
+            return index if index < stop else None
+
+        return self.descend(search)
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest prefix ends whose result is accepted (Algorithm 2).
+
+        The head events are tried one by one first, as many as there are levels; then the search
+        takes O(arity * log n) combines, O(log n) questions and a page read a level.
+        """
+        monoid, pick = lens
+        prefix = monoid.identity
+        head = self.open_path()
+        position = self.front
+        if head is not None:
+            tries = min(len(self.levels.tails) + 1, head.stop - head.next)
+            rows = pick(self.levels.partials(0, head.group, head.next, head.next + tries))
+            for i in range(tries):
+                longer = monoid.combine(prefix, monoid.partials.at(rows, i))
+                if not accepts(monoid.lower(longer)):
+                    return position + i
+                prefix = longer
+        prefix = monoid.identity
+
+        def search(segment: Segment) -> int | None:
+            nonlocal prefix
+            level, _, group, start, stop = segment
+            rows = pick(self.levels.partials(level, group, start, stop))
+            scan = monoid.prefixes(rows, stop - start, prefix)
+            at = monoid.partials.at
+            index = bisect_left(
+                range(stop - start), True, key=lambda i: not accepts(monoid.lower(at(scan, i)))
+            )
+            if index:
+                prefix = at(scan, index - 1)
+            return start + index if index < stop - start else None
+
+        return self.descend(search)
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest suffix begins whose result is accepted; costs as longest_prefix."""
+        monoid, pick = lens
+        if accepts(monoid.lower(pick(self.query()))):
+            return self.front
+        self.open_path()
+        segments, rights = list(self.segments()), [monoid.identity]
+        for level, _, group, start, stop in reversed(segments):
+            fold = monoid.fold(pick(self.levels.partials(level, group, start, stop)), stop - start)
+            rights.append(monoid.combine(fold, rights[-1]))
+        at = monoid.partials.at
+        for segment, right in zip(segments, rights[-2::-1], strict=True):
+            while True:
+                level, first, group, start, stop = segment
+                rows = pick(self.levels.partials(level, group, start, stop))
+                scan = monoid.suffixes(rows, stop - start, right)
+                index = bisect_left(
+                    range(stop - start + 1), True, key=lambda i: accepts(monoid.lower(at(scan, i)))
+                )
+                if index > stop - start:
+                    break
+                if level == 0 or index == 0:
+                    return (first + start + index) * self.levels.span(level)
+                # It may begin inside the element before the first boundary that is accepted.
+                segment, right = self._below(segment, start + index - 1), at(scan, index)
+        return self.back
+
+    def descend(self, search: Callable[[Segment], int | None]) -> int:
+        """The position that ``search`` finds, going into one element a level; else the back.
+
+        ``search`` answers with the index of the element where the cut lies, None to go on.
+        """
+        for segment in self.segments():
+            index = search(segment)
+            while index is not None:
+                if segment[0] == 0:
+                    return segment[1] + index
+                segment = self._below(segment, index)
+                index = search(segment)
+                if index is None:
+                    level, first, _, _, stop = segment
+                    return (first + stop) * self.levels.span(level)
+        return self.back

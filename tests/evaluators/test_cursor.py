@@ -1,0 +1,391 @@
+"""Cursors over a plain list of events, and what they are made of: blocks and leaves."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mta import (
+    Count,
+    CountWindow,
+    FiBA,
+    Max,
+    Mean,
+    Min,
+    Product,
+    Sum,
+    Window,
+)
+from mta.errors import EventsGone, InvalidTime
+from mta.evaluators import cursor
+from mta.evaluators.cursor import Chunk, Cursor, Leaf
+from mta.folds.blocks import Blocks
+from mta.folds.sliding import Events
+from mta.kernels.segments import ranks
+from mta.logs.base import Aggregator
+from mta.logs.leaves import JoinedLeaf
+from mta.logs.levels.log import LeafReader, LevelLog
+from mta.monoids.base import AbstractMonoid
+from mta.windows.shared import SharedWindows
+from tests.support.counted import Counted, rolling_hash
+from tests.support.naive import (
+    IN_ORDER,
+    Event,
+    Rule,
+    any_rule,
+    both_rule,
+    bound_rule,
+    count_rule,
+    joined,
+    keep_letters,
+    letters,
+    text_of,
+    time_rule,
+)
+
+SECOND = 1_000_000
+
+
+@pytest.fixture(autouse=True, scope="module", params=[1, 1024])
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For how many events fronts are searched for one by one, and how many leaves stay alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cursor, "_FEW", request.param)
+        patch.setattr(cursor, "_MANY", 4 * request.param)
+        yield
+
+
+class ListedEvents:
+    """Ordered events in a list, in leaves of ``size``, as many together as anybody allows."""
+
+    by_time = True
+
+    def __init__(self, size: int, events: list[Event] | None = None) -> None:
+        self.size, self.events, self.kept_from, self.stamp = size, events or [], 0, 0
+
+    @property
+    def back(self) -> int:
+        return len(self.events)
+
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
+        assert self.kept_from <= position < self.back
+        if until is not None:
+            upto = self.first_after(until) + 1
+        first = position // self.size * self.size
+        stop = -(-max(upto, position + 1) // self.size) * self.size
+        values, times = zip(*self.events[first:stop], strict=True)
+        return Leaf(first, list(values), np.array(times), len(values))
+
+    def fold(self, start: int, stop: int) -> str:
+        assert self.kept_from <= start <= stop <= self.back
+        return text_of(self.events[start:stop])
+
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, list[str]]:
+        starts = list(range(position, back + 1, self.size))
+        return np.array(starts), [self.fold(start, back) for start in starts]
+
+    def first_after(self, time: int) -> int:
+        return max(self.kept_from, bisect_right(self.events, time, key=lambda event: event[1]))
+
+    def hand(self, start: int, events: list[Event]) -> Chunk:
+        """Events in hand, stored or not."""
+        times = np.array([time for _, time in events], dtype="i8")
+        return Chunk(joined(), start, [value for value, _ in events], times, len(events))
+
+
+TOLD: list[Callable[[int], Rule]] = [
+    count_rule,
+    lambda n: time_rule(n * SECOND),
+    lambda n: any_rule(count_rule(n), time_rule(2 * n * SECOND)),
+    lambda n: both_rule(count_rule(n), time_rule(n * SECOND // 2)),
+    lambda n: both_rule(any_rule(count_rule(n), time_rule(SECOND)), time_rule(SECOND // 2)),
+]
+SEARCHED: list[Callable[[int], Rule]] = [bound_rule, keep_letters]
+GAPS = st.sampled_from([0, 0, 1, 1, 1, 2, 30])
+LETTERS = st.sampled_from(["a", "b", "cc", "ddd", ""])
+EVENTS = st.lists(st.tuples(LETTERS, GAPS), min_size=1, max_size=150)
+SIZES = st.sampled_from([1, 2, 3, 8])
+LENGTHS = st.sampled_from([1, 2, 5, 20, 100])
+
+
+def timed(drawn: list[tuple[str, int]], now: int = 0) -> list[Event]:
+    """Drawn values and gaps as events."""
+    times = np.cumsum([gap for _, gap in drawn]) * SECOND + now
+    return [(value, int(time)) for (value, _), time in zip(drawn, times, strict=True)]
+
+
+def results_of(rule: Rule, events: list[Event], window: list[Event]) -> list[str]:
+    """The result after each event; ``window`` slides along."""
+    results = []
+    for event in events:
+        window.append(event)
+        rule.apply(window)
+        results.append(text_of(window))
+    return results
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    batches=st.lists(st.tuples(EVENTS, st.sampled_from(["run", "step", "settle"])), max_size=6),
+    size=SIZES,
+    n=LENGTHS,
+    make=st.sampled_from(TOLD),
+)
+def test_a_cursor_is_a_slice(
+    batches: list[tuple[list[tuple[str, int]], str]], size: int, n: int, make: Callable[[int], Rule]
+) -> None:
+    """Runs of events that are stored later, single ones that are stored already, and none of it."""
+    rule, stored, window = make(n), ListedEvents(size), list[Event]()
+    cursor = Cursor(joined(), rule.policy(), stored)
+    for drawn, how in batches:
+        events = timed(drawn, stored.events[-1][1] if stored.events else 0)
+        expected = results_of(rule, events, window)
+        if how == "run":
+            assert cursor.run(stored.hand(stored.back, events)) == expected
+            stored.events += events
+        elif how == "step":
+            for (value, time), result in zip(events, expected, strict=True):
+                stored.events.append((value, time))
+                cursor.step(value, time)
+                assert cursor.query() == result
+        else:
+            stored.events += events
+            cursor.settle(events[-1][1])
+        assert cursor.query() == text_of(window)
+        assert len(cursor) == len(window)
+
+
+@settings(max_examples=50, deadline=None)
+@given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(SEARCHED), checked=st.booleans())
+def test_a_policy_on_the_aggregate_steps(
+    drawn: list[tuple[str, int]], size: int, n: int, make: Callable[..., Rule], checked: bool
+) -> None:
+    """Here the policy looks at letters, which are what the cursor's own monoid counts."""
+    rule, stored, window = make(n, checked=checked), ListedEvents(size), list[Event]()
+    stored.fold = (
+        lambda start, stop: sum(  # type: ignore[assignment,method-assign]
+            len(value) for value, _ in stored.events[start:stop]
+        )
+    )
+    cursor = Cursor(letters(), rule.policy(), stored)
+    assert cursor.run(stored.hand(0, timed(drawn))) is None
+    for value, time in timed(drawn):
+        window.append((value, time))
+        rule.apply(window)
+        stored.events.append((value, time))
+        cursor.step(value, time)
+        assert (cursor.front, len(cursor)) == (stored.back - len(window), len(window))
+        assert cursor.query() == len(text_of(window))
+
+
+@settings(max_examples=50, deadline=None)
+@given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(TOLD), data=st.data())
+def test_events_are_read_again_and_come_late(
+    drawn: list[tuple[str, int]],
+    size: int,
+    n: int,
+    make: Callable[[int], Rule],
+    data: st.DataObject,
+) -> None:
+    """Runs that begin before the back, and after events have changed their positions."""
+    rule = make(n)
+    stored = ListedEvents(size, timed(drawn))
+    cursor = Cursor(joined(), rule.policy(), stored)
+    for _ in range(3):
+        start = data.draw(st.integers(0, stored.back - 1))
+        expected = results_of(rule, stored.events, [])[start:]
+        assert cursor.run(stored.hand(start, stored.events[start:])) == expected
+        assert cursor.query() == expected[-1]
+        at = data.draw(st.integers(0, stored.back - 1))
+        stored.events.insert(at, ("late", stored.events[at][1]))
+        stored.stamp += 1
+
+
+def test_a_window_reaches_no_further_than_what_is_kept() -> None:
+    stored = ListedEvents(3, [(str(i), i) for i in range(8)])
+    stored.kept_from = 4
+    cursor = Cursor(joined(), count_rule(6).policy(), stored)
+    cursor.settle(7)
+    assert cursor.query() == "4567"
+    hand = stored.hand(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
+    assert cursor.run(hand) == ["45678", "456789", "56789x", "6789xy"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_fronts_pass_over_leaves(size: int) -> None:
+    """Each event in hand moves the front on by several leaves, or by none."""
+    stored = ListedEvents(size, [(str(i % 10), i * SECOND // 10) for i in range(100)])
+    rule, window = time_rule(8 * SECOND), list[Event]()
+    results_of(rule, stored.events, window)
+    cursor = Cursor(joined(), rule.policy(), stored)
+    cursor.settle(stored.events[-1][1])
+    hand = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
+    assert cursor.run(stored.hand(100, hand)) == results_of(rule, hand, window)
+
+
+def test_a_run_that_is_not_taken_to_its_end_changes_nothing() -> None:
+    stored = ListedEvents(3, [(str(i), i) for i in range(8)])
+    cursor = Cursor(joined(), count_rule(4).policy(), stored)
+    cursor.settle(7)
+    next(cursor.pieces(stored.hand(8, [("8", 8), ("9", 9)])))
+    assert cursor.query() == "4567"
+
+
+# --- level queues by position -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("leaf_arity", "arity"), [(2, 2), (3, 2), (2, 5), (4, 3)])
+@pytest.mark.parametrize("store", [None, "memory://"])
+def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> None:
+    """Every range, every time and every leaf, while the oldest events leave and are deleted."""
+    events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
+    shared = SharedWindows(
+        joined(), {"all": time_rule(SECOND).policy()}, store, leaf_arity=leaf_arity, arity=arity
+    )
+    tree = shared.engine.structure
+    assert isinstance(tree, LevelLog)
+    lookup = LeafReader(tree)
+    for start in range(0, 90, 15):
+        values, times = zip(*events[start : start + 15], strict=True)
+        shared.extend(list(values), np.array(times, "M8[us]"), emit="last")
+        back = start + 15
+        tree.evict_to(max(0, back - 31))
+        tree.levels.sweep(tree.front)
+        for position in range(tree.front, back + 1):
+            before = lookup.time_before(position)
+            assert before == (events[position - 1][1] if position else None)
+            for stop in range(position, back + 1):
+                assert lookup.fold(position, stop) == text_of(events[position:stop])
+        for time in {time + late for _, time in events for late in (-1, 0)}:
+            expected = bisect_right(events[:back], time, key=lambda event: event[1])
+            assert lookup.first_after(time) == max(tree.front, expected)
+        for position in range(tree.front, back):
+            leaf = lookup.leaf(position)
+            assert leaf.first <= position < leaf.stop <= back
+            assert list(leaf.rows) == [value for value, _ in events[leaf.first : leaf.stop]]
+
+
+@pytest.mark.parametrize("aggregator", [*IN_ORDER, FiBA])
+def test_a_window_answers_ranges_of_its_events(aggregator: type[Aggregator]) -> None:
+    events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
+    values, times = zip(*events, strict=True)
+    window = Window(
+        joined(), time_rule(40 * SECOND).policy(), arity=4, leaf_arity=4, aggregator=aggregator
+    )
+    window.extend(list(values), np.array(times, "M8[us]"), emit="last")
+    for start in range(0, 91, 3):
+        for stop in range(start, 91, 2):
+            try:
+                found = window.range_by_position(start, stop)
+                assert found == text_of(events[start:stop])
+            except EventsGone:
+                assert start < 90 - len(window)
+    newest = times[-1]
+    for after in range(newest - 45 * SECOND, newest + SECOND, SECOND // 2):
+        until = after + 7 * SECOND
+        ask = np.datetime64(after, "us"), np.datetime64(until, "us")
+        try:
+            found = window.range(*ask)
+            assert found == text_of([event for event in events if after < event[1] <= until])
+        except EventsGone:
+            left = 90 - len(window)
+            assert after < times[left - 1]
+        assert isinstance(window.range(*ask, partial=True), str)
+    whole = np.datetime64(newest - 40 * SECOND, "us"), np.datetime64(newest, "us")
+    assert window.range(*whole) == window.query()
+
+
+def test_events_without_times_have_no_ranges_of_times() -> None:
+    with pytest.raises(InvalidTime, match="have no times"):
+        Window(Max(), CountWindow(3)).range(0, 1)
+
+
+# --- blocks -------------------------------------------------------------------------------------
+
+SPREAD = Product({"least": ("x", Min()), "most": ("y", Max())})
+PAIR = Product({"sum": ("x", Sum()), "n": Count(), "joined": ("y", joined())})
+MONOIDS: dict[str, Callable[[int], tuple[AbstractMonoid, object]]] = {
+    "objects": lambda n: (joined(), [str(i % 7) for i in range(n)]),
+    "one ufunc": lambda n: (Max(), np.arange(n) * 37 % 11.0),
+    "twice is once": lambda n: (SPREAD, (np.arange(n) * 37 % 11.0, np.arange(n) * 41 % 13.0)),
+    "two ufuncs": lambda n: (Mean(), np.arange(n) * 37 % 11.0),
+    "no ufunc": lambda n: (rolling_hash(), np.arange(n) * 37 % 11),
+    "product": lambda n: (PAIR, (np.arange(n) % 5.0, [str(i % 7) for i in range(n)])),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(MONOIDS)),
+    starts=st.lists(st.integers(0, 12), min_size=1, max_size=70),
+    first=st.integers(0, 30),
+    bits=st.integers(1, 4),
+    steady=st.booleans(),
+)
+def test_blocks_fold_any_ranges(
+    kind: str, starts: list[int], first: int, bits: int, steady: bool
+) -> None:
+    """Ranges that only move on, from one place to the next or over many."""
+    count = first + len(starts)
+    monoid, values = MONOIDS[kind](count)
+    lifted = monoid.lift_rows(values, count)
+    ends = np.arange(first, count)
+    begins = np.minimum(np.cumsum([start // 4 for start in starts]), ends)
+    given: range | np.ndarray = begins
+    if steady:
+        given = range(first - min(first, starts[0]), count - min(first, starts[0]))
+        begins = np.array(given)
+    found = Blocks(monoid, lifted, count, bits).folds(given, first)
+    for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        rows = monoid.partials.cut(lifted, begin, end + 1)
+        expected = monoid.fold(rows, end + 1 - begin)
+        assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
+
+
+# --- leaves -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counts", [[1], [5], [5, 1], [1, 1], [4, 1, 3, 1], [2, 2]])
+def test_groups_joined_are_one_leaf(counts: list[int]) -> None:
+    """As those of a tree by time: a leaf and the entry behind it, of one or of several leaves."""
+    monoid, size = joined(), sum(counts)
+    rows, times = list("abcdefghij"[:size]), np.arange(0, 10 * size, 10)
+    ends = np.cumsum([0, *counts]).tolist()
+    groups = [Events(rows[a:b], times[a:b], b - a) for a, b in pairwise(ends)]
+    plain, leaf = Leaf(100, rows, times, size), JoinedLeaf(monoid.inputs, 100, groups)
+    assert (leaf.first, leaf.stop, leaf.count) == (100, 100 + size, size)
+    for position in range(100, 100 + size):
+        found = leaf.suffixes(position, "z", monoid)[: leaf.stop - position]
+        assert found == plain.suffixes(position, "z", monoid)[: leaf.stop - position]
+        assert found[0] == "".join(rows[position - 100 :]) + "z"
+    assert list(ranks(leaf.searched, times, 10)) == list(range(size))  # of times before the last
+    assert leaf.groups == groups
+    assert leaf.times is not None and leaf.times.tolist() == times.tolist()
+    assert list(leaf.rows) == rows
+    assert leaf.before(100 + size - 1, monoid).count == size - 1
+
+
+def test_what_follows_a_leaf_is_folded_once_for_many_leaves() -> None:
+    """Of a wide tree; else it takes near nine combines an event."""
+    counted, events, batch = Counted(), 2**13, 64
+    window = Window(
+        counted.max,
+        CountWindow(4000),
+        None,
+        leaf_arity=2,
+        arity=64,
+        aggregator=FiBA,
+        allowed_lateness=1,
+    )
+    for start in range(0, events, batch):
+        if start == events // 2:
+            counted.combines = 0
+        window.extend(np.arange(batch, dtype=float).tolist(), np.arange(start, start + batch))
+    assert counted.combines <= 7 * events / 2
+    window.check()

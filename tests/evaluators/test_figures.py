@@ -1,0 +1,230 @@
+"""The figures and the running example of the MTA paper, step by step, with groups of two.
+
+``tree`` draws each level as a row of pairs from the leaves up, None standing for the paper's
+neutral element; the stack's top is its last entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mta import (
+    AmortizedMTA,
+    BoundWindow,
+    Collect,
+    CountWindow,
+    LogMTA,
+    Max,
+    Monoid,
+    Policy,
+    Product,
+    Sum,
+    Window,
+)
+from mta.frames.base import AbstractPolicy
+from mta.logs.levels.queues import Levels
+from mta.pages.page import Group
+
+BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+
+
+def total() -> Monoid:
+    return Monoid(identity=0, combine=lambda a, b: a + b, name="sum")
+
+
+def latest() -> Monoid:
+    return Monoid(identity=float("-inf"), combine=max, name="max")
+
+
+def window_of(
+    values: list[int],
+    monoid: Monoid | None = None,
+    policy: AbstractPolicy | None = None,
+    aggregator: type = AmortizedMTA,
+) -> Window:
+    window = Window(monoid or total(), policy or CountWindow(1000), arity=2, aggregator=aggregator)
+    for value in values:
+        window.insert(value)
+    return window
+
+
+def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
+    """Every level as the paper draws it, from the leaves: groups, with None for no element."""
+    levels, front, found = window.structure.levels, window.structure.front, []
+    for level in range(levels.top(front) + 1):
+        arity, span = levels.arity_of(level), levels.span(level)
+        groups = []
+        for number in range(front // span // arity, levels.tails[level].number + 1):
+            group = _group(levels, level, number)
+            elements: list[Any] = [None] * arity
+            for i in range(group.count):
+                if (number * arity + i + 1) * span > front:
+                    elements[i] = levels.fold(level, group, i, i + 1)
+            groups.append(tuple(elements))
+        found.append(groups)
+    return found
+
+
+def stack_of(tree: AmortizedMTA) -> list[Any]:
+    """The paper's stack, its top last: what R0 becomes as elements of the head path leave."""
+    leaf, at = tree.open_path(), tree.monoid.partials.at
+    entries: list[Any] = []
+    for frame in tree.path:
+        after_next = frame.next + (frame is leaf) - frame.origin
+        rest = range(frame.stop - frame.origin - 1, after_next - 1, -1)
+        entries.extend(at(frame.suffixes, i) for i in rest)
+    return entries
+
+
+def _group(levels: Levels, level: int, number: int) -> Group:
+    if number == levels.tails[level].number:
+        return levels.tails[level]
+    above, index = divmod(number, levels.arity)
+    group = _group(levels, level + 1, above)
+    return levels.child(level + 1, above * levels.arity, group, index)
+
+
+@BOTH
+def test_figure_1_a_tree_as_a_list_of_queues(aggregator: type) -> None:
+    # The printed tree also holds the pair above the open ones; here an element goes up when its
+    # group is sealed, so the last 3 is still to come and what would be above it is not there yet.
+    window = window_of([1, 2, 1, 2, 1, 2], aggregator=aggregator)
+    assert drawn(window) == [[(1, 2), (1, 2), (1, 2)], [(3, 3)]]
+    assert window.query() == 9
+    window.insert(1)
+    assert drawn(window) == [[(1, 2), (1, 2), (1, 2), (1, None)], [(3, 3), (3, None)], [(6, None)]]
+    assert window.query() == 10
+    window.check()
+
+
+@BOTH
+def test_figure_1_grows_a_level_at_a_time(aggregator: type) -> None:
+    window = window_of([], aggregator=aggregator)
+    steps = {
+        1: [[(1, None)]],
+        2: [[(1, 2)]],
+        3: [[(1, 2), (1, None)], [(3, None)]],
+        4: [[(1, 2), (1, 2)], [(3, None)]],
+        5: [[(1, 2), (1, 2), (1, None)], [(3, 3)]],
+    }
+    for count, expected in steps.items():
+        window.insert(1 if count % 2 else 2)
+        assert drawn(window) == expected
+        window.check()
+
+
+@BOTH
+def test_figure_2_bulk_eviction(aggregator: type) -> None:
+    """A maximum over times and a window of four units: 8 evicts all the others at once."""
+    asked: list[float] = []
+
+    def too_old(old: float, newest: float) -> bool:
+        asked.append(old)
+        return newest - old >= 4
+
+    window = window_of([1, 2, 3, 4], latest(), Policy(too_old), aggregator)
+    assert drawn(window) == [[(1, 2), (3, 4)], [(2, None)]]
+    asked.clear()
+    window.insert(8)
+    assert drawn(window) == [[(8, None)]]
+    assert window.query() == 8 and len(window) == 1
+    assert 4 in asked  # the aggregate of all that leaves was asked for as one
+    window.check()
+
+
+@BOTH
+def test_figure_2_prunes_in_the_middle(aggregator: type) -> None:
+    window = window_of([1, 2, 3, 4], latest(), Policy(lambda old, new: new - old >= 4), aggregator)
+    window.insert(6)
+    assert drawn(window) == [[(3, 4), (6, None)], [(None, 4)]]
+    assert window.query() == 6 and len(window) == 3
+    window.insert(7)
+    assert drawn(window) == [[(None, 4), (6, 7)], [(None, 4)]]
+    window.check()
+
+
+def test_figure_4_structure_stack_and_result_pair() -> None:
+    window = window_of([1, 2] * 4)
+    tree = window.structure
+    assert isinstance(tree, AmortizedMTA)
+    assert drawn(window) == [[(1, 2)] * 4, [(3, 3), (3, None)], [(6, None)]]
+    assert (tree.left, tree.right) == (6, 6)
+    assert stack_of(tree) == [3, 5]
+    assert window.query() == 12
+    window.check()
+
+
+def test_figure_4_insertion_goes_to_the_right() -> None:
+    window = window_of([1, 2] * 4)
+    window.insert(1)
+    assert (window.structure.left, window.structure.right) == (6, 7)
+    assert drawn(window)[0][-1] == (1, None)
+    # The last full pair has moved up, as has nothing else.
+    assert drawn(window)[1:] == [[(3, 3), (3, 3)], [(6, None)]]
+    window.check()
+
+
+def test_figure_4_eviction_pops_the_stack_onto_the_left() -> None:
+    window = window_of([1, 2] * 4)
+    tree = window.structure
+    assert isinstance(tree, AmortizedMTA)
+    for left, stack in [(5, [3]), (3, [2]), (2, [])]:
+        window.evict()
+        assert (tree.left, tree.right) == (left, 6)
+        assert stack_of(tree) == stack
+        window.check()
+    # The leftmost tree is used up: the next one takes its place, and part of R1 becomes R0.
+    window.evict()
+    assert (tree.left, tree.right) == (3, 3)
+    assert drawn(window) == [[(1, 2), (1, 2)], [(3, None)]]
+    window.check()
+
+
+def test_figure_5_single_evictions() -> None:
+    window = window_of([1, 3, 2, 1, 2, 1, 1, 0, 3, 1])
+    tree = window.structure
+    assert isinstance(tree, AmortizedMTA)
+    assert drawn(window) == [
+        [(1, 3), (2, 1), (2, 1), (1, 0), (3, 1)],
+        [(4, 3), (3, 1)],
+        [(7, None)],
+    ]
+    assert (tree.left, tree.right) == (7, 8)
+    assert stack_of(tree) == [3, 6]
+    assert window.query() == 15
+
+    window.evict()
+    assert (tree.left, tree.right) == (6, 8)
+    assert stack_of(tree) == [3]
+    assert drawn(window)[0][0] == (None, 3)
+    assert window.query() == 14
+
+    window.evict()
+    assert (tree.left, tree.right) == (3, 8)
+    assert stack_of(tree) == [1]
+    assert drawn(window) == [[(2, 1), (2, 1), (1, 0), (3, 1)], [(None, 3), (3, 1)], [(7, None)]]
+    assert window.query() == 11
+    window.check()
+
+
+@BOTH
+def test_running_example_sum_at_most_ten(aggregator: type) -> None:
+    """Section 3.2: [2, 2, 3, 3] and then 4 makes [3, 3, 4], maximum 4."""
+    policy = BoundWindow(("value", Sum()), at_most=10)
+    both = Product({"max": ("value", Max()), "all": ("value", Collect())})
+    window = Window(both, policy, arity=2, aggregator=aggregator)
+    for value in (2, 2, 3, 3):
+        window.insert({"value": value})
+    assert window.query() == {"max": 3, "all": [2, 2, 3, 3]}
+    window.insert({"value": 4})
+    assert window.query() == {"max": 4, "all": [3, 3, 4]}
+    window.check()
+
+
+@BOTH
+def test_running_example_without_columns(aggregator: type) -> None:
+    window = Window(Max(), BoundWindow(Sum(), at_most=10), arity=2, aggregator=aggregator)
+    assert window.extend([2, 2, 3, 3, 4]).tolist() == [2, 2, 3, 3, 4]
+    assert len(window) == 3

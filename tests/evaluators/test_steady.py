@@ -1,0 +1,159 @@
+"""SteadyMTA: no single event waits for a border of groups, and all else is as of Amortized MTA."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import AmortizedMTA, CountWindow, Monoid, Policy, SteadyMTA, TimeWindow, Window
+from stores import StoreUnavailable
+from stores.memory import MemoryStore
+from tests.support.oracle import joined
+
+
+class Counted:
+    """A maximum that counts its combines, in a window of an aggregator."""
+
+    def __init__(self, aggregator: Any, policy: Any, **arities: int) -> None:
+        self.combines = 0
+
+        def larger(a: float, b: float) -> float:
+            self.combines += 1
+            return a if a >= b else b
+
+        monoid = Monoid(-math.inf, larger, name="larger")
+        self.window = Window(monoid, policy, None, "w", aggregator=aggregator, **arities)
+
+    def cost(self, value: float, time: float) -> int:
+        """Of an event and its query."""
+        before = self.combines
+        self.window.insert(value, time)
+        self.window.query()
+        return self.combines - before
+
+
+def bound(window: Window) -> float:
+    """What the module says."""
+    levels, height = window.structure.levels, window.structure.height  # type: ignore[attr-defined]
+    c = 1 + levels.arity * height / levels.leaf_arity
+    return float(2 * levels.arity + 8 * (c + 3) + 6 * height)
+
+
+SIZES: list[dict[str, int]] = [
+    {}, {"arity": 2}, {"arity": 16}, {"arity": 4, "leaf_arity": 200}, {"arity": 30, "leaf_arity": 8}
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arities", SIZES, ids=str)
+@pytest.mark.parametrize("policy", [CountWindow(3000), TimeWindow(3000)], ids=str)
+def test_the_worst_event_takes_what_the_module_says(policy: Any, arities: dict[str, int]) -> None:
+    steady, usual = (Counted(kind, policy, **arities) for kind in (SteadyMTA, AmortizedMTA))
+    values = np.random.default_rng(5).random(9000)
+    for side in (steady, usual):
+        side.window.extend(values[:4000], np.arange(4000.0), emit="last")
+    costs: list[tuple[int, int]] = []
+    for at, value in enumerate(values[4000:].tolist()):
+        costs.append((steady.cost(value, 4000.0 + at), usual.cost(value, 4000.0 + at)))
+        if at % 10 == 0:
+            assert steady.window.query() == usual.window.query()
+    # What the batch left behind takes a leaf group to be gone through.
+    worst, worst_usual = map(max, zip(*costs[1100:], strict=True))
+    assert worst <= bound(steady.window)
+    mine = sum(cost for cost, _ in costs)
+    assert mine / len(costs) <= (6.1 if arities != {"arity": 2} else 10)
+    if not arities:
+        assert worst_usual >= 1016 > 4 * worst
+    steady.window.check()
+
+
+def test_where_events_have_no_steps_in_time() -> None:
+    """Several leave at once, or none."""
+    steady = Counted(SteadyMTA, TimeWindow(2000), leaf_arity=100, arity=8)
+    gaps = np.random.default_rng(6).integers(0, 3, 6000)
+    times = np.cumsum(gaps).astype(float)
+    costs = [steady.cost(float(at % 77), time) for at, time in enumerate(times.tolist())]
+    assert max(costs[3000:]) <= bound(steady.window)
+    steady.window.check()
+
+
+def test_each_goes_on_from_the_others_snapshot() -> None:
+    store = MemoryStore()
+    window = Window(joined(), CountWindow(50), store, "w", arity=3, leaf_arity=7)
+    plain: list[str] = []
+    for at in range(600):
+        value = f"{at}."
+        window.insert(value)
+        plain = [*plain, value][-50:]
+        assert window.query() == "".join(plain)
+        if at % 13 == 12:
+            kind = (AmortizedMTA, SteadyMTA)[at % 2]
+            window.check()
+            snapshot = window.checkpoint()
+            window = Window.restore(snapshot, joined(), CountWindow(50), store, aggregator=kind)
+        if at % 41 == 40:
+            values = [f"{at}+{i}." for i in range(17)]
+            window.extend(values)
+            plain = [*plain, *values][-50:]
+            window.evict(11)
+            plain = plain[11:]
+
+
+def test_single_events_batches_and_bulk_evictions_in_turn() -> None:
+    rng = np.random.default_rng(21)
+    for arity, leaf_arity in ((2, 2), (3, 5), (8, 4)):
+        policy = CountWindow(150) | Policy(lambda prefix, total: len(total) - len(prefix) > 400)
+        window = Window(
+            joined(), policy, "memory://", "w",
+            arity=arity, leaf_arity=leaf_arity, aggregator=SteadyMTA,
+        )  # fmt: skip
+        held: list[str] = []
+        for step in range(400):
+            kind = rng.integers(6)
+            if kind == 0 and len(held) > 3:
+                count = int(rng.integers(1, len(held)))
+                window.evict(count)
+                held = held[count:]
+            new = [f"{step}.{i};" for i in range(int(rng.integers(1, 30)) if kind == 1 else 3)]
+            if kind == 1:
+                window.extend(new)
+            else:
+                for value in new:
+                    window.insert(value)
+            found = window.query()
+            held = [*held, *new]
+            assert "".join(held).endswith(found)
+            while "".join(held) != found:
+                held.pop(0)
+            assert len(window) == len(held)
+            if step % 9 == 0:
+                window.check()
+
+
+def test_a_store_that_fails_ahead_of_the_front_keeps_no_event_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    window = Window(
+        joined(), CountWindow(64), MemoryStore(), "w", arity=4, leaf_arity=16, aggregator=SteadyMTA
+    )
+    for at in range(128):  # the front is at the end of a leaf group
+        window.insert(f"{at}.")
+    pager: Any = window.structure.levels.pager  # type: ignore[attr-defined]
+    window.insert("128.")  # and in the next one
+    window.insert("129.")
+
+    def fails(*place: Any) -> Any:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as down:
+        down.setattr(pager, "read", fails)
+        for at in range(130, 140):
+            window.insert(f"{at}.")
+        with pytest.raises(StoreUnavailable):
+            for at in range(140, 180):
+                window.insert(f"{at}.")
+    assert window.query() == "".join(f"{at}." for at in range(at - 64, at))
+    window.insert(f"{at}.")
+    window.check()

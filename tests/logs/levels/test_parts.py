@@ -1,0 +1,283 @@
+"""Parts of the open leaf group: what snapshots name of it, and that nothing is left behind."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from mta import (
+    AmortizedMTA,
+    CountWindow,
+    LogMTA,
+    Product,
+    SharedWindows,
+    SteadyMTA,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.audit.walk import audit, is_garbage, live_keys
+from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailable
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.pages import page
+from mta.pages.snapshot import Snapshot
+from stores import FaultyStore, MemoryStore, PageStore
+from stores.testing.counting import CountingStore
+
+LEAF, SIZE = 10, 40
+TREES: list[type[Any]] = [AmortizedMTA, SteadyMTA]
+
+
+@pytest.fixture(autouse=True)
+def parts_of_three_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "PART_BYTES", 24)
+
+
+def begin(store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:
+    return Window(
+        Sum(), CountWindow(SIZE), store, "w", leaf_arity=LEAF, arity=3, aggregator=tree, **more
+    )
+
+
+def again(snapshot: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:
+    return Window.restore(snapshot, Sum(), CountWindow(SIZE), store, aggregator=tree, **more)
+
+
+@pytest.mark.parametrize("restores", [False, True])
+@pytest.mark.parametrize("retain", [2, 3, 5])
+@pytest.mark.parametrize("tree", TREES)
+def test_the_store_holds_what_retained_snapshots_name(
+    tree: type[Any], retain: int, restores: bool
+) -> None:
+    store, rng = MemoryStore(), np.random.default_rng(retain)
+    window, values, snapshots = begin(store, tree, retain=retain), list[float](), list[Any]()
+    for _ in range(60):
+        new = rng.integers(0, 9, rng.integers(1, 15)).astype(float)
+        window.extend(new)
+        values.extend(new)
+        snapshots.append((window.checkpoint(), sum(values[-SIZE:])))
+        assert set(store.keys()) == set(live_keys(window))
+        assert not audit(window).left
+        for snapshot, expected in snapshots[-retain:]:
+            earlier = again(snapshot, store, tree, retain=retain)
+            assert not audit(earlier).left
+            front, back = earlier.structure.front, earlier.structure.back
+            assert earlier.range_by_position(front, back) == expected  # which reads the parts
+            assert earlier.query() == expected
+        window.check()
+        if restores:
+            window = again(snapshots[-1][0], store, tree, retain=retain)
+            assert set(store.keys()) == set(live_keys(window))
+    window.delete_pages()
+    assert not list(store.keys())
+
+
+def test_each_part_is_written_once_and_read_once() -> None:
+    store = CountingStore(MemoryStore())
+    window = begin(store)
+    for value in range(9):
+        window.insert(value)
+        window.checkpoint()
+    assert (store.counts.put.calls, store.counts.put.pages) == (3, 3)
+    snapshot = window.checkpoint()
+    assert store.counts.put.pages == 3
+    store.reset()
+    window = again(snapshot, store)
+    assert (window.query(), store.counts.get.calls) == (36.0, 0)
+    window.insert(9.0)
+    assert (window.query(), store.counts.get.calls, store.counts.get.pages) == (45.0, 1, 3)
+
+
+def test_an_eviction_reads_no_part() -> None:
+    store = CountingStore(MemoryStore())
+    window = begin(store)
+    window.extend(range(38))
+    window = again(window.checkpoint(), store)
+    window.query()
+    store.reset()
+    window.evict()
+    assert window.query() == sum(range(1, 38))
+    assert store.counts.get.pages <= window.stats().levels
+    window.extend(range(38, 50))
+    assert window.query() == sum(range(10, 50))
+
+
+def test_a_replay_in_other_cuts_names_the_same_parts() -> None:
+    store = MemoryStore()
+    window = begin(store)
+    window.extend(range(2))
+    saved = window.checkpoint()
+    for cut in (3, 5, 9):  # snapshots that are lost with their writer
+        lost = again(saved, store)
+        lost.extend(range(2, cut))
+        lost.checkpoint()
+    window = again(saved, store)
+    window.extend(range(2, 9))
+    window.checkpoint()
+    assert set(store.keys()) == set(live_keys(window))
+
+
+def test_parts_of_a_lost_snapshot_are_garbage_once_their_group_is_sealed() -> None:
+    store = MemoryStore()
+    window = begin(store)
+    saved = window.checkpoint()
+    window.extend(range(100, 109))
+    window.checkpoint()
+    left = set(store.keys())
+    window = again(saved, store)
+    window.extend(range(9))
+    window.checkpoint()
+    unnamed = set(store.keys()) - set(live_keys(window))
+    assert unnamed == left and not any(is_garbage(window, key) for key in unnamed)
+    window.extend(range(9, 12))
+    window.checkpoint()
+    unnamed = set(store.keys()) - set(live_keys(window))
+    assert unnamed == left and all(is_garbage(window, key) for key in unnamed)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
+    """And nothing is lost, whether one goes on or starts again from the newest snapshot."""
+
+    def make(store: PageStore, snapshot: bytes | None) -> Any:
+        policies = {"all": CountWindow(SIZE), "few": CountWindow(3)}
+        if not shared:
+            return begin(store) if snapshot is None else again(snapshot, store)
+        if snapshot is None:
+            return SharedWindows(Sum(), policies, store, "w", leaf_arity=LEAF, arity=3)
+        return SharedWindows.restore(snapshot, Sum(), policies, store)
+
+    def value(of: Any) -> Any:
+        return of.query("all") if shared else of.query()
+
+    for starts_again in (False, True):
+        for n in count(1):
+            store = FaultyStore(MemoryStore())
+            window, snapshot, saved, done = make(store, None), None, 0, 0
+            store.fail(n)
+            while done < 50:
+                try:
+                    while done < 50:
+                        window.insert(float(done))
+                        done += 1
+                        assert value(window) == sum(range(max(0, done - SIZE), done))
+                        if done % 4 == 0:
+                            snapshot, saved = window.checkpoint(), done
+                except StoreUnavailable:
+                    if starts_again and snapshot is not None:
+                        window, done = make(store, snapshot), saved
+            fired = store.fired
+            store.heal()
+            window.check()
+            assert not audit(window).left
+            if not fired:
+                break
+        assert n > 20
+
+
+@pytest.mark.parametrize("harm", ["missing", "damaged"])
+def test_a_lost_part_is_named_and_takes_nothing_with_it(harm: str) -> None:
+    store = MemoryStore()
+    window = begin(store)
+    window.extend(range(8))
+    snapshot = window.checkpoint()
+    [key, _] = sorted(store.keys())
+    [data] = store.get_many([key])
+    assert data is not None
+    store.delete_many([key])
+    if harm == "damaged":
+        store.put_many({key: data[:-1] + bytes([data[-1] ^ 1])})
+    window = again(snapshot, store)
+    [found] = audit(window).damaged
+    assert (found.key, found.needed) == (key, True)
+    assert window.query() == 28.0
+    for _ in range(2):
+        with pytest.raises((MissingPage, CorruptPage), match=key):
+            window.insert(8.0)
+        with pytest.raises((MissingPage, CorruptPage), match=key):
+            window.extend([8.0, 9.0])
+        assert (window.query(), len(window)) == (28.0, 8)
+    store.put_many({key: data})
+    window.insert(8.0)
+    assert window.query() == 36.0
+    window.check()
+
+
+def test_a_snapshot_stays_small_however_many_columns_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()
+    for columns, most in ((1, 20_000), (50, 40_000)):
+        sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
+        window = Window(sums, TimeWindow("1 day"), name="w")
+        full = window.structure.setting.leaf_arity - 1
+        rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
+        window.extend(rows, np.arange(full), emit="last")
+        assert len(window.checkpoint()) < most
+        assert window.store is not None
+        pages = [data for data in window.store.get_many(list(window.store.keys())) if data]
+        assert all(len(data) < 20_000 for data in pages)
+        assert len(pages) == len(set(live_keys(window)))
+
+
+@pytest.mark.parametrize("tree", [LogMTA, PagedFlatFAT, PagedReactiveAggregator])
+def test_groups_that_change_or_are_needed_at_once_have_no_parts(tree: type[Any]) -> None:
+    store = MemoryStore()
+    window = begin(store, tree)
+    window.extend(range(9))
+    assert again(window.checkpoint(), store, tree).query() == 36.0
+    assert not list(store.keys())
+
+
+def state_of(snapshot: bytes) -> Any:
+    return Snapshot.decode(snapshot).state[-1][0]
+
+
+def test_the_worked_example_of_a_state() -> None:
+    window = begin(MemoryStore())
+    window.extend(range(8))
+    number, held, columns, (size, names, retired) = state_of(window.checkpoint())
+    assert (number, held, size, retired) == (0, 8, 3, [])
+    assert [f"w/0/0/{name.hex()}" for name in names] == list(live_keys(window))[::-1]
+    assert np.frombuffer(columns[0][1], "<f8").tolist() == [6.0, 7.0]
+    window.extend(range(8, 11))
+    number, held, columns, (_, none, [gone]) = state_of(window.checkpoint())
+    assert (number, held, none) == (1, 1, [])
+    assert gone == [[0, 0, name] for name in names]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [3, [], []], [3, "names", [[]]], [3, [b"short"], [[]]], [0, [b"n" * 16], [[]]],
+        [4, [b"n" * 16] * 3, [[]]], [-1, [b"n" * 16], [[]]], [3, [b"n" * 16] * 2, [[[0, 9, b"x"]]]],
+        [3, [b"n" * 16] * 2, [[[0, 0, b"n" * 16]]]], [3, [b"n" * 16] * 2, ["x"]], ["3", [], [[]]],
+        [3, []], None, [], 7,
+    ],
+)  # fmt: skip
+def test_states_that_cannot_be(state: Any) -> None:
+    store = MemoryStore()
+    window = begin(store)
+    window.checkpoint()
+    window.extend(range(8))
+    snapshot = Snapshot.decode(window.checkpoint())
+    snapshot.state[-1][0] = [*snapshot.state[-1][0][:3], state]
+    with pytest.raises(CorruptSnapshot):
+        again(snapshot.encode(), store)
+
+
+def test_snapshots_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = begin(MemoryStore())
+    window.extend(range(2))
+    small = window.checkpoint()
+    assert len(state_of(small)) == 3
+    monkeypatch.undo()
+    other = begin(MemoryStore())
+    other.extend(range(2))
+    assert other.checkpoint() == small
+    assert msgpack.unpackb(small[:-16])[0] == "mta-snapshot"

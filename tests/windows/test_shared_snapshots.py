@@ -1,0 +1,95 @@
+"""Snapshots of several windows: the format, damage, and what they are restored with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+import xxhash
+
+from mta import CountWindow, Max, Sum, TimeWindow, Window
+from mta.audit.walk import audit
+from mta.errors import CorruptSnapshot, SnapshotMismatch
+from mta.windows.shared import SharedWindows
+from mta.windows.shared_snapshot import SharedSnapshot
+from tests.support.naive import joined
+from tests.support.shared_windows import FOUR, counted_windows, values
+
+
+def test_restored_only_with_the_same_events() -> None:
+    windows, store = counted_windows(FOUR)
+    windows.extend(values(1_000), emit="last")
+    snapshot = windows.checkpoint()
+    with pytest.raises(SnapshotMismatch, match=r"SharedWindows\.restore takes others"):
+        windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
+    with pytest.raises(SnapshotMismatch, match=r"'five' has the policy CountWindow\(51\)"):
+        other = SharedWindows(Max(), {**FOUR, "five": CountWindow(51)}, store)
+        SharedWindows(Max(), {**FOUR, "five": CountWindow(50)}, store).restore_like(
+            other.checkpoint()
+        )
+    with pytest.raises(SnapshotMismatch, match="monoid"):
+        SharedWindows.restore(snapshot, Sum(), FOUR, store)
+    with pytest.raises(ValueError, match="kept without any"):
+        SharedWindows.restore(snapshot, Max(), {"day": TimeWindow("1 day")}, store)
+    with pytest.raises(CorruptSnapshot, match="not one of several windows"):
+        SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
+    with pytest.raises(CorruptSnapshot, match="not a window's snapshot"):
+        Window.restore(snapshot, Max(), CountWindow(50), store)
+
+
+def test_damaged_snapshots_are_noticed() -> None:
+    windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
+    windows.extend(list("abcdefg"), emit="last")
+    snapshot = windows.checkpoint()
+    for at in range(len(snapshot)):
+        with pytest.raises(CorruptSnapshot):
+            SharedSnapshot.decode(snapshot[:at])
+        for bit in (1, 128):
+            damaged = bytearray(snapshot)
+            damaged[at] ^= bit
+            with pytest.raises(CorruptSnapshot):
+                SharedSnapshot.decode(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (0, "mta-snapshot"),
+        (1, 2),
+        (2, "text"),
+        (2, b"no snapshot"),
+        (3, {}),
+        (3, [["a", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
+        (3, [["b", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
+        (3, [["a", ["p", bytes(15)], 0]]),
+        (3, [["a", ["p", "text"], 0]]),
+        (3, [["a", ["p", bytes(16)], -1]]),
+        (3, [["a", ["p", bytes(16)], 8]]),
+        (3, [["a", ["p", bytes(16)], 1.0]]),
+        (3, [["", ["p", bytes(16)], 0]]),
+        (3, [["a" * 201, ["p", bytes(16)], 0]]),
+        (3, [["a", ["p", bytes(16)]]]),
+        (3, [1]),
+    ],
+)
+def test_rightly_digested_snapshots_that_cannot_be(at: int, value: Any) -> None:
+    windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
+    windows.extend(list("abcdefg"), emit="last")
+    fields = msgpack.unpackb(windows.checkpoint()[:-16])
+    fields[at] = value
+    body = msgpack.packb(fields)
+    with pytest.raises(CorruptSnapshot):
+        SharedSnapshot.decode(body + xxhash.xxh3_128_digest(body))
+
+
+def test_the_worked_example_of_a_snapshot() -> None:
+    windows = SharedWindows(Max(), {"b": CountWindow(2), "a": CountWindow(1)}, name="w")
+    windows.extend([1.0, 2.0, 3.0])
+    body = msgpack.unpackb(windows.checkpoint()[:-16])
+    assert body[:2] == ["mta-shared", 1]
+    assert body[3] == [
+        ["a", ["CountWindow(1)", CountWindow(1).fingerprint], 2],
+        ["b", ["CountWindow(2)", CountWindow(2).fingerprint], 1],
+    ]
+    assert audit(windows).pages == 0
