@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from mta import CheckedSum, Product, Sum
 from mta.columns.schemas import Array, Decimals, Record, Schema
 from mta.errors import MissingPage
-from mta.keyed.sizes import small_groups
+from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
 from mta.publishing.batches import Part

@@ -35,6 +35,8 @@ class Capabilities:
     """A read is a round trip over a network, so that reading ahead and caching pay."""
     waits_for_flush: bool = False
     """A put costs the same however much it carries, so small ones wait for a flush."""
+    overwrites: bool = True
+    """A key may be put again with another page, which every read that begins later gets."""
     read_ahead: int = 0
     """How many bytes of pages one caller may ``prefetch`` beyond those it has read."""
 

@@ -30,6 +30,7 @@ LIMITS = Capabilities(
     max_page_bytes=PACK_BYTES,
     remote=True,
     waits_for_flush=True,
+    overwrites=False,
 )
 PACK_CACHE = 16 << 20
 """How many bytes of packs are kept in memory by default."""

@@ -22,11 +22,10 @@ from mta.audit.walk import live_keys
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.snapshot import is_keyed_snapshot
 from mta.publishing.publisher import read_head
-from mta.publishing.records import PREFIX, Head, decode_written, snapshot_key
+from mta.publishing.records import HEAD, PREFIX, Head, decode_written, snapshot_key
 from mta.windows.opaque import restore_opaque
 from stores import PageStore
 
-_HEAD = re.compile(re.escape(PREFIX) + r"([^/]+)/head")
 _WRITTEN = re.compile(r"/written/([^/]+)/(\d{1,18})/(\d{1,6})")
 
 
@@ -41,9 +40,8 @@ def needed_by_published(store: PageStore, keys: Iterable[str]) -> set[str]:
 
 def heads(store: PageStore, keys: Iterable[str]) -> Iterator[Head]:
     """The heads in a store that has these keys. Raises CorruptSnapshot."""
-    for key in keys:
-        match = _HEAD.fullmatch(key)
-        head = None if match is None else read_head(store, match[1])
+    for name in sorted({match[1] for key in keys if (match := HEAD.fullmatch(key))}):
+        head = read_head(store, name)
         if head is not None:
             yield head
 
@@ -71,8 +69,8 @@ def unneeded_records(store: PageStore, keys: Iterable[str], source: str) -> list
                 bucket = int(match[3])
                 if data is not None:
                     awaited.add(snapshot_key(head.name, bucket, decode_written(data, bucket)))
-        needed = {f"{prefix}/head"} | records | awaited | head.snapshot_keys()
-        found += [key for key in own if key not in needed]
+        needed = records | awaited | head.snapshot_keys()
+        found += [key for key in own if key not in needed and not HEAD.fullmatch(key)]
     return found
 
 

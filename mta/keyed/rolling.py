@@ -24,7 +24,7 @@ from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
-from mta.keyed.key_columns import codes_of
+from mta.keyed.keys import codes_of
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import (

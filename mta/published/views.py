@@ -27,14 +27,13 @@ from mta.kernels.segments import first_later
 from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
-from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.lanes import Lanes, empties
+from mta.keyed.kind import EarlierLateness, Kind, Retention
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
-from mta.keyed.retention import EarlierLateness, Retention
 from mta.keyed.snapshot import UnreadSnapshot
-from mta.keyed.table import EXPIRED, STANDALONE, Table
-from mta.keyed.work import given_back, results_at
+from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, empties
+from mta.keyed.work import results_at
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
@@ -106,16 +105,16 @@ class KeyedView:
         on_duplicate: Any = what.on_duplicate
         settings = Settings(allowed_lateness=found.lateness, on_duplicate=on_duplicate)
         self.kind = Kind(
-            with_marks(operation.monoid, found), operation.policies, settings, found.timed, 1,
+            with_marks(operation.monoid, found), operation.policies, settings, found.timed,
             found.window, operation.store, found.changes,
         )  # fmt: skip
-        self.kind.retention.kept = [EarlierLateness(*each) for each in found.kept]
+        self.kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
         self.monoid, self.store = operation.monoid, operation.store
         self._layout = TableLayout(
             found.window, found.kind or "int", self.kind.reader.inputs, found.timed
         )
         self.snapshot = unread.read(self._layout)
-        self._pattern = self.kind.open(b"")
+        self._pattern = open_window(self.kind)
 
     @property
     def key_kind(self) -> str | None:
@@ -128,22 +127,21 @@ class KeyedView:
         return self.kind.timed
 
     def counts(self) -> Counts:
-        keys, _, accepted, late, invalid = self.snapshot.counts
-        return Counts(keys, accepted, late, invalid)
+        counts = self.snapshot.counts
+        return Counts(counts.keys, counts.inserted, counts.late, counts.invalid)
 
     def incomplete(self) -> list[Incomplete]:
         """Results that miss events since windows or aggregations were changed."""
         return incomplete(self.snapshot.starts, self.monoid, self.kind.policies)
 
-    def find(self, keys: Keys) -> Table | None:
+    def find(self, keys: Keys) -> Table:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
         lateness = self.kind.settings.allowed_lateness
         pages = RunPages(self.store, self._layout, PageSize(1, 0))
         tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
         tree.runs = self.snapshot.runs
         tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
-        found = tree.find(keys)
-        return None if found is None else self.kind.trimmed(found)
+        return self.kind.trimmed(tree.find(keys))
 
     def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Found:
         """The results of requests, each for one of the keys, at a moment or as of its newest event.
@@ -159,7 +157,7 @@ class KeyedView:
         outputs = [empties(self.monoid, count) for _ in self.kind.policies]
         gone = np.zeros(count, bool)
         table = self.find(keys)
-        if table is None:
+        if not len(table):
             return Found(outputs, gone)
         places = table.keys.find(keys)[codes]
         marks = table.marks[places]
@@ -228,9 +226,7 @@ class KeyedView:
 
     def window(self, table: Table, place: int) -> AnyWindow:
         """The window of its own that a key has."""
-        return self._pattern.restore_like(
-            table.window_snapshots[int(table.snapshot_numbers[place])]
-        )
+        return self._pattern.restore_like(table.snapshot_of(place))
 
     def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
         """The retained events of one key and their times; None where there are no times.
@@ -238,7 +234,7 @@ class KeyedView:
         Of a key with a window of its own only so many of the newest.
         """
         table, reader = self.find(keys), self.kind.reader
-        if table is None or table.marks[0] == EXPIRED:
+        if not len(table) or table.marks[0] == EXPIRED:
             none = np.zeros(0, "<i8") if self.timed else None
             return given_back(reader, reader.inputs.new(0), 0), none
         if table.marks[0] == STANDALONE:

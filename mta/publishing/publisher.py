@@ -10,14 +10,18 @@ that no head names, is deleted by ``mta gc``.
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
+from dataclasses import replace
 from time import time_ns
 
-from mta.errors import NotPageable
-from mta.publishing.records import PREFIX, Head, What, digest_of, head_key, snapshot_key
+from mta.errors import NotPageable, UnsupportedOperation
+from mta.publishing.records import HEAD, PREFIX, Head, What, digest_of, head_key, snapshot_key
 from stores import PageStore
 
 #: Keys that are deleted with one call.
 _AT_ONCE = 1000
+#: How often a head is looked for that is replaced between the listing and the read.
+_LOOKS = 5
 
 
 class Publisher:
@@ -107,20 +111,39 @@ class Publishable:
 def read_head(store: PageStore, name: str) -> Head | None:
     """The head of a name, None where nothing is published; one store call.
 
+    Where keys are not overwritten the newest of the heads is listed, and read by another call.
     Raises CorruptSnapshot.
     """
     key = head_key(name)
-    store.forget([key])  # the one record that changes: a cached copy may be an earlier one
-    (data,) = store.get_many([key])
-    return None if data is None else Head.decode(data)
+    for _ in range(_LOOKS):
+        if not store.capabilities.overwrites:
+            listed = sorted(store.keys(f"{key}/"))
+            if not listed:
+                return None
+            key = listed[-1]
+        store.forget([key])  # the one record that changes: a cached copy may be an earlier one
+        (data,) = store.get_many([key])
+        if data is not None:
+            return Head.decode(data)
+        if store.capabilities.overwrites:
+            return None
+        key = head_key(name)  # replaced since it was listed
+    return None
 
 
 def replace_head(store: PageStore, before: Head | None, head: Head) -> None:
     """Write a head, then delete the snapshots that only the one before it names."""
-    store.put_many({head_key(head.name): head.encode()})
-    store.flush()
+    gone = set[str]()
     if before is not None:
-        delete_keys(store, before.snapshot_keys() - head.snapshot_keys())
+        head = replace(head, time=max(head.time, before.time + 1))
+        gone = before.snapshot_keys() - head.snapshot_keys()
+    key = head_key(head.name)
+    if not store.capabilities.overwrites:
+        gone |= set(store.keys(f"{key}/"))
+        key = f"{key}/{head.time:018d}"
+    store.put_many({key: head.encode()})
+    store.flush()
+    delete_keys(store, gone - {key})
 
 
 def delete_keys(store: PageStore, keys: set[str]) -> None:
@@ -132,18 +155,21 @@ def delete_keys(store: PageStore, keys: set[str]) -> None:
 
 def published_names(store: PageStore) -> list[str]:
     """The names under which something is published; lists keys of the store."""
-    heads = (key.removeprefix(PREFIX) for key in store.keys(PREFIX))
-    return sorted(key.removesuffix("/head") for key in heads if key.endswith("/head"))
+    return sorted({match[1] for key in store.keys(PREFIX) if (match := HEAD.fullmatch(key))})
 
 
 def unpublish(store: PageStore, name: str) -> int:
     """Delete all that is published under a name, the head first; return how many records.
 
-    The pages of the windows stay: they are the publisher's. Lists the keys of the name.
+    The pages of the windows stay: they are the publisher's. Lists the keys of the name, where the
+    store can; else what a killed process has left may stay.
     """
-    head = head_key(name)
-    keys = set(store.keys(head.removesuffix("head")))
-    store.delete_many([head])
-    delete_keys(store, keys - {head})
+    head = read_head(store, name)
+    keys = set() if head is None else {head_key(name), *head.snapshot_keys()}
+    with suppress(UnsupportedOperation):
+        keys |= set(store.keys(head_key(name).removesuffix("head")))
+    heads = {key for key in keys if HEAD.fullmatch(key)}
+    delete_keys(store, heads)
+    delete_keys(store, keys - heads)
     store.flush()
     return len(keys)

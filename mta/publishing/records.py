@@ -3,6 +3,7 @@
 Keys in the store, all in the group "publish:" and the name:
 
     head       publish:NAME/head                      names the snapshots that readers take
+               publish:NAME/head/TIME                 where the store overwrites no keys: the newest
     snapshot   publish:NAME/snapshot/BUCKET/DIGEST    of one bucket, as the windows return it
     written    publish:NAME/written/SOURCE/BATCH/BUCKET
                which snapshot a task has made of a bucket in a batch of a Spark query
@@ -41,6 +42,7 @@ earlier attempt, which is late, overwrites nothing of a later batch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -58,6 +60,8 @@ MAGIC, WRITTEN = "mta-published", "mta-written"
 VERSION = 1
 #: What all keys of published names begin with.
 PREFIX = "publish:"
+#: The key of a head, and in it the name.
+HEAD = re.compile(re.escape(PREFIX) + r"([^/]+)/head(?:/\d{18})?")
 #: The longest name, so that every store takes the keys.
 NAME_LENGTH = 60
 MAX_BUCKETS = 1 << 16
