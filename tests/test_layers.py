@@ -23,11 +23,12 @@ BELOW: dict[str, set[str]] = {
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "couchbase": ("stores/couchbase.py",),
     "redis": ("stores/redis.py",),
+    "obstore": ("stores/object_store.py",),
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
     "shtab": ("mta/cli/commands.py",),
-    "msgpack": ("mta/", "spark_integration/"),
+    "msgpack": ("mta/", "stores/packs.py", "stores/disk_cache.py", "spark_integration/"),
     "pandas": ("spark_integration/", "benchmarks/", "mta/dataframes/of_pandas.py"),
     "polars": ("benchmarks/", "mta/dataframes/of_polars.py"),
     "pyarrow": ("spark_integration/", "benchmarks/", "mta/dataframes/of_arrow.py"),
