@@ -38,7 +38,6 @@ from mta.errors import LateEvent
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy, Both
 from mta.keyed.repartitioning import repartition
-from mta.keyed.table import STANDALONE
 from stores import MemoryStore
 from tests.keyed.scenarios import at
 from tests.keyed.scenarios import same as identical
@@ -217,8 +216,7 @@ class Life:
         return min(starts)
 
     def is_standalone(self, key: int) -> bool:
-        known = self.windows._known(key)
-        return known is not None and bool(known.marks[0] == STANDALONE)
+        return len(self.windows._known(key).standalone) > 0
 
     def change(self) -> None:
         """Go on from a snapshot under others."""
