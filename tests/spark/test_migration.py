@@ -330,7 +330,7 @@ def test_what_cannot_be_made_again_is_refused(
     with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
         migrate(*asked, buckets=1 << 17)
     (copy / "offsets" / "1").write_text("v1")
-    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has started and not ended"):
+    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has not ended"):
         migrate(*asked, buckets=3)
     (copy / "offsets" / "1").unlink()
     (copy / "state" / "1").mkdir()
