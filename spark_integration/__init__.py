@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mta.errors import MissingDependency
-from mta.keyed.sizes import small_groups
+from mta.keyed.standalone import small_groups
 from stores.installing import pip_install
 
 if TYPE_CHECKING:

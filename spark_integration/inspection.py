@@ -18,8 +18,7 @@ from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.keyed.coverage import later
-from mta.keyed.kind import AnyWindow
-from mta.keyed.work import given_back
+from mta.keyed.standalone import AnyWindow, given_back
 from mta.logs.levels.search import SegmentedWindow
 from mta.monoids.product import Aggregations, result_name
 from spark_integration.checkpoint import (

@@ -22,15 +22,25 @@ BELOW: dict[str, set[str]] = {
 #: Where each library may be imported; nowhere what could run bytes of a store.
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "couchbase": ("stores/couchbase.py",),
-    "redis": ("stores/redis.py",),
+    "redis": ("stores/redis.py", "benchmarks/ours/serving.py"),
+    "obstore": ("stores/object_store.py",),
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
     "shtab": ("mta/cli/commands.py",),
-    "msgpack": ("mta/", "spark_integration/"),
+    "starlette": ("mta/serve/",),
+    "uvicorn": ("mta/serve/",),
+    "orjson": ("mta/serve/",),
+    "prometheus_client": ("mta/serve/metrics.py",),
+    "msgpack": ("mta/", "stores/", "spark_integration/"),
     "pandas": ("spark_integration/", "benchmarks/", "mta/dataframes/of_pandas.py"),
     "polars": ("benchmarks/", "mta/dataframes/of_polars.py"),
-    "pyarrow": ("spark_integration/", "benchmarks/", "mta/dataframes/of_arrow.py"),
+    "pyarrow": (
+        "spark_integration/",
+        "benchmarks/",
+        "mta/dataframes/of_arrow.py",
+        "mta/serve/answers.py",
+    ),
     "pyspark": ("spark_integration/", "benchmarks/spark/"),
     "matplotlib": ("spark_integration/", "benchmarks/"),
     "pickle": (),
@@ -89,7 +99,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
-        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "cli",
+        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "serve",
+        "cli",
         "__main__",
     ),
     "spark_integration": (

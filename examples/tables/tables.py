@@ -77,8 +77,9 @@ def compare(frame: pd.DataFrame, folder: Path) -> None:
     for table, wanted in (("peaks", pd.concat(each)), ("newest", as_of(frame, parts))):
         wanted = wanted.sort_values(ORDER, ignore_index=True)
         found = pd.read_parquet(folder / f"{table}.parquet")
+        found = found.assign(ts=pd.to_datetime(found.ts, utc=True))
         found = found.sort_values(ORDER, ignore_index=True)
-        assert found.ts.tolist() == wanted.ts.tolist(), table
+        assert found.ts.tolist() == wanted.ts.tolist(), f"{table}: {len(found)} of {len(wanted)}"
         columns = ["device", "watts", "peak", "n"]
         np.testing.assert_array_equal(found[columns], wanted[columns])
         print(f"{table}: all {len(found):,} results equal pandas, each once")

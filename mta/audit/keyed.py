@@ -34,14 +34,12 @@ from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
 from mta.keyed import pages
 from mta.keyed.coverage import incomplete_after
-from mta.keyed.deletions import LIST, Entry, PendingPages
 from mta.keyed.keys import read_key
-from mta.keyed.lanes import Lanes
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, Run, RunPages
-from mta.keyed.pages import Index
+from mta.keyed.pages import LIST, Entry, Index, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
-from mta.keyed.table import EXPIRED, STANDALONE, Table
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
 from mta.pages.page import key_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
@@ -78,7 +76,10 @@ class OpaqueKeys:
     @property
     def exact(self) -> bool:
         """Whether events are counted in windows, not as long as they are stored."""
-        return self.policies is not None or self.snapshot.counts[0] == self.snapshot.counts[1]
+        return (
+            self.policies is not None
+            or self.snapshot.counts.keys == self.snapshot.counts.standalone
+        )
 
     def incomplete(self) -> list[Incomplete]:
         """The results that are incomplete after windows or aggregations were changed.
@@ -126,7 +127,7 @@ class OpaqueKeys:
             known = self._tree.find(read_key(key, self.snapshot.kind))
         except UnsuitableKey:
             return None
-        if known is None or known.marks[0] == EXPIRED:
+        if not len(known) or known.marks[0] == EXPIRED:
             return None
         return self._summary(self._lot(known), 0)
 
@@ -151,7 +152,7 @@ class OpaqueKeys:
         table = lot.table
         left, times = int(table.left[place]), table.times
         if table.marks[place] == STANDALONE:
-            return _later(describe_snapshot(lot.window_snapshot(place)), left)
+            return _later(describe_snapshot(table.snapshot_of(place)), left)
         start, last = int(table.bounds[place]), int(table.bounds[place + 1])
         back = left + last - start
         sizes = [last - int(fronts[place]) for fronts in lot.fronts]
@@ -249,7 +250,7 @@ class OpaqueKeys:
 
     def window_snapshots(self) -> Iterator[tuple[Any, bytes]]:
         """Keys with standalone windows, and their snapshots; reads every page if there are any."""
-        if self.snapshot.counts[1]:
+        if self.snapshot.counts.standalone:
             for table in self._tree.everything():
                 yield from _snapshots_of(table)
 
@@ -286,7 +287,7 @@ class OpaqueKeys:
         self, tree: LSMTree, lost: list[tuple[int, int]]
     ) -> Iterator[tuple[Any, bytes]]:
         """The snapshots in whole tables, but those of keys that a damaged one may have."""
-        if not self.snapshot.counts[1]:
+        if not self.snapshot.counts.standalone:
             return
         for table in tree.everything():
             hashes = table.keys.hashes
@@ -347,14 +348,6 @@ class _Lot:
             for window_snapshot in self.table.window_snapshots
         )
 
-    def window_snapshot(self, place: int) -> bytes:
-        """The snapshot of a key that has one."""
-        return self.table.window_snapshots[int(self._numbers[place])]
-
-    @cached_property
-    def _numbers(self) -> np.ndarray:
-        return self.table.snapshot_numbers
-
 
 class KeyedDamage(Damage):
     """A page of many keys that is not what its index says; ``group`` is the number of its run."""
@@ -375,8 +368,9 @@ def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int])
 
 
 def _snapshots_of(table: Table) -> Iterator[tuple[Any, bytes]]:
-    places = np.flatnonzero(table.marks == STANDALONE).tolist()
-    for place, window_snapshot in zip(places, table.window_snapshots, strict=True):
+    for place, window_snapshot in zip(
+        table.standalone.tolist(), table.window_snapshots, strict=True
+    ):
         yield table.keys.at(place), window_snapshot
 
 

@@ -20,7 +20,7 @@ from platform import platform, python_version
 from typing import Any
 
 from mta import __version__
-from mta.cli import snapshots
+from mta.cli import serving, snapshots
 from mta.cli.console import as_options, say
 from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
@@ -36,6 +36,10 @@ EXTRAS = {
     "pyarrow": "spark",
     "pandas": "spark",
     "google": "spark",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "orjson": "serve",
+    "prometheus_client": "serve",
 }
 
 #: Takes the options of a command by their names; None is the exit code 0.
@@ -104,6 +108,10 @@ class CommandLine:
         gc.add_argument("--compact", action="store_true",
                         help="rewrite objects of S3 and the like that are mostly deleted or small"
                         )  # fmt: skip
+
+        serving.add_options(
+            self.add("serve", serving.serve, help="serve published windows over HTTP"), at_least_one
+        )
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""

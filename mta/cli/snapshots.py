@@ -106,7 +106,7 @@ def check(path: Path, store: str | None, repair: bool) -> int:
             tables, standalone = keyed.audit_tables()
             add_up(found, tables, keyed.name)
             verify(found, ((name_of(key), restore_opaque(held, pages)) for key, held in standalone))
-            return sum_up(found, plural(keyed.snapshot.counts[0], "key"), address)
+            return sum_up(found, plural(keyed.snapshot.counts.keys, "key"), address)
         held = restore_opaque(data, pages)
         verify(found, [(held.engine.name, held)])
     return sum_up(found, ", ".join(sorted(held.fronts or [held.engine.name])), address)
@@ -280,10 +280,10 @@ class Listing:
     def add_keys(self, keyed: OpaqueKeys, names: KeyNames) -> None:
         """All windows of a snapshot; reads every page once or twice."""
         events, found = keyed.first(self.limit, names.written)
-        self.keys += keyed.snapshot.counts[0]
+        self.keys += keyed.snapshot.counts.keys
         self.events += events
-        self.late += keyed.snapshot.counts[3]
-        self.invalid += keyed.snapshot.counts[4]
+        self.late += keyed.snapshot.counts.late
+        self.invalid += keyed.snapshot.counts.invalid
         self.saved += keyed.snapshot_bytes
         self.whole &= keyed.exact
         for each in keyed.incomplete():

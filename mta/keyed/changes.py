@@ -11,7 +11,7 @@ windows or aggregations is *carried over*, whole and once, when it is restored:
   What is stored beside that may have holes, where a merge has trimmed younger tables and not yet
   an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
-  (``mta.monoids.begun``), and what reads it begins empty.
+  (``mta.monoids.missing_columns``), and what reads it begins empty.
 - A window that is not within a previous one may miss events that left.
 - Standalone windows that go by counts alone have no times in their pages. Under a policy that
   looks at times such a key begins again.
@@ -40,36 +40,28 @@ from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
-from mta.keyed.deletions import Entry, PendingPages
 from mta.keyed.keys import Keys
-from mta.keyed.kind import AnyWindow
-from mta.keyed.lanes import Lanes
+from mta.keyed.kind import Columns, Retention, columns_of
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
-from mta.keyed.retention import Retention
+from mta.keyed.pages import Entry, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.table import ALL, STANDALONE, Table, blank, join
-from mta.keyed.work import given_back
+from mta.keyed.standalone import AnyWindow, given_back
+from mta.keyed.table import ALL, STANDALONE, Lanes, Table, blank, join
 from mta.logs.base import OnDuplicate
 from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.begun import MARKS, begun, mark_of
+from mta.monoids.missing_columns import MARKS, mark_of, with_missing
 from mta.monoids.product import Product, column_names
 from mta.windows.opaque import restore_opaque
 from mta.windows.window import Window
 from stores import PageStore
 
-Columns = list[tuple[str, str]]
 _CACHED = 1 << 22
 _NUMBERS = re.compile(r"Array\('[<|][biuf]\d'\)")
 
 
 # --- columns ------------------------------------------------------------------------------------
-
-
-def columns_of(monoid: AbstractMonoid) -> Columns:
-    """What is stored of an event."""
-    return list(monoid.stored) if isinstance(monoid, Product) else [("", repr(monoid.inputs))]
 
 
 def with_marks(monoid: AbstractMonoid, snapshot: KeyedSnapshot) -> AbstractMonoid:
@@ -119,16 +111,7 @@ def _marked(
     monoid: AbstractMonoid, is_missing: Callable[[tuple[str, str]], bool]
 ) -> AbstractMonoid:
     missing = [column for column in columns_of(monoid) if is_missing(column)]
-    return begun(monoid, missing) if missing and isinstance(monoid, Product) else monoid
-
-
-def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:
-    """Rows as a monoid reads them, with marks for what is stored with these."""
-    if own is stored or not isinstance(own, Product):
-        return rows
-    found = dict(zip(columns_of(own), rows, strict=True))
-    here = np.ones(count, bool)
-    return tuple([found.get(column, here) for column in columns_of(stored)])
+    return with_missing(monoid, missing) if missing and isinstance(monoid, Product) else monoid
 
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
@@ -190,7 +173,7 @@ class Source:
         #: The windows, where all of them go by counts and times.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
         self._retention = Retention(
-            self.policies, snapshot.lateness, self.on_duplicate, snapshot.kept
+            self.policies, snapshot.lateness, self.on_duplicate, snapshot.earlier
         )
         self.losses = Losses(self._retention, snapshot.starts)
         if snapshot.expired is not None:
@@ -303,14 +286,14 @@ def carry(source: Source, bucket: Bucket) -> None:
         for table in source.tables():
             made = _fed(source, table, bucket)
             found[0] += len(made)
-            found[1] += int((made.marks == STANDALONE).sum())
+            found[1] += len(made.standalone)
             yield made
 
     run = tree.pages.write(tree.number + 1, fed())
     tree.number += 1
     tree.runs += [] if run is None else [run]
-    bucket.keys += found[0]
-    bucket.standalone += found[1]
+    bucket.counts.keys += found[0]
+    bucket.counts.standalone += found[1]
     if snapshot.expired is not None:
         bucket.expired = max(snapshot.expired, bucket.expired or snapshot.expired)
 
@@ -325,7 +308,11 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
         Table(schema, plain.keys, plain.marks, plain.left, plain.bounds, plain.times, rows)
     )
     plain.marks[:] = ALL
-    grown = np.ones(len(plain), bool) if not kind.vectorized else plain.counts > kind.promote_at
+    grown = (
+        np.ones(len(plain), bool)
+        if not kind.vectorized
+        else plain.counts > kind.settings.promote_at
+    )
     tables, standalone = [plain.take(np.flatnonzero(~grown))], _Standalone(bucket)
     for place in np.flatnonzero(grown).tolist():
         start, stop = int(plain.bounds[place]), int(plain.bounds[place + 1])
@@ -333,11 +320,10 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
         leaf = Leaf(0, schema.cut(plain.rows, start, stop), times, stop - start)
         last = None if times is None else int(times[-1])
         standalone.add(plain.keys.cut(place, place + 1), int(plain.left[place]), last, [leaf])
-    numbers = table.snapshot_numbers
-    for place in np.flatnonzero(table.marks == STANDALONE).tolist():
+    for place in table.standalone.tolist():
         keys = table.keys.cut(place, place + 1)
         last = None if table.times is None else int(table.newest()[place])
-        window_snapshot = table.window_snapshots[int(numbers[place])]
+        window_snapshot = table.snapshot_of(place)
         left, leaves = source.events(window_snapshot, int(table.left[place]), last)
         leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
         if leaves and kind.timed and leaves[0].times is None:
@@ -353,7 +339,10 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
 def _fits(bucket: Bucket, clock: int | None, leaves: Sequence[Leaf]) -> bool:
     """Whether a key can be vectorized: its events are few, and the newest tells its clock."""
     kind, times = bucket.kind, leaves[-1].times if leaves else None
-    if not kind.vectorized or not 0 < sum(leaf.count for leaf in leaves) <= kind.promote_at:
+    if (
+        not kind.vectorized
+        or not 0 < sum(leaf.count for leaf in leaves) <= kind.settings.promote_at
+    ):
         return False
     return not kind.timed or (times is not None and int(times[-1]) == clock)
 
@@ -391,7 +380,7 @@ class _Standalone:
         """A key's window, after so many events that are not in it."""
         bucket, schema = self._bucket, self._bucket.tree.layout.schema
         events = sum(leaf.count for leaf in leaves)
-        window: AnyWindow = bucket.begin(keys.packed(0), events)
+        window: AnyWindow = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
         for leaf in leaves:
             rows = given_back(bucket.kind.reader, leaf.rows, leaf.count)
             times = None if leaf.times is None else leaf.times.view("M8[us]")

@@ -29,8 +29,7 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import bounds_of, first_later, spread
-from mta.keyed.lanes import Lanes, empties, folds
-from mta.keyed.table import ALL, Table
+from mta.keyed.table import ALL, Lanes, Table, empties, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid
 

@@ -21,14 +21,12 @@ from mta.columns.schemas import Record
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after
-from mta.keyed.lanes import Lanes
-from mta.keyed.retention import Retention
+from mta.keyed.kind import Columns, Retention
 from mta.keyed.snapshot import Start
+from mta.keyed.table import Lanes
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.begun import mark_of
+from mta.monoids.missing_columns import mark_of
 from mta.monoids.product import Product, column_names
-
-Columns = list[tuple[str, str]]
 
 
 class Losses:

@@ -32,7 +32,7 @@ keys that are wanted: it is taken out of the pages as they lie (``mta.kernels.ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgpack
@@ -55,8 +55,6 @@ _SNAPSHOT_ENDS, _SNAPSHOTS, _VALUES = 7, 8, 9
 _NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _SNAPSHOT_ENDS]
 #: The numbers of a head before those of its columns, and the most columns there are.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
-#: Numbers of one key of so many are looked for one by one: numpy takes more time for each of them.
-_FEW = 16 if native.compiled is None else 4
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
 #: No key has more events that have left, so that those of all runs together are a number of C.
@@ -67,12 +65,13 @@ _PLACE = (1 << 32) - 1
 _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableLayout:
     """How the pages of some windows are laid out."""
 
     window: str
     kind: str
+    """That of the keys; "" as long as there are none."""
     schema: Schema
     timed: bool
 
@@ -216,23 +215,16 @@ class Leaves:
         ``runs`` has the first page of each and the one after its last. About 10 ns per key that is
         in these pages, and 200 ns per key found. ``late`` as of ``join``.
         """
-        matched = self._matching(keys, runs)
-        if matched is None:
-            every = self._keys(self._hashes(), *self._entries())
-            matched = self._matched(runs, lambda a, b: every.cut(a, b).find(keys), len(keys))
-        wanted, of, places = matched
+        wanted, of, places = self._matches(keys, runs)
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
         if int(first_of.sum()) < len(keys):
             keys = keys.take(wanted[first_of])
         return self._table(keys, np.cumsum(first_of) - 1, of, places, late)
 
-    def _matching(
+    def _matches(
         self, keys: Keys, runs: Sequence[tuple[int, int]]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Of each key and run the entry of the key: its key, its page and its place.
-
-        In order of key and age. None where others have the same hashes.
-        """
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The entries of wanted keys, in order of key and age: key, page, and place in the page."""
         columns = self._columns[[_HASHES, _KEY_ENDS, _KEY_BYTES]]
         bounds = keys.bounds[:0] if keys.is_whole else keys.bounds  # no two have one hash
         known = native.meet(self._pages, columns, np.array(runs), keys.hashes, bounds, keys.blob)
@@ -241,23 +233,16 @@ class Leaves:
             at = np.flatnonzero(slots >= 0)
             found = slots[at]
             return at // len(runs), found >> 32, found & _PLACE
-        hashes = self._hashes()
-        matched = self._matched(
-            runs, lambda a, b: _last_of(_in_order(hashes[a:b]), keys.hashes), len(keys)
-        )
-        return matched if self._are(keys, *matched) else None
-
-    def _matched(
-        self, runs: Sequence[tuple[int, int]], find: Callable[[int, int], np.ndarray], count: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As ``_meeting``; ``find`` has the place of each wanted key in a run, or -1."""
-        bounds, found = bounds_of(self.counts), []
+        every = self._keys(self._hashes(), *self._entries())
+        bounds, parts = bounds_of(self.counts), []
         for start, stop in self._spans(bounds, runs):
-            at = find(start, stop)
+            of_run = every.cut(start, stop)
+            _in_order(of_run.hashes)
+            at = of_run.find(keys)
             some = np.flatnonzero(at >= 0)
-            found.append((some, at[some] + start))
-        wanted, at = (np.concatenate(each) for each in zip(*found, strict=True))
-        order = group(wanted, count)
+            parts.append((some, at[some] + start))
+        wanted, at = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = group(wanted, len(keys))
         wanted, at = wanted[order], at[order]
         of = np.searchsorted(bounds, at, side="right") - 1
         return wanted, of, at - bounds[of]
@@ -272,16 +257,6 @@ class Leaves:
     def _spans(bounds: np.ndarray, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Where the keys of each run begin and end among those of all pages."""
         return [(int(bounds[first]), int(bounds[last])) for first, last in runs]
-
-    def _are(self, keys: Keys, some: np.ndarray, pages: np.ndarray, places: np.ndarray) -> bool:
-        """Whether keys of the same hashes are the same."""
-        if keys.is_whole:
-            return True  # no two have one hash
-        starts, lengths = keys.bounds[some], np.diff(keys.bounds)[some]
-        begins, sizes = self._ranges(_KEY_ENDS, pages, places, self._sizes[_KEY_BYTES])
-        if not np.array_equal(lengths, sizes):
-            return False
-        return self._bytes(_KEY_BYTES, pages, begins, sizes) == keys.bytes_at(starts, lengths)
 
     def _keys(self, hashes: np.ndarray, pages: np.ndarray, places: np.ndarray) -> Keys:
         """Keys at some places of pages, as they come."""
@@ -386,14 +361,8 @@ class Leaves:
         _, _, widths, bases, _ = self._columns[column]
         if not widths.any():
             return [bases[pages]] * count
-        sizes = self.counts + (count - 1)
-        if _FEW * len(pages) < sizes.sum():
-            found = self._numbers(column, pages, places, np.full(len(pages), count))
-            return [found[at::count] for at in range(count)]
-        # To read all in turn takes less than to look for many here and there.
-        every = self._numbers(column, np.arange(len(sizes)), np.zeros_like(sizes), sizes)
-        at = bounds_of(sizes)[pages] + places
-        return [every[at + number] for number in range(count)]
+        found = self._numbers(column, pages, places, np.full(len(pages), count))
+        return [found[at::count] for at in range(count)]
 
     def _ranges(
         self, column: int, pages: np.ndarray, places: np.ndarray, most: np.ndarray
@@ -445,15 +414,6 @@ class Leaves:
         for at, kind in enumerate(self._kinds, _VALUES):
             start = int(self._columns[at, 0, page])
             yield kind, bytes(self._pages[page][start : start + int(self._sizes[at, page])])
-
-
-def _last_of(lined: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """The last place of each hash among those in line, -1 of those that are not there."""
-    if not len(lined):
-        return np.full(len(hashes), -1)
-    at: np.ndarray = lined.searchsorted(hashes, side="right") - 1
-    at[lined[np.maximum(at, 0)] != hashes] = -1
-    return at
 
 
 def _in_order(hashes: np.ndarray) -> np.ndarray:

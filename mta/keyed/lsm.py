@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -37,11 +37,10 @@ import numpy as np
 from mta.errors import CorruptPage, MissingPage
 from mta.kernels.ranges import Buffer
 from mta.kernels.segments import bounds_of
-from mta.keyed import deletions, pages
-from mta.keyed.deletions import LIST, Entry, PendingDeletions, PendingPages
+from mta.keyed import pages
 from mta.keyed.keys import Keys
 from mta.keyed.leaves import Leaves, TableLayout
-from mta.keyed.pages import Content, Index
+from mta.keyed.pages import LIST, Content, Entry, Index, PendingPages, parts_of, weight_of
 from mta.keyed.table import EXPIRED, Table, join
 from mta.pages.page import key_of, name_of
 from stores import PageStore
@@ -324,6 +323,39 @@ class RunPages:
             self.store.delete_many(keys)
 
 
+@dataclass(slots=True)
+class PendingDeletions:
+    """Entries since the last snapshot, and groups by how many snapshots they must outlive."""
+
+    fresh: list[Entry] = field(default_factory=list)
+    groups: list[tuple[int, list[Entry]]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.fresh or self.groups)
+
+    def due(self) -> list[Entry]:
+        """What goes with this snapshot."""
+        return [entry for snapshots, entries in self.groups if snapshots <= 0 for entry in entries]
+
+    def all(self) -> list[Entry]:
+        """All pending deletions."""
+        return [*self.fresh, *(entry for _, entries in self.groups for entry in entries)]
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether all of it is too much for a snapshot."""
+        return sum(map(weight_of, self.all())) > pages.ROOM
+
+    def age(self, retain: int) -> None:
+        """A snapshot is taken, and what was due is gone."""
+        self.groups = [
+            (snapshots - 1, entries) for snapshots, entries in self.groups if snapshots > 0
+        ]
+        if self.fresh:
+            self.groups.append((retain - 1, self.fresh))
+            self.fresh = []
+
+
 class LSMTree:
     """The runs of some windows, the oldest first."""
 
@@ -345,7 +377,7 @@ class LSMTree:
 
     # --- finding --------------------------------------------------------------------------------
 
-    def find(self, keys: Keys) -> Table | None:
+    def find(self, keys: Keys) -> Table:
         """What is known of some keys; a ``view_many`` a level. Raises MissingPage, CorruptPage."""
         reached = self._reach(lambda index: index.holding(keys.hashes))
         found = []
@@ -358,7 +390,7 @@ class LSMTree:
             for table in [*found, *(table.among(keys) for table in self.memtable)]
             if len(table)
         ]
-        return join(found, self._late) if found else None
+        return join(found, self._late) if found else self._nothing()
 
     def _reach(self, choose: Callable[[Index], np.ndarray]) -> list[tuple[Run, list[Reached]]]:
         """The pages that are chosen in each run, level by level down to the names of the tables.
@@ -479,7 +511,7 @@ class LSMTree:
     def _listed(self, entries: Sequence[Entry]) -> PendingPages:
         """Entries as pages of a list, and the one entry that stands for them."""
         assert self.pages is not None
-        names = self.pages.put(LIST, self.number, deletions.parts(entries))
+        names = self.pages.put(LIST, self.number, parts_of(entries))
         listed = [PendingPages(self.number, LIST, [name]) for name in names]
         return listed[0] if len(listed) == 1 else self._listed(listed)
 
@@ -518,7 +550,7 @@ class LSMTree:
         tables = [*(table for table, _ in looked), *self.memtable]
         found = [_idle_in(table, until) for table in tables]
         found = [table for table in found if len(table)]
-        known = self.find(join(found, self._late).keys) if found else None
+        known = self.find(join(found, self._late).keys) if found else self._nothing()
         renewed = [
             self._renewed(run, levels, *tables, until)
             for (run, levels), tables in zip(reached, looked, strict=True)
@@ -527,7 +559,7 @@ class LSMTree:
             self.runs[self.runs.index(run)] = replace(run, top=top)
             self.pending.fresh += old
         self._looked = until
-        return self._nothing() if known is None else _idle_in(known, until)
+        return _idle_in(known, until)
 
     def _renewed(
         self, run: Run, levels: list[Reached], table: Table, counts: np.ndarray, until: int

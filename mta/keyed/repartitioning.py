@@ -22,12 +22,12 @@ from mta.columns.schemas import Record
 from mta.errors import SnapshotMismatch
 from mta.keyed.changes import schemas_of
 from mta.keyed.coverage import add_start
-from mta.keyed.deletions import PendingDeletions, PendingPages
+from mta.keyed.kind import Retention
 from mta.keyed.leaves import TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, RunPages
-from mta.keyed.retention import Retention
-from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
-from mta.keyed.table import STANDALONE, Table
+from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, RunPages
+from mta.keyed.pages import PendingPages
+from mta.keyed.snapshot import Counts, KeyedSnapshot, UnreadSnapshot
+from mta.keyed.table import Table
 from stores import PageStore
 
 #: Bytes of tables that wait to be written; of a page of keys; of pages that stay in memory.
@@ -98,7 +98,7 @@ class _Made:
         self, like: KeyedSnapshot, layout: TableLayout, target: PageStore, number: int
     ) -> None:
         self._snapshot = replace(
-            like, kept=[], counts=[0] * 5, expired=None, runs=[], memtable=None,
+            like, earlier=[], counts=Counts(), expired=None, runs=[], memtable=None,
             pending=PendingDeletions(), starts={},
         )  # fmt: skip
         self._pages = RunPages(target, layout, PageSize(_PAGE, _CACHED))
@@ -113,23 +113,25 @@ class _Made:
                 "windows are to be put together that were changed and others that were not yet, as "
                 "no rows of theirs have come since: let each have rows, or keep them apart"
             )
-        retention = Retention({}, own.lateness, kept=own.kept)
-        for each in snapshot.kept:
-            if each not in retention.kept:
+        retention = Retention({}, own.lateness, earlier=own.earlier)
+        for each in snapshot.earlier:
+            if each not in retention.earlier:
                 retention.note(*each)
-        own.kept = retention.kept
+        own.earlier = retention.earlier
         own.changes = max(own.changes, snapshot.changes)
         moments = [m for m in (own.expired, snapshot.expired) if m is not None]
         own.expired = max(moments, default=None)
         for name, start in snapshot.starts.items():
             add_start(own.starts, name, start)
         if first:
-            own.counts[2:] = np.add(own.counts[2:], snapshot.counts[2:]).tolist()
+            for name in ("inserted", "late", "invalid"):
+                total = getattr(own.counts, name) + getattr(snapshot.counts, name)
+                setattr(own.counts, name, total)
 
     def add(self, table: Table) -> None:
         """Some keys with all that is known of them."""
-        self._snapshot.counts[0] += len(table)
-        self._snapshot.counts[1] += int((table.marks == STANDALONE).sum())
+        self._snapshot.counts.keys += len(table)
+        self._snapshot.counts.standalone += len(table.standalone)
         self._tree.add(table)
 
     def settle(self, inline: int) -> None:

@@ -18,11 +18,11 @@ expired = nil, or the latest moment at which the windows of an expired key becam
 runs     = array of [number, weight, keys, events, height, index], the oldest first
 memtable = nil, or a table that weighs too little for pages, as a page of run 0
            (``mta.keyed.leaves``)
-pending  = what is to be deleted with later snapshots (``mta.keyed.deletions``)
+pending  = what is to be deleted with later snapshots (``mta.keyed.lsm``)
 changed  = [columns, changes, starts]
 columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
            where events are no mappings. A name that begins with a zero byte is of marks, which
-           tell whether an event has a value in some other column (``mta.monoids.begun``)
+           tell whether an event has a value in some other column (``mta.monoids.missing_columns``)
 kind     = text, as "Array('<f8')"
 changes  = how often the windows or what is computed have been changed
 starts   = array of [name, moment, known]: what misses some events since a change, a window or
@@ -34,15 +34,14 @@ index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any, NamedTuple
 
 from mta.errors import CorruptPage
-from mta.keyed import deletions, leaves, pages
-from mta.keyed.deletions import PendingDeletions
+from mta.keyed import leaves, pages
 from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import Leaves, TableLayout
-from mta.keyed.lsm import Run
+from mta.keyed.lsm import PendingDeletions, Run
 from mta.keyed.pages import MAX_HEIGHT, Index
 from mta.keyed.table import Table
 from mta.pages.snapshot import NAME, corrupt, seal, unseal
@@ -71,6 +70,17 @@ class Start(NamedTuple):
 
 
 @dataclass(slots=True)
+class Counts:
+    """Keys, those of them with a window of their own, and events since the beginning."""
+
+    keys: int = 0
+    standalone: int = 0
+    inserted: int = 0
+    late: int = 0
+    invalid: int = 0
+
+
+@dataclass(slots=True)
 class KeyedSnapshot:
     """A snapshot's fields, in their order; see the module for what they mean."""
 
@@ -80,9 +90,9 @@ class KeyedSnapshot:
     policies: list[tuple[str, str, bytes]]
     timed: bool
     lateness: int | None
-    kept: Sequence[tuple[int, int]]
+    earlier: Sequence[tuple[int, int]]
     number: int
-    counts: list[int]
+    counts: Counts
     expired: int | None
     runs: list[Run]
     memtable: Table | None
@@ -101,15 +111,15 @@ class KeyedSnapshot:
             assert self.kind is not None
             layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
             memtable = leaves.encode(layout, _MEMTABLE, self.memtable)
-        lateness = [self.lateness, *self.kept] if self.kept else self.lateness
+        lateness = [self.lateness, *self.earlier] if self.earlier else self.lateness
         groups = [
-            [snapshots, deletions.dump(entries)] for snapshots, entries in self.pending.groups
+            [snapshots, pages.dump_entries(entries)] for snapshots, entries in self.pending.groups
         ]
         return seal(
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.policies, self.timed,
-                lateness, self.number, self.counts, self.expired, runs, memtable, groups,
+                lateness, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
         )  # fmt: skip
@@ -158,12 +168,12 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
             int() | None as expired, list(runs), (bytes() | None) as memtable, list(groups),
             [list(columns), changes, list(starts)],
         ]:  # fmt: skip
-            lateness, *kept = lateness if isinstance(lateness, list) else [lateness]
+            lateness, *earlier = lateness if isinstance(lateness, list) else [lateness]
             snapshot = KeyedSnapshot(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
-                lateness, [_kept(each) for each in kept], number, counts, expired, [], None,
-                PendingDeletions([], [_group(group) for group in groups]), [_column(c) for c in
-                columns], changes, dict(map(_start, starts)),
+                lateness, [_earlier(each) for each in earlier], number, _counts(counts), expired,
+                [], None, PendingDeletions([], [_group(group) for group in groups]), [_column(c)
+                for c in columns], changes, dict(map(_start, starts)),
             )  # fmt: skip
         case _:
             raise corrupt("its fields are of the wrong number or types")
@@ -186,7 +196,7 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
         raise corrupt("its fingerprints are of the wrong length")
     if snapshot.lateness is not None and not _is_number(snapshot.lateness):
         raise corrupt("its lateness cannot be")
-    if snapshot.lateness is None and snapshot.kept:
+    if snapshot.lateness is None and snapshot.earlier:
         raise corrupt("it has no lateness, and had one before")
     if snapshot.expired is not None and not (snapshot.timed and _is_time(snapshot.expired)):
         raise corrupt("the moment up to which it has expired keys cannot be")
@@ -194,9 +204,7 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
 
 
 def _require_possible_counts(snapshot: KeyedSnapshot) -> None:
-    if len(snapshot.counts) != 5 or not all(map(_is_number, snapshot.counts)):
-        raise corrupt("its counts cannot be")
-    if snapshot.counts[1] > snapshot.counts[0]:
+    if snapshot.counts.standalone > snapshot.counts.keys:
         raise corrupt("more keys have standalone windows than there are")
     if not _is_number(snapshot.number) or not _is_number(snapshot.changes, _MOST_CHANGES):
         raise corrupt("its numbers cannot be")
@@ -210,6 +218,12 @@ def _is_time(value: Any) -> bool:
     return type(value) is int and abs(value) < _FAR
 
 
+def _counts(entry: list[Any]) -> Counts:
+    if len(entry) != len(fields(Counts)) or not all(map(_is_number, entry)):
+        raise corrupt("its counts cannot be")
+    return Counts(*entry)
+
+
 def _policy(entry: Any) -> tuple[str, str, bytes]:
     match entry:
         case [str(name), str(text), bytes(fingerprint)] if len(fingerprint) == FINGERPRINT_BYTES:
@@ -217,7 +231,7 @@ def _policy(entry: Any) -> tuple[str, str, bytes]:
     raise corrupt("its policies are of the wrong types")
 
 
-def _kept(entry: Any) -> tuple[int, int]:
+def _earlier(entry: Any) -> tuple[int, int]:
     match entry:
         case [lateness, until] if _is_number(lateness) and _is_time(until):
             return lateness, until
@@ -240,12 +254,12 @@ def _start(entry: Any) -> tuple[str, Start]:
     raise corrupt("what its windows miss is of the wrong types")
 
 
-def _group(entry: Any) -> tuple[int, list[deletions.Entry]]:
+def _group(entry: Any) -> tuple[int, list[pages.Entry]]:
     match entry:
         case [snapshots, list(entries)] if (
             type(snapshots) is int and abs(snapshots) < _MOST_CHANGES
         ):
-            return snapshots, deletions.load(entries, MAX_HEIGHT)
+            return snapshots, pages.load_entries(entries, MAX_HEIGHT)
     raise corrupt("what is to be deleted is of the wrong types")
 
 

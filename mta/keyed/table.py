@@ -11,12 +11,26 @@ Tables of different ages hold different events of a key. To know a key means to 
 tables and to put its events one behind the other, oldest table first (``join``). A mark other than
 MORE hides all that older tables say of the key: ALL its events are here, its window is one by
 itself, of which the snapshot is here (STANDALONE), or it was EXPIRED.
+
+All keys' events stand end to end, key by key, each key's in order: *lanes*. Where a window begins
+follows from positions and times alone (``CountWindow``, ``TimeWindow``, ``CalendarWindow``, and
+these joined by ``|`` and ``&``), so a few searches over whole columns find it for every event of
+every key. No range crosses from one lane into another, so the folds of all ranges are taken
+together.
+
+Three ways, the cheapest of which is taken:
+
+- all events in turn: as one long window slides (``SlidingFolds``);
+- few events of long lanes, under operations of numpy's: each range by itself, in one pass
+  (``ufunc.reduceat``);
+- any other: ranges put together from blocks of 1, 2, 4, ... events (``fold_ranges``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,9 +38,17 @@ import numpy as np
 from mta.columns.codec import pack
 from mta.columns.schemas import Record, Rows, Schema
 from mta.errors import NotPageable
+from mta.folds.blocks import fold_ranges
+from mta.folds.sliding import SlidingFolds
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.ranges import rows_of
-from mta.kernels.segments import bounds_of, sort_within
+from mta.kernels.segments import bounds_of, first_later, sort_within
 from mta.keyed.keys import Keys, merged, range_of
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.parts import Parts
+from mta.monoids.ranges import RangeFolds
 
 MORE, ALL, STANDALONE, EXPIRED = range(4)
 
@@ -45,6 +67,7 @@ class Table:
     #: The snapshot of each key marked so.
     window_snapshots: list[bytes] = field(default_factory=list)
     _weights: np.ndarray | None = field(default=None, repr=False)
+    _standalone: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -110,9 +133,15 @@ class Table:
         return self._weights
 
     @property
-    def snapshot_numbers(self) -> np.ndarray:
-        """For each key that has a snapshot, which of all snapshots it is."""
-        return np.cumsum(self.marks == STANDALONE) - 1
+    def standalone(self) -> np.ndarray:
+        """The places of keys with a window of their own, in the order of their snapshots."""
+        if self._standalone is None:
+            self._standalone = np.flatnonzero(self.marks == STANDALONE)
+        return self._standalone
+
+    def snapshot_of(self, place: int) -> bytes:
+        """The snapshot of a key's own window."""
+        return self.window_snapshots[int(self.standalone.searchsorted(place))]
 
     def newest(self) -> np.ndarray:
         """The time of each key's newest event here; the least number of one without any."""
@@ -127,10 +156,8 @@ class Table:
         """What is of the keys at some places, which grow."""
         marks, window_snapshots = self.marks[places], self.window_snapshots
         if window_snapshots:
-            numbers = self.snapshot_numbers
-            window_snapshots = [
-                window_snapshots[at] for at in numbers[places[marks == STANDALONE]].tolist()
-            ]
+            numbers = self.standalone.searchsorted(places[marks == STANDALONE])
+            window_snapshots = [window_snapshots[at] for at in numbers.tolist()]
         starts, counts, left = self.bounds[places], self.counts[places], self.left[places]
         return self._of_ranges(
             self.keys.take(places), marks, window_snapshots, starts, counts, left
@@ -147,10 +174,8 @@ class Table:
         first, last = self.bounds[start], self.bounds[stop]
         window_snapshots = self.window_snapshots
         if window_snapshots:
-            begin = int((self.marks[:start] == STANDALONE).sum())
-            window_snapshots = window_snapshots[
-                begin : begin + int((self.marks[start:stop] == STANDALONE).sum())
-            ]
+            begin, end = self.standalone.searchsorted([start, stop]).tolist()
+            window_snapshots = window_snapshots[begin:end]
         return Table(
             self.schema,
             self.keys.cut(start, stop),
@@ -275,3 +300,105 @@ def blank(schema: Schema, count: int) -> Rows:
 def _places_of(tables: Sequence[Table]) -> np.ndarray:
     """For each key of each table, the number of its snapshot among all snapshots."""
     return np.cumsum(np.concatenate([table.marks for table in tables]) == STANDALONE) - 1
+
+
+# --- windows over all keys at once --------------------------------------------------------------
+
+#: Ranges are taken one by one where all together have at most so many rows for each row there is.
+_ONE_BY_ONE = 4
+
+
+def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
+    """Whether windows of such policies are vectorized by columns."""
+    return monoid.is_columnar and all(policy.foreseen for policy in policies)
+
+
+@dataclass
+class Lanes:
+    """The events of many keys end to end; key i has the rows ``bounds[i]`` to ``bounds[i + 1]``."""
+
+    bounds: np.ndarray
+    times: np.ndarray | None
+
+    @cached_property
+    def keys(self) -> np.ndarray:
+        """The key of each row."""
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+
+    def fronts(self, policy: AbstractPolicy, rows: np.ndarray) -> np.ndarray:
+        """Where each window that ends with one of some rows begins; one search a row and policy."""
+        times = None if self.times is None else self.times[rows]
+        return self.fronts_at(policy, self.keys[rows], rows, times)
+
+    def fronts_at(
+        self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
+    ) -> np.ndarray:
+        """Where windows begin that end with row ``rows`` and at ``times``, as far as there are any.
+
+        ``keys``, which never decrease, tell whose windows they are.
+        """
+        found: np.ndarray = np.maximum(self._cuts(policy, keys, rows, times), self.bounds[keys])
+        return found
+
+    def _cuts(
+        self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
+    ) -> np.ndarray:
+        if isinstance(policy, Both):
+            sides = [self._cuts(p, keys, rows, times) for p in (policy.one, policy.other)]
+            joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
+            return joined
+        if isinstance(policy, CountWindow):
+            return rows + 1 - policy.size
+        assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
+        return first_later(self.times, self.bounds, keys, policy.starts(times))
+
+
+def empties(monoid: AbstractMonoid, count: int) -> Rows:
+    """Outputs of so many windows without events."""
+    empty = monoid.empty
+    one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
+    return monoid.outputs.take(one, np.zeros(count, np.intp))
+
+
+def folds(
+    monoid: AbstractMonoid, lifted: Rows, count: int, fronts: np.ndarray, rows: np.ndarray
+) -> Rows:
+    """The fold from each front to its row, both included, of which neither ever decreases.
+
+    At most about 2 log2(longest) combines per row, fewer where all rows are asked for.
+    """
+    if monoid.folds_ranges:
+        if isinstance(monoid, Parts):
+            parts = zip(monoid.monoids, lifted, strict=True)
+            return tuple([folds(part, column, count, fronts, rows) for part, column in parts])
+        return RangeFolds(monoid, lifted, fronts, rows + 1)
+    once = bool((rows[1:] > rows[:-1]).all())
+    if len(rows) == count and once and monoid.is_columnar:
+        return SlidingFolds(monoid, lifted, count).folds(fronts, 0)
+    lengths = rows + 1 - fronts
+    if once and _by_ufuncs(monoid) and int(lengths.sum()) <= _ONE_BY_ONE * count:
+        ends = np.stack((fronts, rows + 1), axis=1).reshape(-1)
+        return _reduced(monoid, lifted, ends, count)
+    return fold_ranges(monoid, lifted, count, fronts, lengths)
+
+
+def _by_ufuncs(monoid: AbstractMonoid) -> bool:
+    if isinstance(monoid, Parts):
+        return all(map(_by_ufuncs, monoid.monoids))
+    return isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
+
+
+def _reduced(monoid: AbstractMonoid, lifted: Rows, ends: np.ndarray, count: int) -> Rows:
+    """The folds of ranges, each as two ends; what lies between two ranges is folded in vain."""
+    if isinstance(monoid, Parts):
+        parts = zip(monoid.monoids, lifted, strict=True)
+        return tuple([_reduced(part, rows, ends, count) for part, rows in parts])
+    assert isinstance(monoid, ColumnarMonoid) and monoid.ufuncs
+    last = len(ends) - 1 if ends[-1] == count else len(ends)  # none may be behind the last row
+    if isinstance(lifted, tuple):
+        columns: list[Any] = [
+            ufunc.reduceat(column, ends[:last])[::2]
+            for ufunc, column in zip(monoid.ufuncs, lifted, strict=True)
+        ]
+        return tuple(columns)
+    return monoid.ufuncs[0].reduceat(lifted, ends[:last])[::2]

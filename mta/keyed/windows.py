@@ -33,9 +33,7 @@ from mta.frames.base import AbstractPolicy
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
-    as_stored,
     carry,
-    columns_of,
     pending_after,
     require_observed,
     side_by_side,
@@ -44,16 +42,12 @@ from mta.keyed.changes import (
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.deletions import PendingDeletions
 from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.lanes import Lanes, empties, folds
-from mta.keyed.leaves import TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, RunPages
-from mta.keyed.retention import EarlierLateness
+from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.table import EXPIRED, STANDALONE, Table, blank
-from mta.keyed.work import given_back
+from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
+from mta.keyed.work import results_at
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
@@ -65,13 +59,10 @@ from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
 from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Settings
-from mta.windows.shared import SharedWindows
 from stores import PageStore, StoreLike
 
 #: How many snapshots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
-#: The bytes of a page of keys, unless they are given.
-_LOCAL_PAGE, _REMOTE_PAGE = 1 << 18, 1 << 14
 #: Tables that weigh less stay in the snapshot.
 _INLINE = 1 << 12
 
@@ -182,10 +173,7 @@ class KeyedWindows(Publishable):
         timed |= any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
-        promote_at = settings.promote_at
-        self._kind = Kind(monoid, policies, settings, timed, promote_at, name, self.store)
-        self._key_kind: str | None = None
-        self._bucket: Bucket | None = None
+        self.bucket = Bucket(Kind(monoid, policies, settings, timed, name, self.store))
         self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None when all were.
         self.last_accepted: np.ndarray | None = None
@@ -197,22 +185,9 @@ class KeyedWindows(Publishable):
         """What one call at a time has to itself."""
         return self
 
-    def bucket_of(self, kind: str) -> Bucket:
-        """What works inside, once it is known what kind the keys are of.
-
-        For those who read keys and values themselves.
-        """
-        if self._bucket is None:
-            self._key_kind = kind
-            layout = TableLayout(self.name, kind, self._kind.reader.inputs, self._kind.timed)
-            pages = None
-            if self.store is not None:
-                settings, remote = self._kind.settings, self.store.capabilities.remote
-                page_bytes = settings.page_bytes or (_REMOTE_PAGE if remote else _LOCAL_PAGE)
-                pages = RunPages(self.store, layout, PageSize(page_bytes, settings.cache_bytes))
-            late = self._kind.settings.allowed_lateness is not None
-            self._bucket = Bucket(self._kind, LSMTree(layout, pages, self._kind.trimmed, late))
-        return self._bucket
+    @property
+    def _kind(self) -> Kind:
+        return self.bucket.kind
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -250,14 +225,7 @@ class KeyedWindows(Publishable):
             self.last_accepted = None
             empty = self._as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
-        is_first = self._bucket is None
-        bucket = self.bucket_of(batch.keys.kind)
-        try:
-            done = bucket.advance(batch, "each" if each else "now")
-        except Exception:
-            if is_first:
-                self._bucket = self._key_kind = None  # the kind of keys is still open
-            raise
+        done = self.bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
         if len(done.line) + len(done.retracted) < len(batch):
             self.last_accepted = np.zeros(len(batch), bool)
@@ -286,12 +254,12 @@ class KeyedWindows(Publishable):
         >>> rooms.query("hall")
         3.0
         """
-        keys, codes = read_keys([key], self._key_kind)
+        keys, codes = read_keys([key], self.bucket.key_kind)
         moment = np.array([to_time(time)], "<i8")
         rows = self.as_stored(blank(self.reader.inputs, 1), 1)
         batch = Batch(keys, codes, rows, moment)
         self._mark(batch, [True])
-        self.bucket_of(keys.kind).advance(batch, "last")
+        self.bucket.advance(batch, "last")
 
     def _mark(self, batch: Batch, retracts: Any) -> None:
         """Note which rows of a batch are retractions."""
@@ -326,7 +294,7 @@ class KeyedWindows(Publishable):
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
-        distinct, codes = read_keys(keys, self._key_kind)
+        distinct, codes = read_keys(keys, self.bucket.key_kind)
         rows, count = reader.rows(values, len(codes))
         if count != len(codes):
             raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
@@ -392,7 +360,7 @@ class KeyedWindows(Publishable):
         one = not isinstance(keys, list) and not (
             hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
         )
-        wanted, codes = read_keys([keys] if one else keys, self._key_kind)
+        wanted, codes = read_keys([keys] if one else keys, self.bucket.key_kind)
         found = self._current(wanted)
         if one:
             results = [self._lowered(rows, 0) for rows in found]
@@ -409,37 +377,21 @@ class KeyedWindows(Publishable):
 
     def _current(self, keys: Keys) -> list[Rows]:
         """For each policy, the results of keys' windows."""
-        monoid = self.monoid
-        found = [empties(monoid, len(keys)) for _ in self._kind.policies]
-        known = None if self._bucket is None else self._bucket.find(keys)
-        if known is None:
-            return found
+        monoid, kind = self.monoid, self._kind
+        found = [empties(monoid, len(keys)) for _ in kind.policies]
+        known = self.bucket.find(keys)
         at = keys.find(known.keys)
         some = np.flatnonzero((known.counts > 0) & (known.marks < STANDALONE))
-        if len(some) and self._kind.vectorized:
-            lanes = Lanes(known.bounds, known.times)
+        if len(some) and kind.vectorized:
             last = known.bounds[some + 1] - 1
-            monoid = self._kind.monoid
-            lifted = monoid.lift_rows(known.rows, known.events)
-            for policy, rows in zip(self._kind.policies.values(), found, strict=True):
-                fold = folds(monoid, lifted, known.events, lanes.fronts(policy, last), last)
-                monoid.outputs.put_at(rows, at[some], monoid.lower_rows(fold))
-        for place in np.flatnonzero(known.marks == STANDALONE).tolist():
-            window = self._standalone(known, place)
-            for name, rows in zip(self._kind.policies, found, strict=True):
-                result = window.query(name) if isinstance(window, SharedWindows) else window.query()
-                row = tuple(result.values()) if isinstance(result, dict) else result
-                monoid.outputs.put(rows, int(at[place]), row)
+            current = results_at(kind, known, some, np.full(len(some), -1), last)
+            for rows, part in zip(found, current.outputs, strict=True):
+                monoid.outputs.put_at(rows, at[some], part)
+        for place in known.standalone.tolist():
+            window = self.bucket.standalone.window(known, place)
+            for rows, row in zip(found, results_now(kind, window), strict=True):
+                monoid.outputs.put_at(rows, at[[place]], row)
         return found
-
-    def _standalone(self, known: Table, place: int) -> AnyWindow:
-        """The standalone window of a key."""
-        assert self._bucket is not None
-        window = self._bucket.open.get(known.keys.packed(place))
-        if window is None:
-            window_snapshot = known.window_snapshots[int(known.snapshot_numbers[place])]
-            window = self._bucket.pattern.restore_like(window_snapshot)
-        return window
 
     @alone
     def window(self, key: Any) -> AnyWindow:
@@ -449,39 +401,37 @@ class KeyedWindows(Publishable):
         not known.
         """
         known = self._known(key)
-        if known is None or known.marks[0] == EXPIRED:
+        if not len(known):
             raise KeyError(f"no window of the key {key!r} is known")
-        if known.marks[0] == STANDALONE:
-            window = self._standalone(known, 0)
+        if len(known.standalone):
+            window = self.bucket.standalone.window(known, 0)
             if self.store is None:
                 return deepcopy(window)
             return window.restore_like(known.window_snapshots[0] or window.snapshot())
-        kind = replace(self._kind, promote_at=0, store=None)
-        window = kind.open(known.keys.packed(0))
+        window = open_window(self._kind, known.keys.packed(0), paged=False)
         times = None if known.times is None else known.times.view("M8[us]")
         window.extend(given_back(self._kind.reader, known.rows, known.events), times, "last")
         return window
 
-    def _known(self, key: Any) -> Table | None:
-        wanted = read_key(key, self._key_kind)
-        return None if self._bucket is None else self._bucket.find(wanted)
+    def _known(self, key: Any) -> Table:
+        """What is known of a key; nothing of one that has expired."""
+        known = self.bucket.find(read_key(key, self.bucket.key_kind))
+        return known.take(np.flatnonzero(known.marks != EXPIRED))
 
     def __len__(self) -> int:
         """How many keys there are."""
-        return 0 if self._bucket is None else self._bucket.keys
+        return self.bucket.counts.keys
 
     def __contains__(self, key: Any) -> bool:
         try:
-            known = self._known(key)
+            return len(self._known(key)) > 0
         except UnsuitableKey:
             return False
-        return known is not None and known.marks[0] != EXPIRED
 
     def keys(self) -> Iterator[Any]:
         """All keys, in no order; reads every page."""
-        if self._bucket is not None:
-            for table in self._bucket.tree.everything():
-                yield from table.keys.as_column().tolist()
+        for table in self.bucket.tree.everything():
+            yield from table.keys.as_column().tolist()
 
     # --- expiring ---------------------------------------------------------------------------------
 
@@ -496,10 +446,8 @@ class KeyedWindows(Publishable):
         lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
         if any(lifetime is None for lifetime in lifetimes):
             raise ValueError(f"time alone never empties the windows of {self.policy!r}")
-        if self._bucket is None:
-            return np.zeros(0, object)
         lifetime = max(life for life in lifetimes if life is not None)
-        gone = self._bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
+        gone = self.bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
     def earliest(self) -> int | None:
@@ -507,7 +455,7 @@ class KeyedWindows(Publishable):
 
         In microseconds since 1970; None without keys or times. No store call.
         """
-        return None if self._bucket is None else self._bucket.earliest()
+        return self.bucket.earliest()
 
     # --- snapshots and pages ----------------------------------------------------------------------
 
@@ -521,19 +469,11 @@ class KeyedWindows(Publishable):
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
         self._settle_published()
-        bucket = self._bucket
-        if bucket is None:
-            data = self._snapshot(None).encode()
-            self._publish(data)
-            return data
-        tree = bucket.tree
-        bucket.write_snapshots()
-        tree.settle(_INLINE)
-        bucket.delete_due()
+        self.bucket.write(_INLINE)
         if wait or self._publisher is not None:
             self.store.flush()
-        bucket.hold()
-        data = self._snapshot(bucket).encode()
+        self.bucket.retain()
+        data = self._snapshot().encode()
         assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
         self._publish(data)
         return data
@@ -543,31 +483,26 @@ class KeyedWindows(Publishable):
         what = what_of("keys", self.monoid, self._kind.policies, settings.on_duplicate)
         return what, settings.retain
 
-    def _snapshot(self, bucket: Bucket | None) -> KeyedSnapshot:
-        kind, tree = self._kind, None if bucket is None else bucket.tree
-        lateness = kind.settings.allowed_lateness
-        if bucket is not None and bucket.lateness_until_now is not None:
-            lateness = bucket.lateness_until_now  # nothing has come since
-        counts = [0] * 5
-        if bucket is not None:
-            counts = [bucket.keys, bucket.standalone, bucket.inserted, bucket.late, bucket.invalid]
+    def _snapshot(self) -> KeyedSnapshot:
+        bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
+        lateness = bucket.lateness_until_now  # if so, nothing has come since
         return KeyedSnapshot(
-            self.name,
-            self._key_kind,
-            (self.monoid.name, self.monoid.fingerprint),
-            [(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
-            kind.timed,
-            lateness,
-            self._kind.retention.kept,
-            0 if tree is None else tree.number,
-            counts,
-            None if bucket is None else bucket.expired,
-            [] if tree is None else tree.runs,
-            tree.memtable[0] if tree is not None and tree.memtable else None,
-            PendingDeletions() if tree is None else tree.pending,
-            columns_of(kind.reader),
-            kind.changes,
-            self._starts,
+            window=self.name,
+            kind=bucket.key_kind,
+            monoid=(self.monoid.name, self.monoid.fingerprint),
+            policies=[(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
+            timed=kind.timed,
+            lateness=kind.settings.allowed_lateness if lateness is None else lateness,
+            earlier=kind.retention.earlier,
+            number=tree.number,
+            counts=bucket.counts,
+            expired=bucket.expired,
+            runs=tree.runs,
+            memtable=tree.memtable[0] if tree.memtable else None,
+            pending=tree.pending,
+            columns=columns_of(kind.reader),
+            changes=kind.changes,
+            starts=self._starts,
         )
 
     @classmethod
@@ -610,11 +545,11 @@ class KeyedWindows(Publishable):
     def restore_like(self, snapshot: bytes) -> Self:
         """The windows that a snapshot describes, with all settings and the store of these ones."""
         unread = UnreadSnapshot.decode(snapshot)
-        windows = object.__new__(type(self))
-        windows.__dict__.update(self.__dict__)
-        windows.name, windows._owns_store, windows.busy = unread.snapshot.window, False, False
-        windows._kind = replace(self._kind, name=windows.name)
-        windows._bucket = windows._key_kind = windows.last_accepted = windows._publisher = None
+        windows = type(self).__new__(type(self))
+        kind = self._kind
+        windows._use(
+            self.monoid, self.policy, self.store, unread.snapshot.window, kind.settings, kind.timed
+        )
         windows._restore(unread)
         return windows
 
@@ -626,26 +561,23 @@ class KeyedWindows(Publishable):
         if found.monoid[1] != self.monoid.fingerprint or sorted(own) != sorted(before):
             self._carry_over(unread)
             return
-        self._kind = replace(kind, monoid=with_marks(self.monoid, found), changes=found.changes)
-        self._starts = found.starts
-        if found.kind is None:
-            return
-        bucket = self.bucket_of(found.kind)
-        snapshot, tree = unread.read(bucket.tree.layout), bucket.tree
-        tree.runs, tree.pending, tree.number = snapshot.runs, snapshot.pending, snapshot.number
-        tree.memtable = [] if snapshot.memtable is None else [snapshot.memtable]
-        bucket.keys, bucket.standalone, bucket.inserted, bucket.late, bucket.invalid = (
-            snapshot.counts
-        )
-        bucket.expired = snapshot.expired
-        self._note_lateness(bucket, snapshot)
+        monoid = with_marks(self.monoid, found)
+        if monoid is not kind.monoid or kind.changes != found.changes:
+            self.bucket = Bucket(replace(kind, monoid=monoid, changes=found.changes))
+        self._starts, bucket, tree = found.starts, self.bucket, self.bucket.tree
+        tree.layout.kind = found.kind or ""
+        unread.read(tree.layout)
+        tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
+        tree.memtable = [] if found.memtable is None else [found.memtable]
+        bucket.counts, bucket.expired = found.counts, found.expired
+        self._note_lateness(found)
 
-    def _note_lateness(self, bucket: Bucket, found: KeyedSnapshot) -> None:
-        """For how little lateness events of a snapshot were kept."""
-        kept, asked = found.lateness, self._kind.settings.allowed_lateness
-        self._kind.retention.kept = [EarlierLateness(*each) for each in found.kept]
-        if kept is not None and asked is not None and kept < asked:
-            bucket.lateness_until_now = kept
+    def _note_lateness(self, found: KeyedSnapshot) -> None:
+        """Note with how little lateness events of a snapshot were retained."""
+        before, asked = found.lateness, self._kind.settings.allowed_lateness
+        self._kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
+        if before is not None and asked is not None and before < asked:
+            self.bucket.lateness_until_now = before
 
     def _require_suitable(self, found: KeyedSnapshot) -> None:
         """Raises SnapshotMismatch where events of a snapshot cannot be those of these windows."""
@@ -667,17 +599,16 @@ class KeyedWindows(Publishable):
             )
         if why is not None:
             titles = "the snapshot has", "asked for"
-            shown = side_by_side(_described(found), _described(self._snapshot(None)), titles)
+            shown = side_by_side(_described(found), _described(self._snapshot()), titles)
             raise SnapshotMismatch(f"the snapshot does not go with these windows, {why}\n{shown}")
 
     def _carry_over(self, unread: UnreadSnapshot) -> None:
         """Go on from a snapshot of other windows or aggregations."""
         assert self.store is not None
-        self._kind = replace(self._kind, changes=unread.snapshot.changes + 1)
-        source = self._take(unread, self.store)
-        if source is not None and self._bucket is not None:
-            self._bucket.tree.pending = source.snapshot.pending
-            self._bucket.tree.pending.fresh += pending_after(source)
+        source = self._take(unread, self.store, unread.snapshot.changes + 1)
+        if source is not None:
+            self.bucket.tree.pending = source.snapshot.pending
+            self.bucket.tree.pending.fresh += pending_after(source)
 
     @alone
     def take_over(self, snapshot: bytes, store: StoreLike) -> None:
@@ -686,38 +617,38 @@ class KeyedWindows(Publishable):
         As ``restore`` under other windows; what the snapshot names stays as it is. Reads and writes
         all that is retained. Raises ValueError where there are keys, and as ``restore``.
         """
-        if self._bucket is not None and (self._bucket.keys or self._bucket.tree.number):
+        if self.bucket.counts.keys or self.bucket.tree.number:
             raise ValueError("only windows without any keys take over those of a snapshot")
         if self.store is None:
             raise ValueError("these windows are in memory alone (store=None); give them a store")
         unread = UnreadSnapshot.decode(snapshot)
         self._require_suitable(unread.snapshot)
-        self._bucket = None
         opened = require_store(store)
         if opened is None:
             raise ValueError("a snapshot's pages are in a store: give the one that has them")
         try:
-            self._take(unread, opened)
+            self._take(unread, opened, self._kind.changes)
         finally:
             if opened is not store:
                 opened.close()
 
-    def _take(self, unread: UnreadSnapshot, store: PageStore) -> Source | None:
+    def _take(self, unread: UnreadSnapshot, store: PageStore, changes: int) -> Source | None:
         """All that a snapshot holds in a store, into a new bucket."""
-        found = unread.snapshot
-        self._kind = replace(self._kind, monoid=stored_after(self.monoid, found.columns))
+        found, monoid = unread.snapshot, stored_after(self.monoid, unread.snapshot.columns)
+        bucket = self.bucket = Bucket(replace(self._kind, monoid=monoid, changes=changes))
         if found.kind is None:
             return None
-        require_observed(self._kind.reader, self._kind.policies, found.columns)
-        bucket = self.bucket_of(found.kind)
-        on_duplicate = self._kind.settings.on_duplicate
-        source = Source(unread, store, self._kind.reader, on_duplicate)
+        kind = bucket.kind
+        require_observed(kind.reader, kind.policies, found.columns)
+        bucket.tree.layout.kind = found.kind
+        source = Source(unread, store, kind.reader, kind.settings.on_duplicate)
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)
-        bucket.inserted, bucket.late, bucket.invalid = found.counts[2:]
-        self._note_lateness(bucket, found)
-        self._starts = starts_after(source, self._kind.reader, self._kind.policies)
+        bucket.counts = replace(found.counts, keys=bucket.counts.keys,
+                                standalone=bucket.counts.standalone)  # fmt: skip
+        self._note_lateness(found)
+        self._starts = starts_after(source, kind.reader, kind.policies)
         return source
 
     def coverage(self) -> Coverage:
@@ -727,8 +658,8 @@ class KeyedWindows(Publishable):
     @alone
     def delete_pages(self) -> None:
         """Delete every page; the windows and all their snapshots are of no use afterwards."""
-        if self._bucket is not None and self.store is not None:
-            self._bucket.delete_pages()
+        if self.store is not None:
+            self.bucket.delete_pages()
 
     def close(self) -> None:
         """Close the store if it was opened here; pages stay."""
@@ -758,36 +689,31 @@ class KeyedWindows(Publishable):
 
     def stats(self) -> KeyedStats:
         """Sizes and counts; no store call."""
-        bucket = self._bucket
-        if bucket is None:
-            return KeyedStats(0, 0, self._kind.vectorized, 0, 0, 0, 0, 0, 0)
-        tree = bucket.tree
+        counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
-            bucket.keys, bucket.standalone, self._kind.vectorized, bucket.inserted, bucket.late,
-            bucket.invalid, len(tree.runs), sum(run.weight for run in tree.runs),
+            counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
+            counts.invalid, len(tree.runs), sum(run.weight for run in tree.runs),
             sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 
     @alone
     def check(self) -> None:
         """Assert every invariant, reading all pages. Raises InvariantViolation, CorruptPage."""
-        if self._bucket is None:
-            return
-        count = standalone = 0
-        for table in self._bucket.tree.everything():
+        count, standalone, counts = 0, 0, self.bucket.counts
+        for table in self.bucket.tree.everything():
             count += len(table)
-            standalone += int((table.marks == STANDALONE).sum())
+            standalone += len(table.standalone)
             lanes = Lanes(table.bounds, table.times)
             if table.times is not None and table.events:
                 steps = np.diff(table.times) < 0
                 if (steps & (np.diff(lanes.keys) == 0)).any():
                     raise InvariantViolation("events of a key are out of order")
-            for place in np.flatnonzero(table.marks == STANDALONE).tolist():
-                self._standalone(table, place).check()
-        if (count, standalone) != (self._bucket.keys, self._bucket.standalone):
+            for place in table.standalone.tolist():
+                self.bucket.standalone.window(table, place).check()
+        if (count, standalone) != (counts.keys, counts.standalone):
             raise InvariantViolation(
-                f"{count} keys with {standalone} standalone windows where {self._bucket.keys} with "
-                f"{self._bucket.standalone} were counted"
+                f"{count} keys with {standalone} standalone windows where {counts.keys} with "
+                f"{counts.standalone} were counted"
             )
 
     def __repr__(self) -> str:

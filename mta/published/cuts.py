@@ -20,7 +20,7 @@ from mta.errors import EventsGone, NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
 from mta.keyed.keys import Keys, read_keys
-from mta.keyed.lanes import empties
+from mta.keyed.table import empties
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, result_columns, result_name
 from mta.published.views import Found, KeyedView, Operation, WindowView
@@ -61,7 +61,7 @@ class PublishedStatus:
     publish; asking for their keys raises NotPublished."""
     key_columns: tuple[tuple[str, str], ...]
     """Name and type of each column of the keys; of ``KeyedWindows`` one without a name, of the type
-    "int", "text", "tuple" and so on; none without keys."""
+    "int", "text", "tuple" and so on, "" while there are no keys. Empty for windows without keys."""
     time_column: tuple[str, str]
     """Name and type of the time's column, of a Spark query; else empty."""
     aggregations: tuple[str, ...]
@@ -168,16 +168,16 @@ class Cut:
         assert snapshot is not None, "one window is published whole"
         return snapshot.window
 
-    def events(self, key: Any) -> dict[str, np.ndarray]:
+    def events(self, key: Any, newest: int | None) -> dict[str, np.ndarray]:
         """See ``PublishedWindows.events``."""
         if self.operation.what.shape != "keys":
-            return _as_columns(*self._window(key).events())
+            return _as_columns(*self._window(key).events(newest), newest)
         if key is None:
             raise ValueError("these windows have keys: give one")
         wanted, codes = self._read([key])
         for view, keys, _ in self._by_bucket(wanted, codes):
             if view is not None:
-                return _as_columns(*view.events(keys))
+                return _as_columns(*view.events(keys, newest), newest)
         return {}
 
     def _read(self, given: Any) -> tuple[Keys, np.ndarray]:
@@ -244,8 +244,8 @@ class Cut:
         windows = {name: policy.describe() for name, policy in operation.policies.items()}
         committed = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=head.time)
         keys = tuple(head.what.keys)
-        if head.what.shape == "keys" and not keys and self._key_kind is not None:
-            keys = (("", self._key_kind),)
+        if head.what.shape == "keys" and not keys:
+            keys = (("", self._key_kind or ""),)
         return PublishedStatus(
             name=head.name,
             source=head.source,
@@ -313,12 +313,13 @@ def _lowered(monoid: AbstractMonoid, rows: Rows) -> Any:
     return plain(column[0])
 
 
-def _as_columns(values: Any, times: np.ndarray | None) -> dict[str, np.ndarray]:
+def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> dict[str, np.ndarray]:
     found = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
     if isinstance(values, range):  # of aggregations that read nothing
         return found
     named = values if isinstance(values, Mapping) else {"value": values}
-    return found | {name: np.asarray(column) for name, column in named.items()}
+    found |= {name: np.asarray(column) for name, column in named.items()}
+    return found if newest is None else {name: column[-newest:] for name, column in found.items()}
 
 
 def _gone(what: str, moment: Any) -> EventsGone:

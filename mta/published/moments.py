@@ -3,7 +3,7 @@
 A window at a moment is complete if no event that has left would be in it. The publisher retains
 what the windows hold at the key's newest event, so from there on every window is complete. It also
 retains what the window of a late event would hold, as far back as it accepts one (the *cutoff*,
-``mta.keyed.retention``): from there on windows by time are complete. Else a window by time is
+``mta.keyed.kind``): from there on windows by time are complete. Else a window by time is
 complete where a retained event lies before it, and one by count where enough events are retained.
 
 ``UNKNOWN`` stands for a position before all that is retained.
@@ -16,7 +16,7 @@ import numpy as np
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.segments import first_later
-from mta.keyed.lanes import Lanes
+from mta.keyed.table import Lanes
 from mta.logs.base import Remembered
 
 UNKNOWN = -1

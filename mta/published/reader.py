@@ -98,15 +98,16 @@ class PublishedWindows:
         """
         return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
 
-    def events(self, key: Any = None) -> dict[str, np.ndarray]:
+    def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
         """Return the events that a key's windows retain, oldest first, as columns.
 
         ``time``, where they have times, as datetime64 in microseconds, and each column that the
         aggregations read; ``value`` where the events are no mappings. Events that are retained for
         late ones, or for a longer window, are among them. Empty columns for a key that is not
-        known. Costs as ``query``; a window of its own is read whole.
+        known. ``newest`` is how many of the newest ones to return, by default all. Costs as
+        ``query``; of a window of its own each page of the events that are returned is read.
         """
-        return self._answer(lambda cut: cut.events(key))
+        return self._answer(lambda cut: cut.events(key, newest))
 
     def status(self) -> PublishedStatus:
         """Return which batch is read and how recent it is, and how much there is; no page."""

@@ -27,14 +27,13 @@ from mta.kernels.segments import first_later
 from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
-from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.lanes import Lanes, empties
+from mta.keyed.kind import EarlierLateness, Kind, Retention
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
-from mta.keyed.retention import EarlierLateness, Retention
 from mta.keyed.snapshot import UnreadSnapshot
-from mta.keyed.table import EXPIRED, STANDALONE, Table
-from mta.keyed.work import given_back, results_at
+from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, empties
+from mta.keyed.work import results_at
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
@@ -108,16 +107,16 @@ class KeyedView:
         on_duplicate: Any = what.on_duplicate
         settings = Settings(allowed_lateness=found.lateness, on_duplicate=on_duplicate)
         self.kind = Kind(
-            with_marks(operation.monoid, found), operation.policies, settings, found.timed, 1,
+            with_marks(operation.monoid, found), operation.policies, settings, found.timed,
             found.window, operation.store, found.changes,
         )  # fmt: skip
-        self.kind.retention.kept = [EarlierLateness(*each) for each in found.kept]
+        self.kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
         self.monoid, self.store = operation.monoid, operation.store
         self._layout = TableLayout(
             found.window, found.kind or "int", self.kind.reader.inputs, found.timed
         )
         self.snapshot = unread.read(self._layout)
-        self._pattern = self.kind.open(b"")
+        self._pattern = open_window(self.kind)
         self._single = SingleKeys(
             self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
             operation.store, operation.indexes,
@@ -134,22 +133,21 @@ class KeyedView:
         return self.kind.timed
 
     def counts(self) -> Counts:
-        keys, _, accepted, late, invalid = self.snapshot.counts
-        return Counts(keys, accepted, late, invalid)
+        counts = self.snapshot.counts
+        return Counts(counts.keys, counts.inserted, counts.late, counts.invalid)
 
     def incomplete(self) -> list[Incomplete]:
         """Results that miss events since windows or aggregations were changed."""
         return incomplete(self.snapshot.starts, self.monoid, self.kind.policies)
 
-    def find(self, keys: Keys) -> Table | None:
+    def find(self, keys: Keys) -> Table:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
         lateness = self.kind.settings.allowed_lateness
         pages = RunPages(self.store, self._layout, PageSize(1, 0))
         tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
         tree.runs = self.snapshot.runs
         tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
-        found = tree.find(keys)
-        return None if found is None else self.kind.trimmed(found)
+        return self.kind.trimmed(tree.find(keys))
 
     def result(self, key: Keys, moment: int | None) -> list[Any] | None:
         """The result of each window of one key as of its newest event, or at a later moment.
@@ -182,7 +180,7 @@ class KeyedView:
         outputs = [empties(self.monoid, count) for _ in self.kind.policies]
         gone = np.zeros(count, bool)
         table = self.find(keys)
-        if table is None:
+        if not len(table):
             return Found(outputs, gone)
         places = table.keys.find(keys)[codes]
         marks = table.marks[places]
@@ -251,18 +249,19 @@ class KeyedView:
 
     def window(self, table: Table, place: int) -> AnyWindow:
         """The window of its own that a key has."""
-        return self._pattern.restore_like(
-            table.window_snapshots[int(table.snapshot_numbers[place])]
-        )
+        return self._pattern.restore_like(table.snapshot_of(place))
 
-    def events(self, keys: Keys) -> tuple[Any, np.ndarray | None]:
-        """The retained events of one key and their times; None where there are no times."""
+    def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
+        """The retained events of one key and their times; None where there are no times.
+
+        Of a key with a window of its own only so many of the newest.
+        """
         table, reader = self.find(keys), self.kind.reader
-        if table is None or table.marks[0] == EXPIRED:
+        if not len(table) or table.marks[0] == EXPIRED:
             none = np.zeros(0, "<i8") if self.timed else None
             return given_back(reader, reader.inputs.new(0), 0), none
         if table.marks[0] == STANDALONE:
-            return events_of(self.window(table, 0))
+            return events_of(self.window(table, 0), newest)
         return given_back(reader, table.rows, table.events), table.times
 
 
@@ -313,10 +312,10 @@ class WindowView:
                     gone |= misses
         return found, gone
 
-    def events(self) -> tuple[Any, np.ndarray | None]:
+    def events(self, newest: int | None) -> tuple[Any, np.ndarray | None]:
         """The events that are retained, and their times."""
         with self._lock:
-            return events_of(self._window)
+            return events_of(self._window, newest)
 
 
 def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog]) -> AnyWindow:
@@ -383,8 +382,8 @@ def _newest_result(window: AnyWindow, name: str, policy: AbstractPolicy, moment:
     return current(window, name)
 
 
-def events_of(window: AnyWindow) -> tuple[Any, np.ndarray | None]:
-    """The events that a window retains, oldest first, and their times; reads all its pages.
+def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
+    """The newest events that a window retains, oldest first, and their times; reads their pages.
 
     Raises UnsupportedOperation where the aggregator keeps no order (FlatFAT, Reactive Aggregator).
     """
@@ -393,10 +392,11 @@ def events_of(window: AnyWindow) -> tuple[Any, np.ndarray | None]:
     monoid = window.engine.monoid
     if not hasattr(events, "leaf"):
         raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
-    count, position = events.back - events.kept_from, events.kept_from
+    first = events.kept_from if newest is None else max(events.kept_from, events.back - newest)
+    count, position = events.back - first, first
     rows, times = monoid.inputs.new(count), np.zeros(count, "<i8")
     while position < events.back:
-        leaf, at = events.leaf(position), position - events.kept_from
+        leaf, at = events.leaf(position), position - first
         stop = min(leaf.stop, events.back)
         part = monoid.inputs.cut(leaf.rows, position - leaf.first, stop - leaf.first)
         monoid.inputs.put_many(rows, at, part)

@@ -41,7 +41,7 @@ from mta.cli import snapshots
 from mta.cli.console import plural, say
 from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
-from mta.keyed.kind import AnyWindow
+from mta.keyed.standalone import AnyWindow
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
@@ -136,7 +136,7 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             tables, standalone = keyed.audit_tables()
             snapshots.add_up(found, tables, keyed.name)
             saved += [(shown(key), window_snapshot) for key, window_snapshot in standalone]
-            keys += keyed.snapshot.counts[0]
+            keys += keyed.snapshot.counts.keys
         if saved:
             snapshots.verify(found, windows_of(folder, saved, pages), repair)
     left = snapshots.sum_up(found, plural(keys, "key"), address, repair)
@@ -159,11 +159,11 @@ def windows_of(
         yield from ((key, restore_opaque(window_snapshot, store)) for key, window_snapshot in saved)
         return
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
-    monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
+    monoid = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
     late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
     keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
     for key, window_snapshot in saved:
-        yield key, keyed.bucket_of("bytes").pattern.restore_like(window_snapshot)
+        yield key, keyed.bucket.standalone.pattern.restore_like(window_snapshot)
 
 
 # gc
@@ -217,7 +217,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool 
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
         snapshots.say_store(address, len(keys))
-        count = sum(keyed.snapshot.counts[0] for keyed in all_keyed)
+        count = sum(keyed.snapshot.counts.keys for keyed in all_keyed)
         say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
         note_facts(keys=count, needed=len(live))
         snapshots.print_unneeded(pages, orphans)

@@ -22,7 +22,7 @@ import pyarrow as pa
 from mta.columns.schemas import Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
-from mta.keyed.lanes import empties
+from mta.keyed.table import empties
 from mta.keyed.work import Found
 from mta.monoids.product import result_name
 from spark_integration.options import CORRECTED, LATE

@@ -30,8 +30,7 @@ import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
 from mta.keyed.bucket import NEVER, Advance, Batch, Late
-from mta.keyed.lanes import is_vectorized
-from mta.keyed.table import Table
+from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
@@ -41,8 +40,6 @@ from spark_integration.step.columns import DAY, Ints, to_numpy
 from spark_integration.step.rows import Sorted
 from stores.base import PageStore
 
-#: Keys as the state knows them: each key's values as msgpack.
-_KIND = "bytes"
 #: How many events a window holds before it has pages of its own.
 PROMOTE_AT = 1024
 
@@ -87,8 +84,8 @@ class Windows:
             self.keyed = KeyedWindows(plan.monoid, plan.window, name=name, **settings)
             if start is not None:
                 self.keyed.take_over(*start)
-        self.bucket = self.keyed.bucket_of(_KIND)
-        self._standalone, self._runs = self.bucket.standalone, self._numbers()
+        self.bucket = self.keyed.bucket
+        self._standalone, self._runs = self.bucket.counts.standalone, self._numbers()
 
     def _numbers(self) -> set[int]:
         return {run.number for run in self.bucket.tree.runs}
@@ -96,7 +93,7 @@ class Windows:
     @property
     def promotions(self) -> int:
         """Windows that have come to have pages of their own, less those that were expired."""
-        return max(0, self.bucket.standalone - self._standalone)
+        return max(0, self.bucket.counts.standalone - self._standalone)
 
     @property
     def merges(self) -> int:

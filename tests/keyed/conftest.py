@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mta.keyed import deletions, lsm, windows
+from mta.keyed import lsm, pages, windows
 
 
 @pytest.fixture
@@ -16,5 +16,5 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lsm, "_ORDER_BITS", 1)
     monkeypatch.setattr(lsm, "_FIRST_ORDER", 300)
     monkeypatch.setattr(lsm, "_AT_ONCE", 2)
-    monkeypatch.setattr(deletions, "ROOM", 150)
-    monkeypatch.setattr(deletions, "_LIST_BYTES", 80)
+    monkeypatch.setattr(pages, "ROOM", 150)
+    monkeypatch.setattr(pages, "_LIST_BYTES", 80)

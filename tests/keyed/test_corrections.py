@@ -274,10 +274,10 @@ class Life:
     ) -> None:
         """All that a batch changes: as Spark asks for, with corrections."""
         (shape,) = self.shapes.values()
-        keys, codes = read_keys(names, self.windows._key_kind)
+        keys, codes = read_keys(names, self.windows.bucket.key_kind)
         rows, _ = self.windows.reader.rows(values, len(names))
         batch = Batch(keys, codes, rows, times.view("i8"), None, retracts=marks, on_missing="drop")
-        done = self.windows.bucket_of("text").advance(batch, "changed")
+        done = self.windows.bucket.advance(batch, "changed")
         found: Found = done.found
         if not len(found):
             assert all(texts is None for texts in expected.values())

@@ -28,10 +28,9 @@ from mta import (
 )
 from mta.columns.schemas import Array, Record
 from mta.errors import CorruptPage, CorruptSnapshot, SnapshotMismatch
-from mta.keyed.deletions import LIST, PendingPages
 from mta.keyed.keys import read_keys
 from mta.keyed.leaves import MAGIC, Leaves, TableLayout
-from mta.keyed.pages import Index, decode, encode
+from mta.keyed.pages import LIST, Index, PendingPages, decode, encode
 from mta.keyed.snapshot import UnreadSnapshot, is_keyed_snapshot
 from mta.keyed.table import STANDALONE, Table
 from mta.pages.page import name_of
@@ -164,7 +163,7 @@ def test_a_snapshot_is_what_is_pinned() -> None:
 
 def test_an_empty_snapshot_is_what_is_pinned() -> None:
     snapshot = KeyedWindows(Max(), CountWindow(2), "memory://", "g").checkpoint()
-    assert snapshot == golden("empty_root")
+    assert snapshot == golden("empty_snapshot")
     found = KeyedWindows.restore(snapshot, Max(), CountWindow(2), MemoryStore())
     assert (len(found), found.query("a") != found.query("a")) == (0, True)
     assert found.extend([1], [2.0]).tolist() == [2.0]

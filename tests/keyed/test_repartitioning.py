@@ -113,7 +113,7 @@ def test_every_key_goes_on_where_it_is_repartitioned_to(
     snapshots = repartitioned(old, store, target, after)
     assert repartitioned(old, store, target, after) == snapshots, "to do it again gives the same"
     assert sum(
-        UnreadSnapshot.decode(snapshot).snapshot.counts[2] for snapshot in snapshots.values()
+        UnreadSnapshot.decode(snapshot).snapshot.counts.inserted for snapshot in snapshots.values()
     ) == sum(each.stats().inserted for each in old)
     new = [restored(kind, snapshot, at, after, target) for at, snapshot in snapshots.items()]
     for part in range(2):
@@ -160,7 +160,7 @@ def test_windows_of_different_kinds_are_not_put_together() -> None:
         snapshots, store, store, lambda at: [at], lambda key: key[0], lambda _: None
     )
     assert [
-        UnreadSnapshot.decode(snapshot).snapshot.counts[0] for snapshot in standalone.values()
+        UnreadSnapshot.decode(snapshot).snapshot.counts.keys for snapshot in standalone.values()
     ] == [1, 1]
     with pytest.raises(SnapshotMismatch, match="let each have rows, or keep them apart"):
         repartition(snapshots, store, store, lambda _: [0], lambda _: 0, lambda _: None)

@@ -35,7 +35,7 @@ from mta.errors import (
     UnsuitableKey,
     WindowBusy,
 )
-from mta.keyed import bucket
+from mta.keyed import standalone
 from stores import MemoryStore
 
 DAY = TimeWindow("1 day")
@@ -332,7 +332,7 @@ def test_the_store_is_closed_by_who_opened_it() -> None:
 
 
 def test_more_standalone_windows_than_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket, "_OPEN", 3)
+    monkeypatch.setattr(standalone, "_OPEN", 3)
     store = MemoryStore()
     windows = KeyedWindows(Collect(), CountWindow(3), store, leaf_arity=2, arity=2)
     expected: dict[int, list[int]] = {}

@@ -294,7 +294,7 @@ def test_one_lookup_costs_a_call_for_each_level_that_is_not_cached_and_one_for_t
     windows.publish("many")
     windows.extend(range(20000), range(20000), emit="last")
     windows.checkpoint()
-    (height,) = {run.height for run in windows._bucket.tree.runs}  # type: ignore[union-attr]
+    (height,) = {run.height for run in windows.bucket.tree.runs}
     assert height == 2
     features = open_published(store, "many", refresh=None)
     store.reset()

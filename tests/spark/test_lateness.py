@@ -33,7 +33,7 @@ from mta import (
 )
 from mta.errors import LateEvent
 from mta.frames.base import AbstractPolicy
-from mta.keyed.sizes import small_groups
+from mta.keyed.standalone import small_groups
 from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch

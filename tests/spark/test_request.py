@@ -24,7 +24,7 @@ from mta import (
     TimeWindow,
     Window,
 )
-from mta.keyed.sizes import INNER_BYTES, small_groups
+from mta.keyed.standalone import INNER_BYTES, small_groups
 from spark_integration import recommended_conf, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options

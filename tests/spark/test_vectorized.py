@@ -21,7 +21,7 @@ from mta import (
     TimeWindow,
 )
 from mta.keyed import kind
-from mta.keyed.lanes import is_vectorized
+from mta.keyed.table import is_vectorized
 from spark_integration.plan import Plan
 from spark_integration.step import windows
 from spark_integration.step.step import Advanced, step

@@ -9,7 +9,7 @@ import msgpack
 import pyarrow as pa
 
 from mta.audit.keyed import OpaqueKeys
-from mta.keyed.deletions import PendingDeletions
+from mta.keyed.lsm import PendingDeletions
 from stores import PageStore
 
 
