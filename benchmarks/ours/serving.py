@@ -174,7 +174,7 @@ def found(rows: Rows) -> list[Finding]:
     """What serving must reach."""
     by = {row["how"]: row for row in rows}
     times = by["one key"]["p50_us"] / by["GET"]["p50_us"]
-    hand = by["one key"]["p50_us"] / by["ZRANGEBYSCORE, folded"]["p50_us"]
+    folded = by["one key"]["p50_us"] / by["ZRANGEBYSCORE, folded"]["p50_us"]
     limits = (
         ("one key, p50, times a bare GET", 4, round(times, 1)),
         ("one key, p99, us", 3000, by["one key"]["p99_us"]),
@@ -188,7 +188,7 @@ def found(rows: Rows) -> list[Finding]:
         for what, limit, seen in limits
     ]
     what = "one key, p50, times a sorted set that the client folds"
-    return [*findings, Finding(what, "", f"{hand:.1f}")]
+    return [*findings, Finding(what, "", f"{folded:.1f}")]
 
 
 def draw(rows: Rows) -> Figure:
