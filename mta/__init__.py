@@ -19,6 +19,7 @@ before it:
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``audit``, ``laws``: checks of what is stored, and of what users write
 - ``published``: what is published, to be read
+- ``serve``: published windows over HTTP
 - ``cli``: the commands without Spark
 """
 

@@ -91,8 +91,10 @@ def test_paths_exist(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def classes() -> set[str]:
-    """Every class and function of the packages, and every built-in."""
+    """Every class and function of the packages, every built-in, and every problem over HTTP."""
     found = {*dir(builtins), *FOREIGN}
+    problems = (ROOT / "mta" / "serve" / "problems.py").read_text()
+    found |= set(re.findall(r'^    "([A-Z]\w+)": \(\d{3}, ', problems, re.MULTILINE))
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):

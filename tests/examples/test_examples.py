@@ -23,6 +23,7 @@ SCRIPTS = {
     "kafka": ["job.py", "readings.py"],
     "late_sensors": ["late_sensors.py"],
     "recovery": ["recovery.py"],
+    "serving": ["serving.py"],
     "spark_redis": ["spark_redis.py"],
     "tables": ["job.py", "tables.py"],
 }
@@ -62,8 +63,8 @@ def test_edge_goes_on_where_it_ended(tmp_path: Path) -> None:
 def test_edge_needs_the_core_alone(tmp_path: Path) -> None:
     """As after ``pip install .``: nothing that an extra brings is imported."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nfor name in ('pandas', 'pyarrow', 'polars', 'redis', 'pyspark', 'couchbase'):"
-        "\n    sys.modules[name] = None\n"
+        "import sys\nfor name in ('pandas', 'pyarrow', 'polars', 'redis', 'pyspark', 'couchbase', "
+        "'obstore'):\n    sys.modules[name] = None\n"
     )
     sizes = ("--folder", tmp_path / "device", "--window", 40_000, "--events", 1 << 16)
     output = run("edge/edge.py", *sizes, path=tmp_path)
@@ -216,6 +217,22 @@ def test_soak_of_windows_between_tables(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     windows_between_tables(tmp_path, monkeypatch, kind, kills=3)
+
+
+def test_features_are_served_while_the_stream_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("uvicorn", reason="NOT TESTED: mta serve, as the extra serve is missing")
+    redis = pytest.importorskip("redis")
+    server = RedisServer(tmp_path)  # skips, and says so, where there is none
+    try:
+        sizes = "--payments", 2000, "--cards", 10, "--files", 2
+        output = run("serving/serving.py", "--store", server.url, *sizes)
+        assert output.count("questions, each answer as a list has it\n") == 2
+        assert output.endswith("all 100 answers equal a list of the payments\n")
+        with redis.Redis(port=server.port) as client:
+            assert client.dbsize() == 0  # it leaves nothing behind
+    finally:
+        server.stop()
 
 
 def test_history_first_has_no_gap(tmp_path: Path) -> None:
