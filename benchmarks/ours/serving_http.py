@@ -43,6 +43,11 @@ def requests(store: str, name: str, keys: int) -> Rows:
         service.wait()
 
 
+def paced(rate: int) -> str:
+    """How the row of a rate is called."""
+    return f"HTTP, {rate:,} a second" if rate else "HTTP, as fast as it answers"
+
+
 def _wait(service: subprocess.Popen[bytes], port: int) -> None:
     while True:
         try:
@@ -88,7 +93,7 @@ async def _clients(port: int, keys: int, rate: int) -> Row:
     seconds = perf_counter() - began
     p50, p99 = np.percentile(spent, [50, 99]) * 1e6
     return {
-        "how": f"HTTP, {rate:,} a second" if rate else "HTTP, as fast as it answers",
+        "how": paced(rate),
         "p50_us": round(p50, 1), "p99_us": round(p99, 1), "per_second": round(len(spent) / seconds),
     }  # fmt: skip
 

@@ -104,12 +104,7 @@ def test_the_command_refuses_by_name(
 
 def test_a_port_that_is_taken_is_named(on_disk: Published, secured: Served) -> None:
     with pytest.raises(RuntimeError, match=r"Address already in use\): choose another"):
-        _at_port_of(on_disk, secured)
-
-
-def _at_port_of(published: Published, other: Served) -> None:
-    service = Served.__new__(Served)
-    Served.__init__(service, published.store, published.name, "--port", str(other.port))
+        Served(on_disk.store, on_disk.name, "--port", str(secured.port))
 
 
 def test_other_names_of_this_machine_are_refused_without_a_token(on_disk: Published) -> None:
