@@ -184,7 +184,7 @@ $(RUN): $(VENV)/pyvenv.cfg pyproject.toml $(wildcard mta/kernels/*.[ch])
 # it takes long: without it the tests of that store are skipped.
 $(ALL): $(RUN)
 	@echo "-- installing the test tools and the stores' clients into $(VENV)"
-	@$(INSTALL) --editable ".[redis,test]"
+	@$(INSTALL) --editable ".[redis,objects,test]"
 	@$(INSTALL) --only-binary couchbase --editable ".[couchbase]" || \
 		echo "-- no wheel of the Couchbase client for this platform: its tests will be skipped"
 	@touch $@

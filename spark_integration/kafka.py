@@ -82,7 +82,7 @@ def check_topic(
 
     The parameters are those of ``read_topic``. With Spark Connect only the server can reach the
     broker, and nothing is asked. Raises NoSuchTopic, BrokerUnavailable after ``timeout``, and
-    InvalidRequest where the session lacks Spark's connector to Kafka.
+    InvalidRequest where the session has no connector to Kafka.
     """
     if context_of(spark) is None:
         return
@@ -92,7 +92,7 @@ def check_topic(
     if isinstance(admin, JavaPackage):
         scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
         raise InvalidRequest(
-            "the session lacks Spark's connector to Kafka: start it with spark-submit --packages "
+            "the session has no connector to Kafka: start it with spark-submit --packages "
             f"{CONNECTOR}_{scala}:{spark.version}, or with that as spark.jars.packages"
         )
     given = {name.removeprefix("kafka."): value for name, value in (options or {}).items()
@@ -151,7 +151,7 @@ def parse_messages(
 
     ``reason`` is null for a message that can be used, and else "no message", "no UTF-8", "no JSON
     object", "no <field>" or "<field> is no <type>": the first that holds. Costs one parse of a
-    message, two of one that lacks a field. Raises InvalidRequest for arguments that do not fit.
+    message, two of one without some field. Raises InvalidRequest for arguments that do not fit.
     """
     kind = type_of(schema) if isinstance(schema, str) else schema
     if not isinstance(kind, T.StructType):
@@ -169,12 +169,12 @@ def parse_messages(
     # The fields as text tell what is missing from what is of another type. Most messages lack
     # nothing, and are not parsed a second time.
     texts = T.StructType([T.StructField(name, T.StringType()) for name in [*kind.names, _TEXT]])
-    lacks_some = reduce(or_, (F.col(f"event.`{name}`").isNull() for name in kind.names))
+    incomplete = reduce(or_, (F.col(f"event.`{name}`").isNull() for name in kind.names))
     parsed = messages.withColumn("event", F.from_json(text, kind)).withColumn(
-        _TEXT, F.when(lacks_some, F.from_json(text, texts, {"columnNameOfCorruptRecord": _TEXT}))
+        _TEXT, F.when(incomplete, F.from_json(text, texts, {"columnNameOfCorruptRecord": _TEXT}))
     )
     of_text, of_fields = [*_faults_of_text(text)], [*_faults_of_fields(kind, optional)]
-    reason = F.coalesce(_first(of_text), F.when(lacks_some, _first(of_fields)))
+    reason = F.coalesce(_first(of_text), F.when(incomplete, _first(of_fields)))
     usable = F.count_if(F.col("reason").isNull()).alias(READABLE)
     counts = (F.count_if(F.col("reason") == why).alias(why) for why, _ in [*of_text, *of_fields])
     return parsed.withColumn("reason", reason).drop(_TEXT).observe(metrics, usable, *counts)

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from mta import CheckedSum, Product, Sum
-from mta.columns.schemas import Array, Decimals, Record, Schema
+from mta import CheckedSum, Product, Sum, SumDistinct
+from mta.columns.schemas import Array, Decimals, Record, Schema, Times
 from mta.errors import MissingPage
 from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
@@ -229,14 +229,15 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
         read = [fields[name] for name in column_names(columns)]
         found = monoid.of_types(*map(_type_of, read), nullable=nullable)
         if found is not monoid:
-            monoid, kind = found, read[-1]
-            if not isinstance(monoid, CheckedSum):
-                monoid.result_type = kind.simpleString()
-            elif isinstance(kind, T.DecimalType):  # as Spark's own sum
-                monoid.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
-            if isinstance(monoid, CheckedSum):
-                monoid.label = _label(alias)
-        typed[alias] = columns, monoid
+            kind = read[-1]
+            if monoid.follows_column:
+                found.result_type = kind.simpleString()
+            elif isinstance(found, (CheckedSum, SumDistinct)) and isinstance(kind, T.DecimalType):
+                # As Spark's own sum.
+                found.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
+            if isinstance(found, CheckedSum):
+                found.label = _label(alias)
+        typed[alias] = columns, found
     return typed
 
 
@@ -320,7 +321,8 @@ def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
     if not isinstance(schema, Array):
         return (T.NumericType, T.BooleanType, T.StringType, T.BinaryType)
     if schema.dtype.kind in "mM":
-        return (T.TimestampType, T.TimestampNTZType, T.DateType)
+        times = (T.TimestampType, T.TimestampNTZType, T.DateType)
+        return (*times, T.NumericType) if isinstance(schema, Times) else times
     return (T.NumericType, T.BooleanType)
 
 

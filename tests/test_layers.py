@@ -23,6 +23,7 @@ BELOW: dict[str, set[str]] = {
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "couchbase": ("stores/couchbase.py",),
     "redis": ("stores/redis.py",),
+    "obstore": ("stores/object_store.py",),
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),

@@ -22,7 +22,7 @@ from mta.kernels import native
 from mta.kernels.scans import accumulate_blocks
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
 
 #: A block has 2^7 rows where a column is scanned in one call, else, where a call advances all
 #: blocks by a row, 2^3.

@@ -3,8 +3,9 @@
     rows      0 1 2 3 4 5 6 7        the fold of rows [f, i] for each row i of some
     fronts        0 0 2 3 3 7        from row 2 on: [0, 2] [0, 3] [2, 4] [3, 5] [3, 6] [7, 7]
 
-Fronts never decrease, and that is all that is asked of them. There are three ways:
+Fronts never decrease, and that is all that is asked of them. There are four ways:
 
+- for monoids that answer ranges of events from these (``mta.monoids.ranges``), the ranges: none;
 - where a compiled kernel knows the monoid, *Two-Stacks*, row by row: three combines a row;
 - under any other monoid of columns, a suffix and a prefix within blocks: four (``blocks``);
 - for monoids of plain functions, Two-Stacks in Python.
@@ -34,7 +35,9 @@ from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts, Product
+from mta.monoids.parts import Parts
+from mta.monoids.product import Product
+from mta.monoids.ranges import RangeFolds
 
 #: How many events of a batch are folded range by range at once: as many as this, or as have so many
 #: bytes of partials, which is more unless these are wide.
@@ -95,6 +98,9 @@ class SlidingFolds:
         """
         if isinstance(self.monoid, Parts):
             return tuple([part.folds(fronts, first) for part in self._parts])
+        if self.monoid.folds_ranges:
+            stops = np.arange(len(fronts)) + first + 1
+            return RangeFolds(self.monoid, self.lifted, as_array(fronts, len(fronts)), stops)
         if not self.monoid.is_columnar:
             return two_stacks(self.monoid, self.lifted, fronts, first)
         found = self._swept(fronts, first)

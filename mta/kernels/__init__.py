@@ -8,4 +8,5 @@
 - ``ranges``: ranges out of many buffers, and short whole numbers
 - ``scans``: a ufunc folded up to each row, and counts
 - ``segments``: columns of many keys, one after the other, handled all at once; searches in times
+- ``wavelets``: order statistics of many ranges of a column
 """

@@ -11,7 +11,7 @@ windows or aggregations is *carried over*, whole and once, when it is restored:
   What is stored beside that may have holes, where a merge has trimmed younger tables and not yet
   an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
-  (``mta.monoids.begun``), and what reads it begins empty.
+  (``mta.monoids.missing_columns``), and what reads it begins empty.
 - A window that is not within a previous one may miss events that left.
 - Standalone windows that go by counts alone have no times in their pages. Under a policy that
   looks at times such a key begins again.
@@ -51,7 +51,7 @@ from mta.keyed.table import ALL, STANDALONE, Lanes, Table, blank, join
 from mta.logs.base import OnDuplicate
 from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.begun import MARKS, begun, mark_of
+from mta.monoids.missing_columns import MARKS, mark_of, with_missing
 from mta.monoids.product import Product, column_names
 from mta.windows.opaque import restore_opaque
 from mta.windows.window import Window
@@ -111,7 +111,7 @@ def _marked(
     monoid: AbstractMonoid, is_missing: Callable[[tuple[str, str]], bool]
 ) -> AbstractMonoid:
     missing = [column for column in columns_of(monoid) if is_missing(column)]
-    return begun(monoid, missing) if missing and isinstance(monoid, Product) else monoid
+    return with_missing(monoid, missing) if missing and isinstance(monoid, Product) else monoid
 
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:

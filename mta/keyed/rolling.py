@@ -98,10 +98,12 @@ def rolling(
     columns = {name: table.column(name) for name in read}
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, times = _keys(table, names), _times(table, on, time_unit)
-    late: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
+    settings: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
+    if store is None:  # nothing comes after these rows, so no window needs pages of its own
+        settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A name of its own: others may be at work in the same store.
     of_all = policies if named else policies[""]
-    rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **late)
+    rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
     try:
         found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
     except InvalidValue as error:

@@ -22,7 +22,7 @@ pending  = what is to be deleted with later snapshots (``mta.keyed.lsm``)
 changed  = [columns, changes, starts]
 columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
            where events are no mappings. A name that begins with a zero byte is of marks, which
-           tell whether an event has a value in some other column (``mta.monoids.begun``)
+           tell whether an event has a value in some other column (``mta.monoids.missing_columns``)
 kind     = text, as "Array('<f8')"
 changes  = how often the windows or what is computed have been changed
 starts   = array of [name, moment, known]: what misses some events since a change, a window or

@@ -47,7 +47,8 @@ from mta.kernels.segments import bounds_of, first_later, sort_within
 from mta.keyed.keys import Keys, merged, range_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
+from mta.monoids.ranges import RangeFolds
 
 MORE, ALL, STANDALONE, EXPIRED = range(4)
 
@@ -366,6 +367,11 @@ def folds(
 
     At most about 2 log2(longest) combines per row, fewer where all rows are asked for.
     """
+    if monoid.folds_ranges:
+        if isinstance(monoid, Parts):
+            parts = zip(monoid.monoids, lifted, strict=True)
+            return tuple([folds(part, column, count, fronts, rows) for part, column in parts])
+        return RangeFolds(monoid, lifted, fronts, rows + 1)
     once = bool((rows[1:] > rows[:-1]).all())
     if len(rows) == count and once and monoid.is_columnar:
         return SlidingFolds(monoid, lifted, count).folds(fronts, 0)

@@ -18,10 +18,10 @@ from mta.monoids.equality import ROUNDING, Scale, same
 
 
 class Plain(NamedTuple):
-    """A monoid's functions once more, on single rows and partials of Python's own numbers.
+    """The functions of a monoid on single rows and partials of Python's own numbers.
 
-    A call of numpy's costs a microsecond whatever it works on. These give the same bits: they add,
-    multiply, divide, compare and take roots in the same order.
+    A numpy call costs a microsecond whatever its size. These functions return the same bits: they
+    add, multiply, divide, compare and take roots in the same order.
     """
 
     combine: Callable[[Partial, Partial], Partial]
@@ -119,7 +119,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         if not schemas:
             return ()
         if not isinstance(value, (tuple, list)) or len(value) != len(schemas):
-            raise InvalidValue(f"{self.name} takes {len(schemas)} values an event, not {value!r}")
+            raise InvalidValue(f"{self.name} takes {len(schemas)} values per event, not {value!r}")
         return tuple(read_value(v, s) for v, s in zip(value, schemas, strict=True))
 
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
@@ -213,7 +213,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         return outputs
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding a combine, where there are ufuncs: they add, multiply or choose."""
+        """With ufuncs, equal up to one rounding per combine: they add, multiply or choose."""
         if scale is None or not self.ufuncs:
             return super().same(one, other, scale)
         return same(one, other, scale, (scale.count + 1) * ROUNDING)
@@ -237,7 +237,7 @@ def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
 
 
 def _has_missing(column: np.ndarray) -> bool:
-    """Whether there is a NaN or NaT, which is then the least."""
+    """Whether there is a NaN or NaT, which ``min`` returns then."""
     least = column.min() if len(column) else 0
     return bool(least != least)
 

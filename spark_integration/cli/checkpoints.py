@@ -159,7 +159,7 @@ def windows_of(
         yield from ((key, restore_opaque(window_snapshot, store)) for key, window_snapshot in saved)
         return
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
-    monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
+    monoid = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
     late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
     keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
     for key, window_snapshot in saved:

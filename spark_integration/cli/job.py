@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from mta.cli.commands import at_least_one
-from spark_integration.cli.expressions import FUNCTIONS
 from spark_integration.errors import CorruptState, InvalidRequest
 from stores.address import without_credentials
 from stores.files import replace_file
@@ -59,7 +58,10 @@ class Job:
     carry: tuple[str, ...] = _option((), "also in the results", "COL")
 
     agg: tuple[str, ...] = _option(
-        (), f"{', '.join(FUNCTIONS)}; default: max and mean of each value", "NAME=FUNCTION(COL)"
+        (),
+        "max, mean, sum, count, std, median, quantile(COL, 0.9), ... (docs/catalogue.md has all); "
+        "default: max and mean of each value",
+        "NAME=FUNCTION(COL)",
     )
     window: tuple[str, ...] = _option(
         ("24 hours",),

@@ -109,11 +109,11 @@ def _check_yield(job: Job, source: sources.Source, progress: Progress) -> None:
 
 def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
     # The results have the value columns that no aggregation reads all the same.
-    unread = set(job.value) - {agg.input for agg in aggregations}
+    unread = set(job.value).difference(*(agg.columns for agg in aggregations))
     return {
         "by": sources.key_column(job),
         "on": str(job.time),
-        "aggregations": {agg.name: (agg.input, agg.monoid()) for agg in aggregations},
+        "aggregations": {agg.name: agg.pair(str(job.time)) for agg in aggregations},
         "window": parse_windows(job.window),
         "store": job.store_url,
         "publish": job.publish,

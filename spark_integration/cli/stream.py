@@ -115,7 +115,7 @@ def select_columns(job: Job, source: Source) -> Selection:
         endings=tuple(end for ends in SUFFIXES.values() for end in ends),
         time=time,
         values=job.value,
-        needed=frozenset(each.input for each in used if each.input is not None),
+        needed=frozenset(name for each in used for name in each.columns),
         carried=job.carry,
         types=types,
     )

@@ -63,8 +63,8 @@ def test_edge_goes_on_where_it_ended(tmp_path: Path) -> None:
 def test_edge_needs_the_core_alone(tmp_path: Path) -> None:
     """As after ``pip install .``: nothing that an extra brings is imported."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nfor name in ('pandas', 'pyarrow', 'polars', 'redis', 'pyspark', 'couchbase'):"
-        "\n    sys.modules[name] = None\n"
+        "import sys\nfor name in ('pandas', 'pyarrow', 'polars', 'redis', 'pyspark', 'couchbase', "
+        "'obstore'):\n    sys.modules[name] = None\n"
     )
     sizes = ("--folder", tmp_path / "device", "--window", 40_000, "--events", 1 << 16)
     output = run("edge/edge.py", *sizes, path=tmp_path)

@@ -25,8 +25,9 @@ PYSPARK = "PySpark"
 #: The tables with their columns, and what stands above each.
 TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "stores": (
-        ("memory", "file", "redis", "couchbase", "spark://state"),
-        "Couchbase is tested against a stand-in of its protocol, where no server can be had.",
+        ("memory", "file", "redis", "couchbase", "s3", "spark://state"),
+        "Couchbase is tested against a stand-in of its protocol, where no server can be had, and "
+        "S3 against moto's server and gofakes3. `gs://` and `az://` share its code.",
     ),
     PYSPARK: (
         (),

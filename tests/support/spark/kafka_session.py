@@ -1,4 +1,4 @@
-"""A program for ``tests/spark/test_kafka.py``: what happens between one session and one broker.
+"""A program for ``tests/spark/test_kafka.py``: what happens between a session and a broker.
 
 Spark's connector to Kafka must be there when Java starts, so this is a process of its own. It
 prints what it finds as JSON.
@@ -22,15 +22,12 @@ from spark_integration.session import local_session
 from tests.support.documents import ROOT
 from tests.support.kafka import Broker, broker
 from tests.support.servers import free_port
-from tests.support.spark.checkpoints import forget_commit
+from tests.support.spark.checkpoints import remove_commit
 from tests.support.spark.session import QUICK
 
 sys.path.append(str(ROOT / "examples" / "kafka"))
 import job
 import readings
-
-#: Readings sent at once.
-HOUR = 60
 
 
 class Session:
@@ -82,17 +79,17 @@ def caught(call: Callable[[], object]) -> dict[str, Any]:
     return {}
 
 
-def find(session: Session) -> Iterator[tuple[str, Any]]:
-    """What happens, one after the other."""
+def find(session: Session, count: int) -> Iterator[tuple[str, Any]]:
+    """What happens, one after the other, with so many readings each time."""
     spark, kafka = session.spark, session.kafka
     yield "missing", caught(lambda: read_topic(spark, kafka.servers, "nothing"))
     nobody = f"127.0.0.1:{free_port()}"
     yield "down", caught(lambda: check_topic(spark, nobody, "readings", timeout="2 seconds"))
-    session.send(HOUR)
+    session.send(count)
     session.finish()
     yield "first", session.written()
-    forget_commit(session.folder / "checkpoint")
-    session.send(HOUR)
+    remove_commit(session.folder / "checkpoint")
+    session.send(count)
     session.finish()
     yield "replayed", session.written()
     query = session.start(session.rows(timeout="2 seconds"), processingTime="0 seconds")
@@ -100,9 +97,9 @@ def find(session: Session) -> Iterator[tuple[str, Any]]:
     kafka.kill()
     yield "lost", caught(query.awaitTermination)
     kafka.start()
-    session.send(HOUR)
+    session.send(count)
     session.finish()
-    yield "back", session.written()
+    yield "started again", session.written()
 
 
 @contextmanager
@@ -118,4 +115,4 @@ def opened(folder: Path, jars: str) -> Iterator[Session]:
 
 if __name__ == "__main__":
     with opened(Path(sys.argv[1]), sys.argv[2]) as session:
-        sys.stdout.write(f"{json.dumps(dict(find(session)))}\n")
+        sys.stdout.write(f"{json.dumps(dict(find(session, int(sys.argv[3]))))}\n")

@@ -1,10 +1,10 @@
-"""An aggregation over a column that events were stored without for some time.
+"""Aggregations of columns that were added later, which some stored events do not have.
 
-Beside what it reads it is given marks, one for each such column: whether an event has a value
-there. Events that lack one count as though they were not there.
+Beside its own columns such an aggregation reads a mark for each of them: whether the event has a
+value there. An event without one is lifted to the identity, as if it were not in the window.
 
     >>> from mta.monoids.basic import Max
-    >>> late = Begun(Max(), 1)
+    >>> late = MissingColumns(Max(), 1)
     >>> rows = np.array([0.0, -3.0, -5.0]), np.array([False, True, True])
     >>> partials = late.lift_rows(rows, 3)
     >>> late.lower(late.fold(partials, 3)), late.lower(late.identity)
@@ -22,8 +22,9 @@ import numpy as np
 from mta.columns.reading import read_column, read_value
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Pairs, Parts, Product, column_names
+from mta.monoids.logical import AnyTrue
+from mta.monoids.parts import Parts
+from mta.monoids.product import Pairs, Product, column_names
 
 MARKS = Array("?")
 
@@ -33,17 +34,7 @@ def mark_of(column: tuple[str, str]) -> str:
     return "\0".join(("", *column))
 
 
-class _Any(ColumnarMonoid):
-    """Whether any event has a value."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Any", inputs="?", partials="?", output="?", identity=False, empty=False,
-            ufuncs=(np.logical_or,),
-        )  # fmt: skip
-
-
-class Begun(Parts):
+class MissingColumns(Parts):
     """A monoid whose inputs are followed by so many marks; ``empty`` without marked events."""
 
     def __init__(self, monoid: AbstractMonoid, marks: int) -> None:
@@ -53,9 +44,9 @@ class Begun(Parts):
         self._schemas = (*own, *[MARKS] * marks)
         self.inputs = Record(self._schemas)
         self.outputs, self.empty = monoid.outputs, monoid.empty
-        self.name = f"{monoid.name} once there"
+        self.name = f"{monoid.name} of added columns"
         self.result_type = monoid.result_type
-        super().__init__([(_Any(), self._marked), (monoid, self._values)])
+        super().__init__([(AnyTrue("?"), self._marked), (monoid, self._values)])
         self.lift = self._lift_marked  # in place of that of all parts side by side
 
     def _values(self, rows: Rows) -> Rows:
@@ -112,8 +103,8 @@ class Begun(Parts):
         return self.monoid.results(outputs)
 
 
-def begun(product: Product, columns: Collection[tuple[str, str]]) -> Product:
-    """A Product some of whose columns (name and kind) some events are without."""
+def with_missing(product: Product, columns: Collection[tuple[str, str]]) -> Product:
+    """A Product some of whose columns (name and kind) some events do not have."""
     aggregations: Pairs = {}
     for alias, monoid in zip(product.aliases, product.monoids, strict=True):
         names = column_names(product.aggregations[alias][0])
@@ -121,7 +112,7 @@ def begun(product: Product, columns: Collection[tuple[str, str]]) -> Product:
         reads = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         marks = [mark_of(column) for column in dict.fromkeys(reads) if column in columns]
         if marks:
-            aggregations[alias] = ([*names, *marks], Begun(monoid, len(marks)))
+            aggregations[alias] = ([*names, *marks], MissingColumns(monoid, len(marks)))
         else:
             aggregations[alias] = (names, monoid)
     return Product(aggregations)
