@@ -176,7 +176,7 @@ def found(rows: Rows) -> list[Finding]:
     """What serving must reach."""
     by = {row["how"]: row for row in rows}
     times = by["one key"]["p50_us"] / by["GET"]["p50_us"]
-    hand = by["one key"]["p50_us"] / by["ZRANGEBYSCORE, folded"]["p50_us"]
+    folded = by["one key"]["p50_us"] / by["ZRANGEBYSCORE, folded"]["p50_us"]
     limits = (
         ("one key, p50, times a bare GET", 4, round(times, 1)),
         ("one key, p99, us", 3000, by["one key"]["p99_us"]),
@@ -194,7 +194,7 @@ def found(rows: Rows) -> list[Finding]:
     what = "requests of one key over HTTP, answered a second"
     findings.append(Finding(what, f"{RATE:,} asked", f"{answered:,}", answered > 0.98 * RATE))
     what = "one key, p50, times a sorted set that the client folds"
-    return [*findings, Finding(what, "", f"{hand:.1f}")]
+    return [*findings, Finding(what, "", f"{folded:.1f}")]
 
 
 def draw(rows: Rows) -> Figure:
