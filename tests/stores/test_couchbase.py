@@ -85,8 +85,8 @@ def test_options_reach_the_client() -> None:
 # The client's errors
 
 
-def error_of(kind: type[Exception], **told: Any) -> Exception:
-    return kind(message="user:hunter2 was here", **told)
+def error_of(kind: type[Exception], **reported: Any) -> Exception:
+    return kind(message="user:hunter2 was here", **reported)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_every_status_has_a_name(
     store.close()
 
 
-def test_durability_that_the_server_lacks_is_an_error(couchbase_server: Couchbase) -> None:
+def test_durability_that_the_server_does_not_have_is_an_error(couchbase_server: Couchbase) -> None:
     if couchbase_server.real:
         pytest.skip("a real server has durability")
     store = bare(f"{couchbase_server.url}?durability=majority&timeout={LONG}")
@@ -180,7 +180,9 @@ def test_durability_that_the_server_lacks_is_an_error(couchbase_server: Couchbas
     store.close()
 
 
-def test_collections_that_the_server_lacks_are_an_error(couchbase_server: Couchbase) -> None:
+def test_collections_that_the_server_does_not_have_are_an_error(
+    couchbase_server: Couchbase,
+) -> None:
     if couchbase_server.real:
         pytest.skip("a real server has collections")
     store = bare(f"{couchbase_server.url}/scope/collection?timeout={LONG}")
