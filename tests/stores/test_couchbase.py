@@ -192,7 +192,7 @@ def test_collections_that_the_server_does_not_have_are_an_error(
 
 
 def test_documents_live_as_long_as_asked(couchbase_server: Couchbase) -> None:
-    short, long = (f"ttl-{os.urandom(4).hex()}/{lives}" for lives in ("short", "long"))
+    short, long = (f"ttl-{os.urandom(4).hex()}/{age}" for age in ("short", "long"))
     with bare(f"{couchbase_server.url}?ttl=10000") as store:
         store.put_many({long: PAGE})
     with bare(f"{couchbase_server.url}?ttl=1") as store:
