@@ -29,6 +29,7 @@ sys.path.append(str(ROOT / "examples" / "kafka"))
 import job
 import readings
 
+
 class Session:
     """A query between topics of a broker, and what it has written."""
 
