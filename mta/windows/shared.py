@@ -32,8 +32,9 @@ from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor, part_of
 from mta.fiba.aggregator import KeptTree
+from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import EventLog, OnDuplicate
+from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
@@ -627,14 +628,18 @@ class SharedEngine(Engine[Out]):
             hand, is_new = structure.hand_with(new, times, stop - start)
             for name, cursor in self.cursors.items():
                 if is_new is None:
-                    for at, folds in cursor.pieces(hand):
-                        monoid.outputs.put_many(outs[name], start + at, monoid.lower_rows(folds))
+                    cursor.run_into(hand, Batch(monoid, rows, micros, stop, outs[name]), start)
                 elif (folds := cursor.run(hand)) is not None:  # stored events are in it as well
                     folds = monoid.partials.take(folds, np.flatnonzero(is_new))
                     monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.foreseen}
         stamp = structure.stamp
         while start < stop:
+            if hand is not None and not stepped and isinstance(structure, LevelLog):
+                new = Events(hand.rows, hand.times, hand.count)
+                structure.store(new, self._needed_from())
+                start = stop
+                continue
             if not stepped:
                 start += structure.extend(rows, micros, start, stop)
                 continue
@@ -647,6 +652,12 @@ class SharedEngine(Engine[Out]):
         if structure.stamp != stamp:
             self._fall_behind()
         return hand
+
+    def _needed_from(self) -> int:
+        """The position from which on windows that have run past a chunk need events."""
+        if self._keep is not None:
+            return 0
+        return min(cursor.front for cursor in self.cursors.values())
 
     # --- events out -----------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from mta import (
     Window,
 )
 from mta.errors import LateEvent
-from mta.evaluators import runs
+from mta.evaluators import amortized_mta as chunks
 from mta.fiba import node_cache
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
@@ -156,7 +156,7 @@ def lived(life: Callable[[int], None], seed: int) -> None:
     """Of odd seeds with short pieces by numpy alone, and all leaves as large ones."""
     with pytest.MonkeyPatch.context() as patch:
         if seed % 2:
-            patch.setattr(runs, "_PIECE", 64)
+            patch.setattr(chunks, "_PIECE", 64)
             patch.setattr(node_cache, "_LARGE", 1)
             patch.setattr(node_cache, "_AT_ONCE", 2)
         life(seed)
