@@ -107,7 +107,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def take_back(self) -> None:
         self.levels.take_back()
         self._open = None
-        self.cursor.place(self.front, self.back)
+        self.cursor.take_back()
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         cursor, monoid, grown = self._standing(), self.monoid, None
@@ -148,7 +148,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         self.have_read(sealed, self.front)
 
     def _evict_before(self, position: int) -> None:
-        self._standing().move(position)
+        self.cursor = self._standing().moved_on(position)
         self.front = position
 
     # --- batches --------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,8 @@ class Cursor(ObservedWindow):
         self._stamp = events.stamp
         #: A leaf that was looked at last.
         self._leaf: Leaf | None = None
+        #: The last entry of the stack before and after the last ``accept``.
+        self._undo: tuple[Folds, Folds] | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
         #: Where the window stood when its aggregate was asked for, and what that was.
@@ -283,8 +286,8 @@ class Cursor(ObservedWindow):
         front = self.front
         if not self._is_held(front):
             self._drop(front)
-            if self._stack and self._stack[-1].knows(front):
-                return self._at(self._stack[-1], front)  # a leaf begins here: it need not be read
+            if self._stack[-1].knows(front) if self._stack else self.events.path(front):
+                return self._behind(front, self.back)  # a leaf begins here: it need not be read
             self.hold()
         return self._at(self._stack[-1], front)
 
@@ -590,13 +593,36 @@ class Cursor(ObservedWindow):
 
     def accept(self, count: int, grown: Folds | None) -> None:
         """Have newer events, which are in the log, and what ``grown_by`` has answered for them."""
+        self._undo = None
         if grown is None or self.front == self.back:
             self._stack.clear()
         else:
-            self._stack.pop()
+            self._undo = self._stack.pop(), grown
         if grown is not None:
             self._stack.append(grown)
         self.back += count
+
+    def take_back(self) -> None:
+        """Undo the last ``accept``, of one event, which is in the log no more."""
+        self._asked, undo = (-1, -1, -1), self._undo
+        if undo is not None and self._stack and self._stack[-1] is undo[1]:
+            self._stack[-1] = undo[0]
+            self.back -= 1
+        else:
+            self.place(self.front, self.back - 1)
+
+    def moved_on(self, front: int) -> Cursor:
+        """The same window from a later front on, with its aggregate; at most a page per level.
+
+        This one stays as it is, unless all that needs is there.
+        """
+        if self._is_held(front) or front >= self.back:
+            self.move(front)
+            return self
+        moved = copy(self)
+        moved.move(front)
+        moved.query()
+        return moved
 
     def have(self, fold: Rows) -> None:
         """Have the aggregate of the window as it stands, one row."""
