@@ -49,7 +49,8 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import AtHand, Batch, OrderedEvents, Setting

@@ -2,11 +2,11 @@
 
 A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* S of
 the leaf that its front is in, each reaching to the end of what was stored when it was folded. For a
-run of events in hand, whose prefix folds P all cursors share, the results are then one vector
+chunk of a batch, whose prefix folds P all cursors share, the results are then one vector
 expression:
 
     positions   ... [ . . f . . ) . . . . . . . . ) . . . . [ e0 e1 e2 ...
-                      S[f]: from f to where it was folded     P: the events in hand
+                      S[f]: from f to where it was folded     P: the chunk
                                                     G: what has been stored since
 
     result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
@@ -32,14 +32,14 @@ a call fails, its front is where it was, or it is behind and is put in its place
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
+from mta.evaluators.observed import ObservedWindow
 from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, known, rows_at
 from mta.folds.overlaps import may_overlap
 from mta.folds.sliding import has_kernel, kernel_lowers, sweep_into
@@ -47,137 +47,14 @@ from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
-from mta.logs.base import Aggregator, Batch, Lens, OrderedEvents, PathGroup
+from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup
 from mta.logs.leaves import Chunk, Leaf, suffixes_of
-from mta.monoids.base import AbstractMonoid, Partial, same_value
-from mta.monoids.product import Observed
+from mta.monoids.base import AbstractMonoid, Partial
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
 #: A leaf of so many events is searched by itself, and not put together with others.
 _MANY = 4096
-
-
-class ObservedWindow(ABC):
-    """A window whose partials hold, beside its own aggregate, those that policies observe.
-
-    ``lenses`` say where, by the policy's ``id``.
-    """
-
-    #: The window's oldest event, and the position after its newest.
-    front: int
-    back: int
-
-    def __init__(self, monoid: AbstractMonoid, lenses: Mapping[int, Lens] | None = None) -> None:
-        self.monoid, self._lenses = monoid, lenses or {}
-        observed = isinstance(monoid, Observed)
-        self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
-
-    def lens(self, policy: AbstractPolicy) -> Lens:
-        """How to see what a policy observes in a partial."""
-        return self._lenses.get(id(policy), self._own)
-
-    @abstractmethod
-    def query(self) -> Partial:
-        """The aggregate of the window."""
-
-    @abstractmethod
-    def partials(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on."""
-
-    def total(self, policy: AbstractPolicy) -> Any:
-        """The result over the whole window; costs as ``query``."""
-        monoid, pick = self.lens(policy)
-        return monoid.lower(pick(self.query()))
-
-    def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every prefix and where it ends; reads the whole window."""
-        monoid, pick = self.lens(policy)
-        prefix = monoid.identity
-        for position, event in enumerate(self.partials(), self.front + 1):
-            prefix = monoid.combine(prefix, pick(event))
-            yield position, monoid.lower(prefix)
-
-    def all_suffixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every suffix and where it begins, longest first; reads the whole window."""
-        monoid, pick = self.lens(policy)
-        suffix: Partial = monoid.identity
-        results = []
-        for event in reversed(list(self.partials())):
-            suffix = monoid.combine(pick(event), suffix)
-            results.append(monoid.lower(suffix))
-        return enumerate(reversed(results), self.front)
-
-
-class WindowView(ObservedWindow):
-    """A structure of one window, for the policies that observe something in it."""
-
-    def __init__(self, structure: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
-        monoid = structure.monoid
-        lenses = {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
-        super().__init__(monoid, lenses)
-        self._structure = structure
-        #: The front and the total when a policy, by its ``id``, let nothing leave.
-        self._kept: dict[int, tuple[int, Any]] = {}
-
-    @property
-    def front(self) -> int:  # type: ignore[override]
-        """The position of the oldest event."""
-        return self._structure.front
-
-    @property
-    def back(self) -> int:  # type: ignore[override]
-        """The position after the newest event."""
-        return self._structure.back
-
-    def query(self) -> Partial:
-        return self._structure.query()
-
-    def partials(self) -> Iterator[Partial]:
-        return self._structure.events()
-
-    def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``."""
-        oldest = self._structure.oldest_time()
-        if oldest is None or oldest > time:
-            return self._structure.front
-        return self._structure.first_after(time)
-
-    def longest_prefix(
-        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
-    ) -> int:
-        """Where the longest prefix ends whose result is accepted; see ``frames.View``."""
-        structure, asked = self._structure, None
-        # Where events are kept by time, another one may be at the front by now.
-        if isinstance(total, int | float | np.integer) and not structure.by_time:
-            asked = structure.front, total
-            if self._kept.get(id(policy)) == asked:
-                return structure.front
-        found = structure.longest_prefix(self.lens(policy), accepts)
-        if asked is not None and found == structure.front:
-            self._kept[id(policy)] = asked
-        return found
-
-    def kept_total(self, policy: AbstractPolicy) -> Any:
-        """The total for which a policy lets nothing leave from this front; None if there is none.
-
-        It is asked anew where that is not known: a search.
-        """
-        front = self._structure.front
-        if self._kept.get(id(policy), (-1, None))[0] != front and front < self.back:
-            policy.cut(self, None)
-        kept, total = self._kept.get(id(policy), (-1, None))
-        return total if kept == front else None
-
-    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted."""
-        return self._structure.longest_suffix(self.lens(policy), accepts)
-
-
-def part_of(monoid: AbstractMonoid, index: int) -> Lens:
-    """How to see the window's own aggregate (0), or one that policies observe, in a partial."""
-    assert isinstance(monoid, Observed)
-    return monoid.monoids[index], lambda partial: partial[index]
 
 
 class Folds:
@@ -407,20 +284,20 @@ class Cursor(ObservedWindow):
         sweep = Sweep(lifted, stack, first, last, done, fronts, right)
         return sweep_into(sweep, monoid, out, lowered=True)
 
-    def _fronts(self, hand: Chunk) -> EachFront:
-        """The front after each event in hand, never before what is kept or where it was.
+    def _fronts(self, chunk: Chunk) -> EachFront:
+        """The front after each event of a chunk, never before what is retained or where it was.
 
-        Counted from the first event in hand, before which it is negative.
+        Counted from the first event of the chunk, before which it is negative.
         """
-        fronts = self.policy.cuts(_CursorTimes(self, hand), 0, hand.times, hand.count)
-        stood = self.front - hand.first
+        fronts = self.policy.cuts(_CursorTimes(self, chunk), 0, chunk.times, chunk.count)
+        stood = self.front - chunk.first
         if isinstance(fronts, int):
-            return np.full(hand.count, max(fronts, stood))
+            return np.full(chunk.count, max(fronts, stood))
         if fronts[0] >= stood:
             return fronts
         if isinstance(fronts, TimeFronts):
             return fronts.not_before(stood)
-        held: np.ndarray = np.maximum(as_array(fronts, hand.count), stood)
+        held: np.ndarray = np.maximum(as_array(fronts, chunk.count), stood)
         return held
 
     def take_in(self, row: Row) -> None:
@@ -472,7 +349,7 @@ class Cursor(ObservedWindow):
         return self.monoid.combine(older, newer)
 
     def move(self, front: int) -> None:
-        """Move the front on, and let go of leaves that it has left."""
+        """Move the front on, and release the leaf that it has left."""
         self.front = max(front, self.front)
         if self._leaf is not None and self.front >= self._leaf.stop:
             self._leaf = None
@@ -488,7 +365,7 @@ class Cursor(ObservedWindow):
         return leaf
 
     def _look_at(self, leaf: Leaf) -> Leaf:
-        """Remember a leaf as the last one; not a hand, which is only kept as long as its batch."""
+        """Remember a leaf as the last one; not a chunk, which lives as long as its batch."""
         self._leaf = None if isinstance(leaf, Chunk) else leaf
         return leaf
 
@@ -689,7 +566,7 @@ class Cursor(ObservedWindow):
     def catch_up(self, count: int, gone: int, grown: Partial | None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.
 
-        For as many evictions as were at hand.
+        For as many evictions as were prefetched.
         """
         self.back += count
         if self._is_held(self.front):
@@ -761,39 +638,39 @@ class Cursor(ObservedWindow):
 
 
 class _CursorTimes:
-    """The times a cursor's policy may search: stored ones from the front on, then those in hand.
+    """The times a cursor's policy may search: stored ones from the front on, then those of a chunk.
 
-    Positions are counted from the first event in hand; those of stored events are negative. Times
-    are searched a stretch at a time: a hand of the batch under way that has been stored, with the
+    Positions are counted from the first event of the chunk; those of stored events are negative.
+    Times are searched a stretch at a time: a chunk of the batch that has been stored, with the
     table that other windows have had of it, or leaves that follow one another, put together; at
-    last the hand itself (``kernels.ranks``). So each time is compared about once, by whole columns.
+    last the chunk itself (``kernels.ranks``). So each time is compared about once, by columns.
     """
 
-    def __init__(self, cursor: Cursor, hand: Chunk) -> None:
-        self._cursor, self._hand = cursor, hand
+    def __init__(self, cursor: Cursor, chunk: Chunk) -> None:
+        self._cursor, self._chunk = cursor, chunk
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
         """The position of the oldest event that is less than ``age`` old at each of some times.
 
         Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
         """
-        cursor, hand, count = self._cursor, self._hand, len(times)
+        cursor, chunk, count = self._cursor, self._chunk, len(times)
         position, done = cursor.front, 0
         until = int(times[-1]) - age if count >= _FEW else None
         stretches: list[Stretch] = []
-        while done < count and position < hand.first:
+        while done < count and position < chunk.first:
             first, stored, stop, end = self._gather(position, times, age, done, until)
             at = position - first
             if done == 0 and at < len(stored.times) and times[-1] - age < stored.times[at]:
-                return position - hand.first
+                return position - chunk.first
             position = stop
             if end > done:
-                stretches.append(Stretch(stored, first - hand.first, end))
+                stretches.append(Stretch(stored, first - chunk.first, end))
                 done = end
             else:
                 position = max(position, cursor.events.first_after(int(times[end]) - age))
         if done < count:
-            stretches.append(Stretch(hand.sorted_times, 0, count))
+            stretches.append(Stretch(chunk.sorted_times, 0, count))
         fronts = TimeFronts(times, age, stretches)
         # A kernel has found all of them in less time than it takes to see which are wanted.
         seldom = native.compiled is None and count >= _FEW and may_overlap(cursor.monoid)
@@ -809,7 +686,7 @@ class _CursorTimes:
         Answers with the positions of the first event and after the last, and where those of
         ``times`` end that they serve.
         """
-        cursor, back = self._cursor, self._hand.first
+        cursor, back = self._cursor, self._chunk.first
         leaf = start = cursor.leaf(position, back, until=until)
         stop = leaf.first
         gathered: list[np.ndarray] = []

@@ -30,7 +30,8 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
-from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
 from mta.evaluators.ranges import Positions
 from mta.fiba.bulk import insert_sorted
 from mta.fiba.node import Kind

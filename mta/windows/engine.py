@@ -30,7 +30,7 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import WindowView
+from mta.evaluators.observed import WindowView
 from mta.evaluators.ranges import fold_between, fold_positions
 from mta.fiba.aggregator import FiBA
 from mta.frames.base import AbstractPolicy, Both

@@ -30,7 +30,8 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
 from mta.fiba.aggregator import KeptTree
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy

@@ -251,13 +251,6 @@ class Levels:
         """Whether the leaf tail has room for so many events."""
         return count <= self.leaf_arity - self.tails[0].count
 
-    @property
-    def leaf_room(self) -> int:
-        """How many leaf groups can be sealed before one above them must be."""
-        # A level that is still to come begins with what was swept before it.
-        taken = self.tails[1].count if len(self.tails) > 1 else self.tails[0].number % self.arity
-        return self.arity - taken
-
     def extend(
         self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int
     ) -> dict[tuple[int, int], Group]:
