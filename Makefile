@@ -27,6 +27,9 @@ EVENTS ?= 4000000
 # What the package's extra "spark" asks for, word by word in quotes.
 SPARK = $(shell sed -n 's/", "/" "/g; s/^spark = \[\(.*\)\]$$/\1/p' pyproject.toml)
 OLDEST_SPARKS := 3.5.9 4.0.0
+# The newest that each kind of table has a release for.
+TABLES := delta:4.2.0 iceberg:4.1.4
+TABLE_SPARKS := $(foreach each,$(TABLES),$(lastword $(subst :, ,$(each))))
 KEYS ?= 100
 
 .DEFAULT_GOAL := help
@@ -99,14 +102,14 @@ kernels: $(ALL)
 
 # An environment is what pip makes of an old PySpark today. The libraries of its time are in a folder
 # beside, for the path. For the newest Python there are no wheels that are as old.
-SPARKS := $(OLDEST_SPARKS:%=$(VENV)/pyspark-%/.ready)
+SPARKS := $(patsubst %,$(VENV)/pyspark-%/.ready,$(OLDEST_SPARKS) $(TABLE_SPARKS))
 $(SPARKS): $(VENV)/pyspark-%/.ready: $(VENV)/pyvenv.cfg
 	@set -e; python=$$(command -v python3.11 || command -v python3.12 || true); \
 	test -n "$$python" || { echo "-- PySpark $* not run: it wants Python 3.11 or 3.12"; exit 0; }; \
 	echo "-- installing PySpark $* into $(@D)"; rm -rf $(@D); $$python -m venv $(@D); \
 	$(@D)/bin/python $(PIP_INSTALL) $(UNCOMPRESSED) \
 		"pyspark==$*" $(SPARK) redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
-	$(@D)/bin/python $(PIP_INSTALL) --target $(@D)/oldest \
+	[[ " $(OLDEST_SPARKS) " != *" $* "* ]] || $(@D)/bin/python $(PIP_INSTALL) --target $(@D)/oldest \
 		"pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" "protobuf==5.*"; \
 	touch $@
 
@@ -114,7 +117,8 @@ $(SPARKS): $(VENV)/pyspark-%/.ready: $(VENV)/pyvenv.cfg
 spark-environments: $(SPARKS)
 
 ## run the core of the tests with the oldest versions of PySpark, each with libraries of its
-## time and with those that pip picks today; "make test" runs all tests with the newest
+## time and with those that pip picks today, and tables with the newest that they have a release
+## for (ARGS="-m soak": their long form); "make test" runs all tests with the newest
 spark-versions: $(ALL) spark-environments
 	@set -e; export PATH="$$(dirname "$$($(BIN)/python -m spark_integration.java)"):$$PATH"; \
 	java -version 2>&1 | grep -Eq 'version "(17|18|19|20|21|22|23)' || { \
@@ -127,6 +131,13 @@ spark-versions: $(ALL) spark-environments
 		PYTHONPATH=$$oldest $$pytest -k polars \
 			tests/windows/test_doors.py tests/keyed/test_rolling.py; \
 		ran="$${ran:+$$ran, }$$version"; \
+	done; \
+	for table in $(TABLES); do \
+		place=$(VENV)/pyspark-$${table#*:}; test -f $$place/.ready || continue; \
+		$$place/bin/python -m pytest -q -p no:cacheprovider $(ARGS) \
+			tests/examples/test_examples.py tests/spark/test_tables.py \
+			-k "table and $${table%:*}"; \
+		ran="$${ran:+$$ran, }$${table#*:} ($${table%:*})"; \
 	done; \
 	echo "-- ran with PySpark $${ran:-none}; 'make test' runs all with" \
 		"$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
@@ -173,7 +184,7 @@ $(RUN): $(VENV)/pyvenv.cfg pyproject.toml $(wildcard mta/kernels/*.[ch])
 # it takes long: without it the tests of that store are skipped.
 $(ALL): $(RUN)
 	@echo "-- installing the test tools and the stores' clients into $(VENV)"
-	@$(INSTALL) --editable ".[redis,test]"
+	@$(INSTALL) --editable ".[redis,objects,test]"
 	@$(INSTALL) --only-binary couchbase --editable ".[couchbase]" || \
 		echo "-- no wheel of the Couchbase client for this platform: its tests will be skipped"
 	@touch $@

@@ -2,5 +2,9 @@
 
 from importlib.util import find_spec
 
-#: The one client that some platforms have no wheel of; its tests are skipped there too.
-collect_ignore_glob = [] if find_spec("couchbase") else ["stores/couchbase*.py"]
+#: Clients that some platforms have no wheel of; their tests are skipped there too.
+collect_ignore_glob = [
+    f"stores/{module}*.py"
+    for module, library in {"couchbase": "couchbase", "object_store": "obstore"}.items()
+    if not find_spec(library)
+]

@@ -45,6 +45,7 @@ EXPERIMENTS = {
     "spark": "spark.throughput",
     "spark_keys": "spark.keys",
     "spark_public": "spark.public",
+    "objects": "spark.objects",
     "state_40mb": "spark.state",
     "state_1gb": "spark.state",
     "state_keys": "spark.state",

@@ -3,9 +3,11 @@
 Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
 before it:
 
-- ``errors``, ``times``: what goes wrong, and times as whole microseconds
+- ``errors``, ``times``, ``zones``: what goes wrong; times as whole microseconds; time zones
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
+- ``recipes``: how monoids and frames were constructed, as plain data
 - ``dataframes``: data frames of pandas, polars and Arrow
+- ``datasets``: a generated dataset for first examples
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once
@@ -13,9 +15,11 @@ before it:
 - ``pages``: the formats of pages and snapshots
 - ``logs``: events in order, in pages
 - ``evaluators``: how a moving frame over a log is folded
-- ``reactive``, ``fiba``: other papers' structures in pages
+- ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``audit``, ``laws``: checks of what is stored, and of what users write
+- ``published``: what is published, to be read
+- ``serve``: published windows over HTTP
 - ``cli``: the commands without Spark
 """
 
@@ -27,15 +31,22 @@ from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, Incomplete
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
-from mta.fiba import FiBA
 from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
 from mta.monoids import *  # noqa: F403
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.published import (
+    PublishedStatus,
+    PublishedWindows,
+    open_published,
+    published_names,
+    unpublish,
+)
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
@@ -59,6 +70,8 @@ __all__ = [
     "OnDemand",
     "PagedFlatFAT",
     "PagedReactiveAggregator",
+    "PublishedStatus",
+    "PublishedWindows",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",
@@ -70,7 +83,10 @@ __all__ = [
     "TriggeredWindow",
     "Window",
     "describe_snapshot",
+    "open_published",
+    "published_names",
     "rolling",
+    "unpublish",
 ]
 __all__ += monoids.__all__
 __all__ += frames.__all__

@@ -103,6 +103,10 @@ class MissingPage(WindowStoreError, LookupError):
         )
 
 
+class NotPublished(WindowStoreError, LookupError):
+    """Nothing is published under the name: check the name and the store, or publish it."""
+
+
 class WindowBusy(WindowStoreError, RuntimeError):
     """A window was called in the middle of another call: lock it, or give each thread its own."""
 

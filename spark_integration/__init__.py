@@ -6,7 +6,9 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``boundary``: the Parallel Boundary Aggregator, over streams and batches
 - ``history``: the windows that a stream goes on from, made of a batch
 - ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
-- ``chains``: several windows in one query
+- ``kafka``: topics as streams of events
+- ``publishing``: windows for other processes to read, after each committed batch
+- ``chains``: multiple windows in one query
 - ``writers``: output modes and triggers that Spark cannot run windows with
 - ``step``: one micro-batch of some keys, without Spark
 - ``runners``: how Spark calls the step
@@ -25,7 +27,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mta.errors import MissingDependency
-from mta.keyed.sizes import small_groups
+from mta.keyed.standalone import small_groups
 from stores.installing import pip_install
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from .history import delete_history, save_history
     from .inspection import events_of_key, inspect_query
     from .interpreter import check_workers
+    from .kafka import check_topic, parse_messages, read_topic
     from .options import History
     from .reports import report_counts
     from .runners.workers import executor_store
@@ -42,20 +45,23 @@ if TYPE_CHECKING:
 _HOMES = {
     "History": "options",
     "boundary_aggregate": "boundary",
+    "check_topic": "kafka",
     "check_workers": "interpreter",
     "delete_history": "history",
     "events_of_key": "inspection",
     "executor_store": "runners.workers",
     "inspect_query": "inspection",
+    "parse_messages": "kafka",
+    "read_topic": "kafka",
     "recommended_conf": "sliding",
     "report_counts": "reports",
     "save_history": "history",
     "sliding_aggregate": "sliding",
 }
 __all__ = [
-    "History", "boundary_aggregate", "check_workers", "delete_history", "events_of_key",
-    "executor_store", "inspect_query", "recommended_conf", "report_counts", "save_history",
-    "sliding_aggregate", "small_groups",
+    "History", "boundary_aggregate", "check_topic", "check_workers", "delete_history",
+    "events_of_key", "executor_store", "inspect_query", "parse_messages", "read_topic",
+    "recommended_conf", "report_counts", "save_history", "sliding_aggregate", "small_groups",
 ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""Several windows in one query: behind one another, joined or united.
+"""Multiple windows in one query: behind one another, joined or united.
 
 Spark takes several states of ``transformWithState`` in a query, and by itself no several ones of
-``applyInPandasWithState``. Windows behind windows are seen at once. That windows are joined or
+``applyInPandasWithState``. Chained windows are seen at once. That windows are joined or
 united is known only where the query starts (``writers.py``).
 """
 
@@ -24,7 +24,7 @@ WHAT_TO_DO = (
 
 
 def check_chain(df: DataFrame, store: str, metrics: str) -> None:
-    """Raises InvalidRequest where windows behind windows are not what Spark takes.
+    """Raises InvalidRequest where chained windows are not what Spark takes.
 
     Reads the plan so far, which Spark Connect does not show.
     """

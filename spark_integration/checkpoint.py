@@ -1,4 +1,4 @@
-"""What a query's checkpoint holds: roots in Spark's state, or pages as well.
+"""What a query's checkpoint holds: snapshots in Spark's state, or pages as well.
 
 Spark's reader of state stores tells it as it was after the last batch. Where the pages are in that
 state too (``spark://state``), they are copied to local disk to be read.
@@ -6,6 +6,7 @@ state too (``spark://state``), they are copied to local disk to be read.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import msgpack
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_integration.runners.labels import bucket_of
-from spark_integration.runners.state_pages import HANDLES, KEY, PAGE, PAGES, is_state_url
+from spark_integration.runners.state_pages import KEY, PAGE, PAGES, STATE, is_state_url
 from spark_integration.step.states import State
 from spark_integration.versions import require_spark_4
 from stores import PageStore, open_store, ping_store
@@ -37,18 +38,26 @@ def last_batch(log: Path) -> int:
     )
 
 
-def saved_roots(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
-    """The root of every bucket's windows after the last committed batch.
+def query_id(checkpoint: Path) -> str:
+    """The id of the query of a checkpoint, "" where Spark has not noted it."""
+    try:
+        return str(json.loads((checkpoint / "metadata").read_text())["id"])
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
+def saved_snapshots(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
+    """The snapshot of every bucket's windows after the last committed batch.
 
     Raises CorruptState and StateMismatch.
     """
     states = states_by_bucket(spark, checkpoint, store_url).values()
-    return [State.decode(state).root for state in states]
+    return [State.decode(state).snapshot for state in states]
 
 
 def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> dict[int, bytes]:
     """The state of each bucket in Spark's state store after its last committed batch."""
-    variable = HANDLES if is_state_url(store_url) else None
+    variable = STATE if is_state_url(store_url) else None
     return {
         bucket_of(row["key"][0]): state
         for row in _read_state(spark, checkpoint, variable).collect()

@@ -22,6 +22,14 @@ class InputDenied(InvalidRequest, PermissionError):
     """This user may not read an input file or folder: give it the right to."""
 
 
+class NoSuchTopic(InvalidRequest):
+    """Kafka has no such topic: correct its name, or create it."""
+
+
+class BrokerUnavailable(WindowStoreError, ConnectionError):
+    """Kafka did not answer in time: nothing was lost, start the query again when it is back."""
+
+
 class NullKey(WindowStoreError, ValueError):
     """A row has no key: filter such rows out, or set on_invalid='drop' to drop and count them."""
 

@@ -1,10 +1,10 @@
 """History first: the windows of a batch DataFrame, for a stream to go on from.
 
-    history before the seam -> windows in a store -> the stream from the seam on
-    save_history(...)                                sliding_aggregate(..., start_from=...)
+    history before the cutover -> windows in a store -> the stream from the cutover on
+    save_history(...)                                   sliding_aggregate(..., start_from=...)
 
-The seam is a moment. Of history the rows before it count, of the stream those that are not before
-it, by the same reading of times to the microsecond: so no event counts twice, and none never.
+The cutover is a moment. Of history the rows before it count, of the stream all others, by the same
+reading of times to the microsecond: so each event counts exactly once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from mta.publishing.publisher import published_names, read_head, unpublish
 from mta.times import to_time
 from spark_integration.runners.labels import bucket_of
 from spark_integration.runners.packing import BLOB, LABEL, from_blobs
@@ -26,12 +27,13 @@ from spark_integration.runners.workers import store_of
 from spark_integration.step.columns import to_micros
 from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
-from spark_integration.step.windows import Windows, sweeps
+from spark_integration.step.windows import Windows, vectorizes
 from stores import open_store, ping_store
 
 from .errors import InvalidRequest
 from .options import History, Options
 from .plan import Plan
+from .publishing import publisher_of
 from .request import make_request
 from .sliding import column, packed_rows
 
@@ -42,12 +44,13 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     ``options`` are those of ``sliding_aggregate`` for the stream, with the store that is to have
     these windows; of them ``by``, ``on``, ``buckets`` and whether there is an ``allowed_lateness``
     must be the stream's. ``until`` is a datetime, or seconds since 1970. An earlier history of the
-    same name is replaced.
+    same name is replaced. With ``publish`` these windows can be read by ``mta.open_published``, and
+    a stream that starts from them and publishes under the same name takes over from them.
 
     Runs one Spark job: a shuffle, and of windows by time alone only the rows that are in them.
     Raises InvalidRequest, InvalidTime, and what a batch query and the store raise.
     """
-    seam = to_time(until)
+    cutover = to_time(until)
     if df.isStreaming:
         raise InvalidRequest("save_history takes a batch DataFrame: read the history by spark.read")
     asked = Options(**{**options, "name": PREFIX + name, "start_from": None})
@@ -59,62 +62,76 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             f"stream start_from=History({name!r}, that store)"
         )
     plan = replace(make_request(df, asked).plan, emit="last", emit_every=None, on_late="drop")
-    if not sweeps(plan):
+    if not vectorizes(plan):
         raise InvalidRequest(
-            "a history is of windows that are swept: by count and time under aggregations of "
+            "a history is of windows that are vectorized: by count and time under aggregations of "
             "columns"
         )
     ping_store(plan.store, write=True)
     with open_store(plan.store) as store:
         begin(store, name)
-        packed = packed_rows(_needed(df, asked, seam), plan)
+        packed = packed_rows(_needed(df, asked, cutover), plan)
 
         def advance(rows: pa.Table) -> pa.Table:
             number = bucket_of(rows.column(LABEL)[0].as_py())
             of_bucket = from_blobs(blob.as_buffer() for blob in rows.column(BLOB))
             with store_of(plan.store) as pages:
-                root = _root(of_bucket, plan, pages, seam)
-                put_starts(pages, name, {number: Start(plan.buckets, seam, plan.fixed, root)})
-            return pa.table({"bucket": pa.array([number], pa.int32())})
+                snapshot = _snapshot(of_bucket, plan, pages, cutover)
+                part = plan.of_bucket(number).part
+                digest = b"" if part is None else part.put(pages, snapshot)
+                put_starts(
+                    pages, name, {number: Start(plan.buckets, cutover, plan.fixed, snapshot)}
+                )
+            columns = {"bucket": pa.array([number], pa.int32()), "digest": pa.array([digest])}
+            return pa.table(columns)
 
-        made = packed.groupBy(LABEL).applyInArrow(advance, "bucket int").collect()
-        whole = Start(plan.buckets, seam, plan.fixed)
+        schema = "bucket int, digest binary"
+        made = packed.groupBy(LABEL).applyInArrow(advance, schema).collect()
+        whole = Start(plan.buckets, cutover, plan.fixed)
         finish(store, name, whole, [row[0] for row in made])
+        if plan.part is not None:
+            digests = {row[0]: bytes(row[1]) for row in made}
+            publisher_of(plan).whole(store, PREFIX + name, digests)
     return History(name, plan.store)
 
 
 def delete_history(history: History) -> int:
     """Delete what ``save_history`` has made, once every query that began with it needs it no more.
 
-    That is, once each of its buckets has had rows. Lists the store's keys; returns how many pages
-    were deleted. Raises MissingPage where there is none, and the store's errors.
+    That is, once each of its buckets has had rows. What is published of it is deleted too. Lists
+    the store's keys; returns how many pages were deleted. Raises MissingPage where there is none,
+    and the store's errors.
     """
     if is_state_url(history.store):
         raise InvalidRequest(f"a history is in a store of its own, not in {history.store}")
     with open_store(history.store) as store:
         pages = pages_of(store, history.name)
+        for name in published_names(store):
+            head = read_head(store, name)
+            if head is not None and head.source == PREFIX + history.name:
+                unpublish(store, name)
         begin(store, history.name)  # from now on nobody begins with it
         store.delete_many(pages)
         store.flush()
     return len(pages)
 
 
-def _root(rows: pa.Table, plan: Plan, store: Any, seam: int) -> bytes:
-    """The root of a bucket's windows after all of its rows before the seam."""
+def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
+    """The snapshot of a bucket's windows after all of its rows before the cutover."""
     rows = complete(rows, plan)
-    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.on), plan.time_unit)), seam))
+    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.on), plan.time_unit)), cutover))
     windows = Windows(plan, store, None)
     windows.advance(sort_rows(rows, plan))
     return windows.keyed.checkpoint()
 
 
-def _needed(df: DataFrame, options: Options, seam: int) -> DataFrame:
+def _needed(df: DataFrame, options: Options, cutover: int) -> DataFrame:
     """Without rows that no window of a later event holds, where the source can tell cheaply."""
-    lives = [policy.lifetime for policy in options.windows.values()]
-    known = [life for life in lives if life is not None]
+    lifetimes = [policy.lifetime for policy in options.windows.values()]
+    known = [life for life in lifetimes if life is not None]
     is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
-    if len(known) < len(lives) or not is_timestamp or options.emit_every is not None:
+    if len(known) < len(lifetimes) or not is_timestamp or options.emit_every is not None:
         return df
-    oldest = seam - max(known) - (options.lateness or 0) - 1_000_000
+    oldest = cutover - max(known) - (options.lateness or 0) - 1_000_000
     at = column(options.on)
     return df.where(at.isNull() | (at >= F.timestamp_micros(F.lit(oldest))))

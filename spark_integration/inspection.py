@@ -18,15 +18,14 @@ from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.keyed.coverage import later
-from mta.keyed.kind import AnyWindow
-from mta.keyed.work import given_back
+from mta.keyed.standalone import AnyWindow, given_back
 from mta.logs.levels.search import SegmentedWindow
 from mta.monoids.product import Aggregations, result_name
 from spark_integration.checkpoint import (
     last_batch,
     open_pages,
     ping_home,
-    saved_roots,
+    saved_snapshots,
     shown,
 )
 from spark_integration.errors import InvalidRequest
@@ -50,12 +49,12 @@ def inspect_query(
 
     Columns: ``key`` (of several columns with commas between), ``events``, the times of the
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
-    that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``window``
-    also the results. Of several windows key by key ``events`` are those kept. The frame's
-    ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are incomplete
-    since the query was changed, and when each is complete again (``mta.Incomplete``). Reads every
-    table of keys; the query may go on running. Raises InvalidRequest, SnapshotMismatch for other
-    aggregations or policies than the query's, MissingPage, and the store's errors.
+    that share theirs) and ``bytes`` of its snapshot. With the query's ``aggregations`` and
+    ``window`` also the results. Of multiple windows key by key ``events`` are those kept. The
+    frame's ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are
+    incomplete since the query was changed, and when each is complete again (``mta.Incomplete``).
+    Reads every table of keys; the query may go on running. Raises InvalidRequest, SnapshotMismatch
+    for other aggregations or policies than the query's, MissingPage, and the store's errors.
     """
 
     def look(inside: _Inside) -> pd.DataFrame:
@@ -68,7 +67,7 @@ def inspect_query(
             })  # fmt: skip
         frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
         frame = frame.sort_values("key", ignore_index=True)
-        frame.attrs.update(bytes=sum(map(len, inside.roots)), incomplete=inside.incomplete())
+        frame.attrs.update(bytes=sum(map(len, inside.snapshots)), incomplete=inside.incomplete())
         return frame
 
     return _looked(checkpoint, store, aggregations, window, look)
@@ -85,7 +84,7 @@ def events_of_key(
     """The events in one key's window, oldest first: what the aggregations read, and their times.
 
     These are there where windows look at times, or events may come late.
-    ``key`` is its value, of several columns a tuple. Of several windows that share their events it
+    ``key`` is its value, of several columns a tuple. Of multiple windows that share their events it
     has all that are kept. Reads every page of the window. Raises KeyError for a key without a
     window, and what ``inspect_query`` raises.
     """
@@ -137,7 +136,7 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 
 
 class _Inside:
-    """A checkpoint's roots and the store that their pages are in, for as long as it is open."""
+    """A checkpoint's snapshots and the store that their pages are in, for as long as it is open."""
 
     def __init__(
         self,
@@ -155,7 +154,7 @@ class _Inside:
         if not (folder / "state").is_dir():
             raise InvalidRequest(f"{folder} is no checkpoint of a query with a state")
         ping_home(store)
-        self.roots = saved_roots(session, folder, store)
+        self.snapshots = saved_snapshots(session, folder, store)
         self._pages = open_pages(session, folder, store)
         self._monoid = None if aggregations is None else make_product(aggregations)
         self._policy = window
@@ -169,34 +168,34 @@ class _Inside:
 
     def windows(self) -> Iterator[tuple[bytes, SnapshotSummary, dict[str, Any]]]:
         """Every key, what is known of its window, and its results."""
-        for root in self.roots:
-            found = list(OpaqueKeys(root, self._store).summaries())
-            results = self._results(root, [key for key, _ in found])
+        for snapshot in self.snapshots:
+            found = list(OpaqueKeys(snapshot, self._store).summaries())
+            results = self._results(snapshot, [key for key, _ in found])
             for at, (key, summary) in enumerate(found):
                 yield key, summary, {name: column[at] for name, column in results.items()}
 
     def incomplete(self) -> list[Incomplete]:
         """The incomplete results, complete once they are so in every bucket."""
         found: dict[tuple[str, str], Incomplete] = {}
-        for root in self.roots:
-            for each in OpaqueKeys(root, self._store).incomplete():
+        for snapshot in self.snapshots:
+            for each in OpaqueKeys(snapshot, self._store).incomplete():
                 key = each.window, each.aggregation
                 found[key] = later(found.get(key, each), each)
         return list(found.values())
 
     def window(self, key: bytes) -> AnyWindow | None:
         """A key's window, to read."""
-        for root in self.roots:
-            windows = self._restored(root)
+        for snapshot in self.snapshots:
+            windows = self._restored(snapshot)
             assert windows is not None
             if key in windows:
                 return windows.window(key)
         return None
 
-    def _restored(self, root: bytes) -> KeyedWindows | None:
+    def _restored(self, snapshot: bytes) -> KeyedWindows | None:
         if self._monoid is None or self._policy is None:
             return None
-        known = OpaqueKeys(root, self._store).root
+        known = OpaqueKeys(snapshot, self._store).snapshot
         asked = policies_of(self._policy)
         own = {name: policy.fingerprint for name, policy in asked.items()}
         written = {name: fingerprint for name, _, fingerprint in known.policies}
@@ -212,11 +211,11 @@ class _Inside:
             {} if known.lateness is None else {"allowed_lateness": known.lateness / 1e6}
         )
         return KeyedWindows.restore(
-            root, self._monoid, self._policy, self._store, timed=known.timed, **late
+            snapshot, self._monoid, self._policy, self._store, timed=known.timed, **late
         )
 
-    def _results(self, root: bytes, keys: list[bytes]) -> dict[str, Any]:
-        windows = self._restored(root)
+    def _results(self, snapshot: bytes, keys: list[bytes]) -> dict[str, Any]:
+        windows = self._restored(snapshot)
         if windows is None or not keys:
             return {}
         found = windows.query(keys)

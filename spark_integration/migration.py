@@ -1,13 +1,13 @@
-"""A query's checkpoint made anew, with other buckets or in another store.
+"""A new checkpoint out of a query's old one, with other buckets or in another store.
 
-    checkpoint of before                        checkpoint to go on with
+    old checkpoint                              new checkpoint
     offsets, commits, sources: how far it read  the same files
-    state: roots by the buckets of before  -->  roots by the buckets of today
-    pages in the store of before           -->  pages in the store of today
+    state: snapshots by the old buckets    -->  snapshots by the new buckets
+    pages in the old store                 -->  pages in the new store
 
-The keys are dealt out without a look at what is computed (``mta.keyed.dealing``). The state is
-written by Spark: a query over a file with the new roots puts them into a checkpoint of its own,
-whose first version then gets the number that the last batch of before has led to. So the next batch
+The keys are repartitioned without a look at what is computed (``mta.keyed.repartitioning``). Spark
+writes the state: a query over a file with the new snapshots puts them into a checkpoint of its own,
+whose first version then gets the number that the last old batch has led to. So the next batch
 has its own number, offsets and state, and each row counts once, whatever the sink notes of batches.
 Where the pages are to be in the state too (``spark://state``), they stand in that file as well.
 
@@ -40,7 +40,9 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
-from mta.keyed.dealing import deal
+from mta.errors import UnsuitableKey
+from mta.keyed.repartitioning import repartition
+from mta.publishing.buckets import hasher_of
 from mta.windows.opaque import restore_opaque
 from spark_integration.checkpoint import (
     last_batch,
@@ -55,14 +57,13 @@ from spark_integration.runners.packing import BLOB, LABEL, TIME
 from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
 from spark_integration.runners.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.sliding import recommended_conf
-from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import State
 from stores import PageStore
 
 _AT_ONCE = 256
 #: How long Spark may take to write the states, in seconds.
 TIME_LIMIT = 1800.0
-#: How often it is told how far Spark is, in seconds.
+#: How often progress is reported, in seconds.
 PERIOD = 10.0
 #: Version 1 of a state partition, as Spark's two providers write it whole.
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
@@ -104,7 +105,7 @@ def migrate(
     """Make a checkpoint from which a stopped query goes on, with what is given in place of its own.
 
     Reads all tables of keys once or twice and writes them; into another store also all pages of
-    windows by themselves. ``report`` is told what is
+    standalone windows. ``report`` gets what is
     done, and every 10 seconds how far Spark is. Raises InvalidRequest, StateMismatch and
     SnapshotMismatch, TimeLimitReached where Spark takes longer than ``time_limit`` seconds to write
     the states, what damaged pages raise, and the store's errors; then there is no target.
@@ -130,16 +131,18 @@ def migrate(
     given.mkdir(parents=True)
     with pq.ParquetWriter(given / "states.parquet", _ROWS) as rows:
         report(f"keys and pages of {len(states)} buckets go to {number} buckets")
-        roots = {bucket: state.root for bucket, state in before.items()}
+        snapshots = {bucket: state.snapshot for bucket, state in before.items()}
         with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
             same = home == store and not in_state
-            dealt = deal(
-                roots, source, pages if not same else source, into, place,
-                (lambda handle: None) if same else _bringer(source, pages),
+            repartitioned = repartition(
+                snapshots, source, pages if not same else source, into, place,
+                (lambda window_snapshot: None) if same else _copier(source, pages),
             )  # fmt: skip
             if in_state:
-                _give_pages(rows, dealt, pages)
-        states = {b: State(number, fixed, root).encode() for b, root in dealt.items()}
+                _give_pages(rows, repartitioned, pages)
+        states = {
+            b: State(number, fixed, snapshot).encode() for b, snapshot in repartitioned.items()
+        }
         rows.write(_table([(bucket, {BLOB: state}) for bucket, state in states.items()]))
     _copy_logs(checkpoint, draft)
     report(f"Spark writes the state of {len(states)} buckets")
@@ -151,10 +154,10 @@ def migrate(
     return Migrated(batch, number, len(states))
 
 
-def _give_pages(rows: pq.ParquetWriter, roots: dict[int, bytes], store: PageStore) -> None:
+def _give_pages(rows: pq.ParquetWriter, snapshots: dict[int, bytes], store: PageStore) -> None:
     """Every page that the windows of each bucket need."""
-    for bucket, root in roots.items():
-        keys = sorted(set(OpaqueKeys(root, store).live_keys()))
+    for bucket, snapshot in snapshots.items():
+        keys = sorted(set(OpaqueKeys(snapshot, store).live_keys()))
         for at in range(0, len(keys), _AT_ONCE):
             some = keys[at : at + _AT_ONCE]
             pages = zip(some, store.get_many(some), strict=True)
@@ -170,12 +173,12 @@ def _table(rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
 
 def _require_still(checkpoint: Path, target: Path) -> int:
     """The last batch of a query that has stopped between two batches."""
-    begun, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
+    started, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
         raise InvalidRequest(f"{checkpoint} has no committed batch: nothing is to be kept")
-    if begun != ended:
+    if started != ended:
         raise InvalidRequest(
-            f"batch {begun} of {checkpoint} has begun and not ended: stop the query, or start it "
+            f"batch {started} of {checkpoint} has not ended: stop the query, or start it "
             "once more as it was, with trigger(availableNow=True), so that it ends"
         )
     if target.exists():
@@ -184,7 +187,7 @@ def _require_still(checkpoint: Path, target: Path) -> int:
     if others:
         raise InvalidRequest(
             f"{checkpoint} is of a query with {len(others) + 1} operators that have a state: "
-            "only that of one sliding_aggregate by itself can be made anew"
+            "only that of one sliding_aggregate by itself can be migrated"
         )
     if "stateUniqueIds" in (checkpoint / "commits" / str(ended)).read_text():
         raise InvalidRequest(
@@ -203,21 +206,26 @@ def _places(
     def into(bucket: int) -> Iterator[int]:
         return iter(range(bucket % step, after, step))
 
-    hashed = hasher_of([text for what, text in fixed if what == "by"] if before != after else [])
+    try:
+        hashed = hasher_of([text for what, text in fixed if what == "by" and before != after])
+    except UnsuitableKey as error:
+        raise InvalidRequest(
+            f"buckets: {error}, so the number of buckets stays; the store may be changed"
+        ) from error
     return (lambda key: hashed(key) % after), into
 
 
-def _bringer(source: PageStore, target: PageStore) -> Callable[[bytes], None]:
-    """What copies the pages of a window by itself from one store to another."""
+def _copier(source: PageStore, target: PageStore) -> Callable[[bytes], None]:
+    """What copies the pages of a standalone window from one store to another."""
 
-    def bring(handle: bytes) -> None:
-        keys = list(live_keys(restore_opaque(handle, source)))
+    def copy_pages(window_snapshot: bytes) -> None:
+        keys = list(live_keys(restore_opaque(window_snapshot, source)))
         for at in range(0, len(keys), _AT_ONCE):
             some = keys[at : at + _AT_ONCE]
             pages = zip(some, source.get_many(some), strict=True)
             target.put_many({key: page for key, page in pages if page is not None})
 
-    return bring
+    return copy_pages
 
 
 def _copy_logs(checkpoint: Path, draft: Path) -> None:
@@ -234,17 +242,17 @@ def _copy_logs(checkpoint: Path, draft: Path) -> None:
 
 
 class _Limit(NamedTuple):
-    """How long Spark may take, and who is told how far it is."""
+    """How long Spark may take, and who gets its progress."""
 
     seconds: float
     report: Report
 
     def wait(self, query: StreamingQuery, spark: SparkSession) -> None:
         """Until the query ends; stops it and raises TimeLimitReached where it takes longer."""
-        begun = time.monotonic()
+        started = time.monotonic()
         left = self.seconds
         while not query.awaitTermination(max(min(PERIOD, left), 0.001)):  # type: ignore[arg-type]
-            taken = time.monotonic() - begun
+            taken = time.monotonic() - started
             left = self.seconds - taken
             if left <= 0:
                 with suppress(

@@ -16,6 +16,7 @@ from mta import EveryCount, EveryPeriod, Trigger
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
+from mta.publishing.records import head_key
 from mta.times import Duration, TimeUnit, is_duration, require_unit
 from mta.windows.settings import to_lateness
 from stores.address import without_credentials
@@ -79,6 +80,8 @@ class Options:
     idle: Idle = "keep"
     retain: int = 2
     start_from: str | History | None = None
+    publish: str | None = None
+    """What the windows are published as; None where they are not."""
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -88,6 +91,7 @@ class Options:
         self._check_updates()
         self._check_duplicates()
         self._check_trigger()
+        self._check_published()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -162,6 +166,19 @@ class Options:
             raise InvalidRequest(
                 f"retain is {self.retain}: it must be at least 2, as a replay needs the "
                 "previous state"
+            )
+
+    def _check_published(self) -> None:
+        if self.publish is None:
+            return
+        try:
+            head_key(self.publish)
+        except ValueError as error:
+            raise InvalidRequest(f"publish: {error}") from None
+        if self.store is None or self.store.startswith(("spark:", "memory:")):
+            raise InvalidRequest(
+                f"publish is {self.publish!r}, but no other process reaches the store: give a "
+                "server, or a folder of this machine as file:///path"
             )
 
     def _check_windows(self) -> None:

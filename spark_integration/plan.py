@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from mta.monoids.product import column_names
+from mta.publishing.batches import Part
 
 from .options import Options
 
@@ -53,6 +54,8 @@ class Plan(Options):
     """The types of ``columns``, for results that belong to no row."""
     start: StartFrom | None = None
     """What buckets without a state begin with."""
+    part: Part | None = None
+    """What a task publishes; its source, batch and bucket are known to a worker."""
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
 
@@ -137,12 +140,19 @@ class Plan(Options):
 
     def of_bucket(self, number: int) -> Self:
         """This plan for one bucket."""
-        start = self.start
-        return self if start is None else replace(self, start=replace(start, bucket=number))
+        start, part = self.start, self.part
+        if start is not None:
+            start = replace(start, bucket=number)
+        if part is not None:
+            part = replace(part, bucket=number)
+        return replace(self, start=start, part=part) if start or part else self
 
-    def named(self, name: str) -> Self:
-        """This plan, if it has no name yet, under ``name``."""
-        return self if self.name else replace(self, name=name)
+    def of_batch(self, query: str, number: int) -> Self:
+        """This plan for one batch of a query."""
+        named = self if self.name else replace(self, name=query)
+        if named.part is None:
+            return named
+        return replace(named, part=replace(named.part, source=query, batch=number))
 
 
 def values_of(monoid: Product, policies: Iterable[AbstractPolicy]) -> tuple[str, ...]:

@@ -21,18 +21,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from mta import CheckedSum, Product, Sum
-from mta.columns.schemas import Array, Decimals, Record, Schema
+from mta import CheckedSum, Product, Sum, SumDistinct
+from mta.columns.schemas import Array, Decimals, Record, Schema, Times
 from mta.errors import MissingPage
-from mta.keyed.sizes import small_groups
+from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
+from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.streaming import check_encoding, check_session
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
-from spark_integration.step.windows import sweeps
+from spark_integration.step.windows import vectorizes
 from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store, ping_store
 
@@ -118,6 +119,7 @@ def _plan_of(
         key_types=tuple(given[key].dataType.simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
         schema=arrow_schema(given),
+        part=None if options.publish is None else Part(options.publish, options.retain),
         sized=options.arity is not None or options.leaf_arity is not None,
     )
 
@@ -126,9 +128,9 @@ def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
     """The start that a query is to go on from. Raises InvalidRequest, and the store's errors."""
     if not streaming:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
-    if not sweeps(plan):
+    if not vectorizes(plan):
         raise InvalidRequest(
-            "start_from needs windows that are swept, by count and time under aggregations of "
+            "start_from needs windows that are vectorized, by count and time under aggregations of "
             "columns"
         )
     history = History(asked, plan.store) if isinstance(asked, str) else asked
@@ -227,14 +229,15 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
         read = [fields[name] for name in column_names(columns)]
         found = monoid.of_types(*map(_type_of, read), nullable=nullable)
         if found is not monoid:
-            monoid, kind = found, read[-1]
-            if not isinstance(monoid, CheckedSum):
-                monoid.result_type = kind.simpleString()
-            elif isinstance(kind, T.DecimalType):  # as Spark's own sum
-                monoid.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
-            if isinstance(monoid, CheckedSum):
-                monoid.label = _label(alias)
-        typed[alias] = columns, monoid
+            kind = read[-1]
+            if monoid.follows_column:
+                found.result_type = kind.simpleString()
+            elif isinstance(found, (CheckedSum, SumDistinct)) and isinstance(kind, T.DecimalType):
+                # As Spark's own sum.
+                found.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
+            if isinstance(found, CheckedSum):
+                found.label = _label(alias)
+        typed[alias] = columns, found
     return typed
 
 
@@ -318,7 +321,8 @@ def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
     if not isinstance(schema, Array):
         return (T.NumericType, T.BooleanType, T.StringType, T.BinaryType)
     if schema.dtype.kind in "mM":
-        return (T.TimestampType, T.TimestampNTZType, T.DateType)
+        times = (T.TimestampType, T.TimestampNTZType, T.DateType)
+        return (*times, T.NumericType) if isinstance(schema, Times) else times
     return (T.NumericType, T.BooleanType)
 
 

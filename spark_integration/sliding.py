@@ -25,6 +25,7 @@ from spark_integration.runners.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
+from .errors import InvalidRequest
 from .options import (
     Emit,
     EmitEvery,
@@ -36,6 +37,7 @@ from .options import (
     Options,
 )
 from .plan import Plan
+from .publishing import follow
 from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
@@ -75,6 +77,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     idle: Idle = "keep",
     retain: int = 2,
     start_from: str | History | None = None,
+    publish: str | None = None,
     metrics: str | Observation = METRICS,
 ) -> DataFrame:
     """Each key's window after every event: the rows of ``df`` with a column per aggregation.
@@ -99,7 +102,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     - arity, leaf_arity: the size of the pages, by default at most 4080 bytes, and up to 64 KiB for
       a key that comes with many rows at once
     - on_late, on_invalid: "raise" stops the query at a row that is older than the key's last one,
-      or lacks key, time or value; "drop" drops and counts it; on_late="side" emits late rows, too,
+      or misses key, time or value; "drop" drops and counts it; on_late="side" emits late rows, too,
       with null results and true in a column ``late``
     - allowed_lateness: a time as "10 minutes", a timedelta or seconds: how much older than the
       key's newest event before the micro-batch a row may be. Its result is that of the window which
@@ -117,6 +120,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     - retain: how many of a key's checkpoints Spark may be rolled back
     - start_from: what ``save_history`` has made, by its name, or a ``History`` with its store: the
       windows that a stream continues from. Its rows from before the cutover are dropped
+    - publish: a name under which other processes read the windows as of the last committed batch,
+      by ``mta.open_published(store, name)``, for as long as this session is active
     - metrics: the name of a streaming query's counts in ``observedMetrics``; for a batch query give
       an ``Observation``, and read it afterwards
 
@@ -156,13 +161,21 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         idle=idle,
         retain=retain,
         start_from=start_from,
+        publish=publish,
     )
+    if publish is not None and not df.isStreaming:
+        raise InvalidRequest(
+            "publish is for streams: the windows of a batch query are gone once it ends; "
+            "save_history publishes those of a batch DataFrame"
+        )
     with outside_pipelines():
         request = make_request(df, options)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
         results = run_request(df, request, step, metrics)
         check_starts(results)
+        if publish is not None:
+            follow(df.sparkSession, request.plan)
     return results
 
 
@@ -199,20 +212,20 @@ def column(name: str) -> Column:
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Spark settings for a streaming query with windows; set them before its first start.
 
-    RocksDB keeps the handles off the JVM's heap, and with its changelog a commit writes what has
+    RocksDB keeps the snapshots off the JVM's heap, and with its changelog a commit writes what has
     changed in place of files of the database, in a third of the time. Version 1 of the checkpoint's
     format (Spark's own default) survives every death of a driver: with version 2, one that dies
     when a file sink has a batch and Spark's log of commits has not leaves a query that never starts
     again, since the sink skips the batch and the names of its state files are lost. What version 2
     guards against, state files that two attempts write differently, does not happen here: equal
-    rows give equal handles and pages. ``partitions`` (about the number of cores, at most
+    rows give equal snapshots and pages. ``partitions`` (about the number of cores, at most
     ``buckets``) spares the commits of Spark's default of 200 state partitions.
 
     ``local_disk`` says that checkpoints are on this machine's disk. Without Hadoop's native
-    library, which PySpark lacks, Spark's way to them starts a process (``readlink``) for each look
-    at a file, some forty in a micro-batch; its older way looks by itself. On a local disk both
-    write a file aside and rename it. On another file system do not choose the older one: there its
-    renames may not be atomic.
+    library, which PySpark does not have, Spark's way to them starts a process (``readlink``) for
+    each look at a file, some forty in a micro-batch; its older way looks by itself. On a local
+    disk both write a file aside and rename it. On another file system do not choose the older one:
+    there its renames may not be atomic.
     """
     store = "spark.sql.streaming.stateStore"
     provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

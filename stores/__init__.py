@@ -10,6 +10,8 @@
 - ``opening``, ``address``, ``durations``: from a URL to a store
 - ``memory``, ``local_disk``: on this machine
 - ``redis``, ``couchbase`` (over ``server``): on a server
+- ``object_store``: in S3, Google Cloud Storage and Azure (over ``pack_store``, ``pack_folder``,
+  ``pack_catalog``, ``packs``; with ``disk_cache``)
 - ``credentials``: where its user and password come from
 - ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
 - ``forks``, ``files``: what begins anew in a child, and safe files in shared folders

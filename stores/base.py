@@ -33,6 +33,10 @@ class Capabilities:
     max_page_bytes: int
     remote: bool = False
     """A read is a round trip over a network, so that reading ahead and caching pay."""
+    waits_for_flush: bool = False
+    """A put costs the same however much it carries, so small ones wait for a flush."""
+    overwrites: bool = True
+    """A key may be put again with another page, which every read that begins later gets."""
     read_ahead: int = 0
     """How many bytes of pages one caller may ``prefetch`` beyond those it has read."""
 
@@ -119,6 +123,10 @@ class PageStore(ABC):
         self.get_many([_NO_PAGE])
         if write:
             self.delete_many([_NO_PAGE])
+
+    def compact(self) -> None:
+        """Rewrite what is stored so that deleted pages take no room; changes no page."""
+        return  # a store that frees each page by itself has nothing to do
 
     def explain_missing(self) -> str:
         """What may have taken pages away, for the error of one that is missing; "" if unknown.

@@ -18,12 +18,12 @@ def open_no_link(path: str, flags: int, mode: int = 0o666) -> int:
 def replace_file(path: str | os.PathLike[str], text: str, mode: int = 0o666) -> None:
     """Write a file whole or not at all, with this mode less the umask; synced to disk."""
     draft = f"{os.fspath(path)}.{uuid4().hex}"
-    snapshot = open_no_link(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    descriptor = open_no_link(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        with open(snapshot, "w", encoding="utf-8") as file:
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(snapshot)
+            os.fsync(descriptor)
         os.replace(draft, path)
     except BaseException:
         os.unlink(draft)

@@ -71,10 +71,13 @@ _log = logging.getLogger(__name__)
 class LocalDiskStore(PageStore):
     """Pages in LMDB. The folder is opened on first use, and anew in a forked child."""
 
-    def __init__(self, folder: str | os.PathLike[str], *, map_size: int = MAP_SIZE) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], *, map_size: int = MAP_SIZE, sync: bool = True
+    ) -> None:
+        """``sync=False`` leaves it to the system when to write: a power failure may damage all."""
         self.folder = os.path.realpath(folder)
         self.url = f"file://{self.folder}"
-        self._map_size = map_size
+        self._map_size, self._sync = map_size, sync
         self._environment: Environment | None = None
         self._release: Callable[[], Any] = lambda: None
 
@@ -192,11 +195,11 @@ class LocalDiskStore(PageStore):
                 environment = self._open()
             lock = environment.writing if write else environment.reading
             try:
-                with lock, environment.snapshot.begin(write=write, buffers=buffers) as transaction:
+                with lock, environment.database.begin(write=write, buffers=buffers) as transaction:
                     return operation(transaction)
             except lmdb.MapResizedError:
                 with environment.writing, environment.reading:
-                    environment.snapshot.set_mapsize(0)  # larger, as another process has set it
+                    environment.database.set_mapsize(0)  # larger, as another process has set it
             except lmdb.Error as error:
                 if environment.closed and not self._closed:
                     continue  # another thread met an I/O error and closed it: open it anew
@@ -211,7 +214,7 @@ class LocalDiskStore(PageStore):
             if self._environment is not None and not self._environment.closed:
                 return self._environment
             try:
-                environment = _acquire(self.folder, self._map_size)
+                environment = _acquire(self.folder, self._map_size, self._sync)
             except (lmdb.Error, OSError) as error:
                 raise _named(self.url, error) from error
             self._release()
@@ -226,7 +229,8 @@ class LocalDiskStore(PageStore):
         return f"LocalDiskStore({self.folder!r})"
 
     def __reduce__(self) -> tuple[Callable[..., LocalDiskStore], tuple[str]]:
-        return partial(LocalDiskStore, map_size=self._map_size), (self.folder,)
+        again = partial(LocalDiskStore, map_size=self._map_size, sync=self._sync)
+        return again, (self.folder,)
 
 
 def from_address(address: StoreAddress) -> LocalDiskStore:
@@ -274,11 +278,11 @@ def _make_folder(folder: str) -> list[str]:
 def _sync_folder(folder: str) -> None:
     if not hasattr(os, "O_DIRECTORY"):
         return  # Windows opens no folder, and keeps its entries by itself
-    snapshot = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(snapshot)
+        os.fsync(descriptor)
     finally:
-        os.close(snapshot)
+        os.close(descriptor)
 
 
 def _named(url: str, error: Exception) -> WindowStoreError:
@@ -331,8 +335,8 @@ class Environment:
     3. No read transaction outlives the call that began it: a reader at rest would pin freed pages.
     """
 
-    def __init__(self, snapshot: Any, key: tuple[int, int]) -> None:
-        self.snapshot, self.key = snapshot, key
+    def __init__(self, database: Any, key: tuple[int, int]) -> None:
+        self.database, self.key = database, key
         self.users = 0
         self.closed = False
         self.reading = threading.Lock()
@@ -343,13 +347,13 @@ _environments: dict[tuple[int, int], Environment] = {}
 _opening = threading.RLock()  # guards them; re-entrant, since a finalizer may run under it
 
 
-def _acquire(folder: str, map_size: int) -> Environment:
+def _acquire(folder: str, map_size: int, sync: bool) -> Environment:
     """The environment of the folder, to be released once; raises what LMDB and the system raise."""
     with _opening:
         data = os.path.join(folder, _DATA)
         environment = _environments.get(_identity(data)) if os.path.exists(data) else None
         if environment is None:
-            environment = Environment(_open_lmdb(folder, map_size), _identity(data))
+            environment = Environment(_open_lmdb(folder, map_size, sync), _identity(data))
             _environments[environment.key] = environment
         environment.users += 1
     return environment
@@ -361,7 +365,7 @@ def _discard(environment: Environment) -> None:
         if not environment.closed:
             environment.closed = True
             _environments.pop(environment.key, None)
-            environment.snapshot.close()
+            environment.database.close()
 
 
 def _release(environment: Environment) -> None:
@@ -377,20 +381,21 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _open_lmdb(folder: str, map_size: int) -> Any:
+def _open_lmdb(folder: str, map_size: int, sync: bool) -> Any:
     """LMDB's environment in the folder, which is made; where rights forbid it, one to read."""
     try:
         parents = _make_folder(folder)
-        snapshot = _map_file(folder, map_size, max_readers=_MAX_READERS, mode=_FILE_MODE)
-        snapshot.reader_check()  # frees the slots of killed processes
+        options = {"max_readers": _MAX_READERS, "mode": _FILE_MODE, "sync": sync}
+        database = _map_file(folder, map_size, **options)
+        database.reader_check()  # frees the slots of killed processes
         # LMDB syncs its file, not the folders that lead to it.
         for parent in [folder, *parents]:
             _sync_folder(parent)
     except (lmdb.Error, OSError) as error:
         if not _is_denied(error) or not os.path.exists(os.path.join(folder, _DATA)):
             raise
-        snapshot = _open_to_read(folder, map_size)
-    return snapshot
+        database = _open_to_read(folder, map_size)
+    return database
 
 
 def _open_to_read(folder: str, map_size: int) -> Any:
@@ -401,11 +406,11 @@ def _open_to_read(folder: str, map_size: int) -> Any:
         if not _is_denied(error):
             raise
     # A reader notes itself in the lock file, which this user may not write either.
-    snapshot = _map_file(folder, map_size, readonly=True, lock=False)
+    database = _map_file(folder, map_size, readonly=True, lock=False)
     _log.warning(
         "file://%s is opened to read, without locks: nobody may write to it meanwhile", folder
     )
-    return snapshot
+    return database
 
 
 def _map_file(folder: str, map_size: int, **options: Any) -> Any:

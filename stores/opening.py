@@ -29,12 +29,19 @@ _MODULES = {
     "rediss": "redis",
     "couchbase": "couchbase",
     "couchbases": "couchbase",
+    "s3": "object_store",
+    "gs": "object_store",
+    "az": "object_store",
 }
 """The module of each scheme. It has ``OPTIONS`` and ``from_address``, and it is imported when it is
 wanted, so that a server's library is needed only by those who use that server."""
 
-_EXTRAS = {"redis", "couchbase"}
-"""The modules that need a library of their name, which the package's extra of that name brings."""
+_EXTRAS = {
+    "redis": ("redis", "redis"),
+    "couchbase": ("couchbase", "couchbase"),
+    "object_store": ("obstore", "objects"),
+}
+"""The modules that need a library, its name, and the package's extra that brings it."""
 
 _OPTIONS: dict[str, Option] = {
     "write_buffer": size,
@@ -55,7 +62,8 @@ def open_store(
     """The store at the URL, behind a write buffer and, if it is remote, a cache; no store call.
 
     ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or ``rediss://``,
-    ``couchbase://user:password@host/bucket`` or ``couchbases://``.
+    ``couchbase://user:password@host/bucket`` or ``couchbases://``, ``s3://bucket/prefix``,
+    ``gs://bucket/prefix`` or ``az://container/prefix``.
     ``write_buffer`` and ``cache`` are bytes, 0 for none; ``deadline`` is how many seconds writes go
     on trying while the store does not answer; ``compression`` makes pages smaller that are put,
     and any are read. All of them may stand in the URL instead (``?compression=zstd&deadline=10``),
@@ -111,7 +119,7 @@ def _bare(url: str | Path) -> tuple[PageStore, dict[str, Any]]:
 
 def stores_at_hand() -> list[str]:
     """The schemes whose libraries are installed; nothing is imported, no store call."""
-    return [name for name, of in _MODULES.items() if of not in _EXTRAS or find_spec(of)]
+    return [name for name, of in _MODULES.items() if of not in _EXTRAS or find_spec(_EXTRAS[of][0])]
 
 
 def _load(scheme: str) -> Any:
@@ -122,5 +130,5 @@ def _load(scheme: str) -> Any:
         if module not in _EXTRAS or (error.name or "").startswith(f"{__package__}."):
             raise
         raise MissingDependency(
-            f"{scheme}:// needs the library {error.name!r}: {pip_install(module)}"
+            f"{scheme}:// needs the library {error.name!r}: {pip_install(_EXTRAS[module][1])}"
         ) from error

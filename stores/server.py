@@ -33,6 +33,32 @@ OPTIONS: dict[str, Option] = {
 _T = TypeVar("_T")
 
 
+def unanswered(url: str, ask: Callable[[], None]) -> str:
+    """Why a store does not answer a ping, "" if it does; raises other errors of ``ask``.
+
+    A thread asks, since a client's own timeouts do not bound the search for a host's address; one
+    that gets no answer is left behind.
+    """
+    answer: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            ask()
+        except BaseException as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(None)
+
+    threading.Thread(target=work, name="ping", daemon=True).start()
+    try:
+        answer.result(PING_SECONDS)
+    except TimeoutError:
+        return f"{url} did not answer within {PING_SECONDS:g} s"
+    except StoreUnavailable as error:
+        return str(error)
+    return ""
+
+
 class ServerStore(PageStore):
     """Pages in a server. It connects on first use, and anew in a forked child.
 
@@ -104,33 +130,17 @@ class ServerStore(PageStore):
         self._check_open()
 
     def ping(self, *, write: bool = False) -> None:
-        """As in the base class, over a connection of its own, which is closed at the end.
-
-        A client's own timeouts do not bound the search for a host's address, so a thread makes the
-        call; one that gets no answer is left behind.
-        """
+        """As in the base class, over a connection of its own, which is closed at the end."""
         self._check_open()
-        answer: Future[None] = Future()
 
         def ask() -> None:
             impatient = dict.fromkeys(("timeout", "connect_timeout"), str(0.75 * PING_SECONDS))
             options = {**self._address.options, **impatient}
-            try:
-                with closing(type(self)(replace(self._address, options=options))) as store:
-                    PageStore.ping(store, write=write)
-            except BaseException as error:
-                answer.set_exception(error)
-            else:
-                answer.set_result(None)
+            with closing(type(self)(replace(self._address, options=options))) as store:
+                PageStore.ping(store, write=write)
 
-        threading.Thread(target=ask, name="ping", daemon=True).start()
-        try:
-            answer.result(PING_SECONDS)
-        except TimeoutError:
-            problem = f"{self.url} did not answer within {PING_SECONDS:g} s"
-        except StoreUnavailable as error:
-            problem = str(error)
-        else:
+        problem = unanswered(self.url, ask)
+        if not problem:
             return
         plain, secure = self.schemes
         raise StoreUnavailable(

@@ -65,6 +65,10 @@ class WrapperStore(PageStore):
         self.before_call()
         self.store.ping(write=write)
 
+    def compact(self) -> None:
+        self.flush()
+        self.store.compact()
+
     def explain_missing(self) -> str:
         return self.store.explain_missing()
 

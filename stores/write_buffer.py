@@ -307,7 +307,7 @@ class WriteBuffer(WrapperStore):
                         or self._hurried
                         or self._closed
                     ),
-                    _LINGER,
+                    None if self._limits.waits_for_flush else _LINGER,
                 )
             self._hurried = False
             batch = self._sending = self._pending

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, mock_jar
+from tests.support.s3_server import go_s3, own_s3, s3_server
 from tests.support.servers import (
     own_redis,
     redis_cluster_url,
@@ -39,12 +40,15 @@ settings.load_profile("any")
 pytest.register_assert_rewrite("stores.testing.conformance")
 
 __all__ = [
+    "go_s3",
     "own_redis",
+    "own_s3",
     "redis_cluster_url",
     "redis_container",
     "redis_tls",
     "redis_url",
     "redis_with_password",
+    "s3_server",
 ]
 
 

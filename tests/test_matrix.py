@@ -25,13 +25,13 @@ from mta import (
     SteadyMTA,
     Window,
 )
-from mta.fiba import FingerTree, Tree
-from mta.fiba.fingers import before_time
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.in_order import ALL, BoundaryAggregator, InOrderAggregator
+from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
-from mta.reactive.in_memory import ReactiveAggregator
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.logs.finger_tree import FingerTree, Tree
+from mta.logs.finger_tree.fingers import before_time
 from tests.support.random_windows.kinds import NEIGHBOURS
 
 HUGE = 10**9

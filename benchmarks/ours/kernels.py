@@ -1,4 +1,4 @@
-"""The compiled kernels: batches with them, without them, and beside pandas' compiled ``rolling``.
+"""Batches with the compiled kernels, beside pandas' compiled ``rolling``.
 
 Every result of windows by count and by time over 4 million doubles in memory, whose gaps are of a
 second on average: so a window by time holds about as many as one by count. Short windows and long
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from time import process_time
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,12 +25,12 @@ from mta.kernels import native
 
 EVENTS, WINDOWS = 4_000_000, (2**10, 2**15, 2**20)
 SHORT = 2**10
-#: Monoid, pandas' name for it, and the limits of long windows by numpy alone and with kernels.
-MONOIDS: tuple[tuple[AbstractMonoid, str, str, str], ...] = (
-    (Max(), "max", "<= 0.6", "<= 0.3"),
-    (Sum(), "sum", "<= 1", "<= 0.5"),
-    (Mean(), "mean", "<= 1", "<= 0.5"),
-    (SampleStdDev(), "std", "<= 2", "<= 0.6"),
+#: Monoid, pandas' name for it, and the limit of long windows. Without kernels there is none.
+MONOIDS: tuple[tuple[AbstractMonoid, str, str], ...] = (
+    (Max(), "max", "<= 0.3"),
+    (Sum(), "sum", "<= 0.5"),
+    (Mean(), "mean", "<= 0.5"),
+    (SampleStdDev(), "std", "<= 0.6"),
 )
 
 
@@ -48,25 +47,22 @@ def run(size: float) -> list[Figure]:
             (TimeWindow(window), pd.Series(values, times), f"{window}s"),
         ):
             at = times if isinstance(policy, TimeWindow) else None
-            for monoid, name, by_numpy, limit in MONOIDS:
-                sides: list[Any] = [partial(getattr(series.rolling(length), name))]
-                ways = {"numpy": partial(alone, monoid, policy, values, at)}
-                if native.compiled is not None:
-                    ways["kernels"] = partial(extend, monoid, policy, values, at)
+            for monoid, name, limit in MONOIDS:
                 others = {} if at is not None else peers(name, window, values)
-                runs = [*sides, *ways.values(), *others.values()]
-                peer, *ours = (1e9 * s / count for s in alternate(runs, clock=process_time))
-                more = zip(others, ours[len(ways) :], strict=True)
-                reported = "".join(f"; {taken:.1f} ns, {other}" for other, taken in more)
-                for way, taken in zip(ways, ours[: len(ways)], strict=True):
-                    by = "time" if at is not None else "count"
-                    most = {"numpy": by_numpy, "kernels": limit}
-                    if full == SHORT:
-                        most = {"numpy": "<= 4", "kernels": "<= 0.5"}
-                    held = most[way] if full in (SHORT, WINDOWS[-1]) else ""
-                    what = f"{name}, {window:,} by {by}, {way}"
-                    beside = f"{peer:.1f} ns, pandas{reported}"
-                    figures.append(Figure(what, f"{taken:.1f} ns", beside, taken / peer, held))
+                runs: list[Callable[[], object]] = [
+                    partial(extend, monoid, policy, values, at),
+                    partial(getattr(series.rolling(length), name)),
+                    *others.values(),
+                ]
+                ours, peer, *rest = (1e9 * s / count for s in alternate(runs, clock=process_time))
+                more = zip(others, rest, strict=True)
+                shown = "".join(f"; {taken:.1f} ns, {other}" for other, taken in more)
+                most = {SHORT: "<= 0.5", WINDOWS[-1]: limit}.get(full, "")
+                if native.compiled is None:
+                    most = ""
+                what = f"{name}, {window:,} by {'time' if at is not None else 'count'}"
+                beside = f"{peer:.1f} ns, pandas{shown}"
+                figures.append(Figure(what, f"{ours:.1f} ns", beside, ours / peer, most))
     return figures
 
 
@@ -88,18 +84,10 @@ def extend(
     return results
 
 
-def alone(
-    monoid: AbstractMonoid, policy: AbstractPolicy, values: np.ndarray, times: np.ndarray | None
-) -> np.ndarray:
-    """The same by numpy alone."""
-    with native.numpy_alone():
-        return extend(monoid, policy, values, times)
-
-
 EXPERIMENTS = (
     beside(
         "kernels",
-        "Batches with and without the compiled kernels, beside pandas",
+        "Batches with the compiled kernels, beside pandas",
         run,
         quick=0.05,
     ),

@@ -1,9 +1,9 @@
 """One stream over a hundred to ten million keys, on local disk: what the number of keys costs.
 
 Every key is as likely, and has some twenty events in its window, whatever their number. All keys
-are one set of windows with one root, so that it is larger than a bucket of Spark's would be. It is
-filled in batches of whole rounds; then batches of random keys are timed, each restored from the
-root before it and saved as a root. Each number of keys has a process of its own.
+are one set of windows with one snapshot, so that it is larger than a bucket of Spark's would be.
+It is filled in batches of whole rounds; then batches of random keys are timed, each restored from
+the snapshot before it and saved as a snapshot. Each number of keys has a process of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stores import open_store
 from stores.testing.counting import CountingStore
 
 LARGEST, BATCH, IN_WINDOW = 10**7, 100_000, 20
-#: Of an event: a key of eight bytes, a time and a value. The most of a root.
+#: Of an event: a key of eight bytes, a time and a value. The most of a snapshot.
 EVENT_BYTES, ROOT = 24, 1 << 16
 #: Rows of a batch while windows are filled; the fewest and the most batches that are timed. The
 #: fewest take in a dozen merges of four runs, the most all events of a million keys once.
@@ -35,7 +35,7 @@ _FILLED, _FEWEST, _MOST = 1_000_000, 48, 200
 _DRAWN = {
     "rows_per_second": "rows a second and core",
     "written": "bytes written a byte of events",
-    "root": "bytes of the root",
+    "snapshot": "bytes of the snapshot",
     "restart_ms": "ms to restore and take in a batch",
 }
 
@@ -72,15 +72,15 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         disk = open_store(f"file://{folder}")
         store = CountingStore(disk)
-        pattern, root = KeyedWindows(Max(), length, store, "bench"), b""
+        pattern, snapshot = KeyedWindows(Max(), length, store, "bench"), b""
 
         def take_in(some: np.ndarray) -> None:
-            nonlocal root, now
+            nonlocal snapshot, now
             times = np.arange(now, now + len(some)).astype("M8[s]")
             now += len(some)
-            windows = pattern.restore_like(root) if root else pattern
+            windows = pattern.restore_like(snapshot) if snapshot else pattern
             windows.extend(some, random.random(len(some)), times)
-            root = windows.checkpoint(wait=False)
+            snapshot = windows.checkpoint(wait=False)
 
         for start in range(0, keys * IN_WINDOW, filling):
             stop = min(start + filling, keys * IN_WINDOW)
@@ -97,7 +97,7 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
         disk.close()
         began = perf_counter()
         with open_store(f"file://{folder}") as again:
-            windows = KeyedWindows.restore(root, Max(), length, again)
+            windows = KeyedWindows.restore(snapshot, Max(), length, again)
             windows.extend(batches[0], random.random(batch), np.full(batch, now).astype("M8[s]"))
             windows.checkpoint()
             restart = perf_counter() - began
@@ -107,9 +107,9 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
         "batches": count,
         "rows_per_second": round(rows / worked),
         "batch_ms": round(1e3 * passed / count, 1),
-        "written": round((counts.put.bytes + len(root) * count) / (rows * EVENT_BYTES), 2),
+        "written": round((counts.put.bytes + len(snapshot) * count) / (rows * EVENT_BYTES), 2),
         "read": round(counts.get.pages / rows, 3),
-        "root": len(root),
+        "snapshot": len(snapshot),
         "restart_ms": round(1e3 * restart, 1),
         "memory_mib": round(memory / MIB, 1),
     }
@@ -121,7 +121,7 @@ def found(rows: Rows) -> list[Finding]:
     findings = [
         Finding(f"{name}, at most", f"{limit:,}", f"{most:,}", most <= limit)
         for name, limit, most in (
-            ("bytes of a root", ROOT, max(row["root"] for row in rows)),
+            ("bytes of a snapshot", ROOT, max(row["snapshot"] for row in rows)),
             ("bytes written a byte of events", 5, max(row["written"] for row in rows)),
         )
     ]
@@ -151,7 +151,7 @@ EXPERIMENTS = (
     Experiment(
         "key_counts", "The number of keys, from a hundred to ten million",
         "our own",
-        "A batch writes what it touched, and a root is as small whatever the number of keys.",
+        "A batch writes what it touched, and a snapshot is as small whatever the number of keys.",
         f"Maximum by time over local disk; some {IN_WINDOW} events a window; batches of "
         f"{BATCH:,} rows of random keys, all in one set of windows. Rows a second and core are of "
         "the processor's time of all threads.",

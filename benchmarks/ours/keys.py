@@ -4,7 +4,7 @@ In memory each gives, once over, the largest value of an hour for every event of
 all have the same columns, in order of time; polars runs on one thread.
 
 Over local disk a stream of batches goes in (``key_counts``), which fill the windows too. What is
-counted is what the store is given: bytes written a byte of events, pages read, the root.
+counted is what the store is given: bytes written a byte of events, pages read, the snapshot.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(size: float) -> list[Figure]:
         ),
         _most("bytes written a byte of events", many["written"], 5),
         Figure("pages read a row", f"{many['read']:.2f}", ""),
-        _most("root, KiB", many["root"] / 1024, ROOT / 1024),
+        _most("snapshot, KiB", many["snapshot"] / 1024, ROOT / 1024),
         _most(f"anonymous memory, {stored:,} keys, MiB beside none", many["memory_mib"], 128),
     ]  # fmt: skip
 

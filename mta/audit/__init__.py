@@ -2,7 +2,8 @@
 
 - ``description``: what a snapshot tells without reading a page
 - ``walk``: every page that it reaches, verified, or named for a sweep
-- ``keyed``: the same of many keys, out of their root
+- ``keyed``: the same of many keys, out of their snapshot
+- ``published``: what published snapshots need
 """
 
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot

@@ -13,7 +13,7 @@ from mta.windows.shared_snapshot import WindowState, shared_snapshot
 
 @dataclass(frozen=True)
 class SubWindow:
-    """One of several windows over shared events, as their snapshot has it."""
+    """One of multiple windows over shared events, as their snapshot has it."""
 
     name: str
     policy: str

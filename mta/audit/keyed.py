@@ -1,7 +1,7 @@
-"""Keyed windows out of their root alone: what each key has, whether pages are whole and live.
+"""Keyed windows out of their snapshot alone: what each key has, whether pages are whole and live.
 
-As of a handle (``opaque``), the operation need not be known: values are left as they are, bytes
-that nobody reads. Policies on counts and times are known by what a root says of them, so that
+As for one window (``opaque``), the operation need not be known: values are left as they are, bytes
+that nobody reads. Policies on counts and times are known by what a snapshot says of them, so that
 windows are counted as they are. Under any other policy an event counts as long as it is stored.
 
     >>> from mta import CountWindow, KeyedWindows, Max
@@ -34,14 +34,12 @@ from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
 from mta.keyed import pages
 from mta.keyed.coverage import incomplete_after
-from mta.keyed.doomed import LIST, DoomedPages, Entry
 from mta.keyed.keys import read_key
 from mta.keyed.leaves import TableLayout
-from mta.keyed.pages import Index
-from mta.keyed.root import Root, Unread
-from mta.keyed.sweep import Lanes
-from mta.keyed.table import EXPIRED, HANDLE, Table
-from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
+from mta.keyed.lsm import LSMTree, PageSize, Run, RunPages
+from mta.keyed.pages import LIST, Entry, Index, PendingPages
+from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
 from mta.pages.page import key_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
@@ -50,35 +48,38 @@ _BATCH, _CACHED = 64, 1 << 22
 
 
 class OpaqueKeys:
-    """The keys of a root, to be listed and verified, never to be added to.
+    """The keys of a snapshot, to be listed and verified, never to be added to.
 
     Raises CorruptSnapshot, and what the store raises.
     """
 
-    def __init__(self, root: bytes, store: str | PageStore) -> None:
-        unread = Unread.decode(root)
+    def __init__(self, snapshot: bytes, store: str | PageStore) -> None:
+        unread = UnreadSnapshot.decode(snapshot)
         self.store = open_store(store) if isinstance(store, str) else store
-        self.name, self.root_bytes = unread.root.window, len(root)
+        self.name, self.snapshot_bytes = unread.snapshot.window, len(snapshot)
         self._layout = TableLayout(
-            self.name, unread.root.kind or "int", _Untouched(), unread.root.timed
+            self.name, unread.snapshot.kind or "int", _Untouched(), unread.snapshot.timed
         )
-        self.root: Root = unread.read(self._layout)
+        self.snapshot: KeyedSnapshot = unread.read(self._layout)
         self._pages = RunPages(self.store, self._layout, PageSize(1, _CACHED))
-        self._tiers = Tiers(self._layout, self._pages, _as_it_is, late=True)
-        self._tiers.runs = self.root.runs
-        self._tiers.young = [] if self.root.young is None else [self.root.young]
+        self._tree = LSMTree(self._layout, self._pages, _as_it_is, late=True)
+        self._tree.runs = self.snapshot.runs
+        self._tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
 
     @cached_property
     def policies(self) -> dict[str, AbstractPolicy] | None:
         """The policies by name; None where one of them is not known by its description."""
-        found = {name: policy_of(text, mark) for name, text, mark in sorted(self.root.policies)}
+        found = {name: policy_of(text, mark) for name, text, mark in sorted(self.snapshot.policies)}
         known = {name: policy for name, policy in found.items() if policy is not None}
         return known if len(known) == len(found) else None
 
     @property
     def exact(self) -> bool:
         """Whether events are counted in windows, not as long as they are stored."""
-        return self.policies is not None or self.root.counts[0] == self.root.counts[1]
+        return (
+            self.policies is not None
+            or self.snapshot.counts.keys == self.snapshot.counts.standalone
+        )
 
     def incomplete(self) -> list[Incomplete]:
         """The results that are incomplete after windows or aggregations were changed.
@@ -87,7 +88,7 @@ class OpaqueKeys:
         """
         found = []
         for name, policy in (self.policies or {}).items():
-            for what, start in self.root.starts.items():
+            for what, start in self.snapshot.starts.items():
                 column = what.split("\0")[1] if what.startswith("\0") else ""
                 if not column and what != name:
                     continue
@@ -108,7 +109,7 @@ class OpaqueKeys:
     ) -> tuple[int, list[tuple[Any, SnapshotSummary]]]:
         """How many events there are in windows, and what is known of the first keys in an order.
 
-        Reads every page once or twice; 1 us a key.
+        Reads every page once or twice; 1 us per key.
         """
         events, found = 0, []
         for lot in self._lots():
@@ -123,15 +124,15 @@ class OpaqueKeys:
     def find(self, key: Any) -> SnapshotSummary | None:
         """What is known of one key, None of a key that is not here; a ``get_many`` a level."""
         try:
-            known = self._tiers.find(read_key(key, self.root.kind))
+            known = self._tree.find(read_key(key, self.snapshot.kind))
         except UnsuitableKey:
             return None
-        if known is None or known.marks[0] == EXPIRED:
+        if not len(known) or known.marks[0] == EXPIRED:
             return None
         return self._summary(self._lot(known), 0)
 
     def _lots(self) -> Iterator[_Lot]:
-        yield from map(self._lot, self._tiers.everything())
+        yield from map(self._lot, self._tree.everything())
 
     def _lot(self, table: Table) -> _Lot:
         ends = table.bounds[1:]
@@ -150,21 +151,21 @@ class OpaqueKeys:
         """What is known of one key of a table."""
         table = lot.table
         left, times = int(table.left[place]), table.times
-        if table.marks[place] == HANDLE:
-            return _later(describe_snapshot(lot.handle(place)), left)
+        if table.marks[place] == STANDALONE:
+            return _later(describe_snapshot(table.snapshot_of(place)), left)
         start, last = int(table.bounds[place]), int(table.bounds[place + 1])
         back = left + last - start
         sizes = [last - int(fronts[place]) for fronts in lot.fronts]
         first = last - max(sizes)
         known = times is not None and last > first
-        texts = {name: text for name, text, _ in sorted(self.root.policies)}
+        texts = {name: text for name, text, _ in sorted(self.snapshot.policies)}
         windows = []
         if self.policies is not None and "" not in texts:
             of_each = zip(texts.items(), sizes, strict=True)
             windows = [SubWindow(n, text, size, back - size, None) for (n, text), size in of_each]
         return SnapshotSummary(
             window=self.name,
-            monoid=self.root.monoid[0],
+            monoid=self.snapshot.monoid[0],
             policy=", ".join(f"{name}={text}" if name else text for name, text in texts.items()),
             algorithm="columns of many keys",
             events=max(sizes),
@@ -183,22 +184,23 @@ class OpaqueKeys:
     # --- which pages there are --------------------------------------------------------------------
 
     def live_keys(self, left_out: dict[str, str] | None = None) -> Iterator[str]:
-        """The key of every page that the root names, those to be deleted later included.
+        """The key of every page that the snapshot names, those to be deleted later included.
 
-        Reads the indexes, and the tables that hold handles. Raises MissingPage, CorruptPage; where
-        ``left_out`` is given, a window by itself with a damaged page is noted there instead.
+        Reads the indexes, and the tables that hold standalone snapshots. Raises MissingPage and
+        CorruptPage; where ``left_out`` is given, a standalone window with a damaged page is noted
+        there instead.
         """
-        for run in self.root.runs:
+        for run in self.snapshot.runs:
             yield from self._pages_of(run)
-        for _, handle in self.handles():
-            yield from _reached(restore_opaque(handle, self.store), left_out)
-        for entry in self.root.doomed.all():
-            yield from self._doomed(entry, left_out)
+        for _, window_snapshot in self.window_snapshots():
+            yield from _reached(restore_opaque(window_snapshot, self.store), left_out)
+        for entry in self.snapshot.pending.all():
+            yield from self._pending(entry, left_out)
 
     def _pages_of(self, run: Run) -> Iterator[str]:
-        return self._pages.keys(DoomedPages(run.number, run.height, run.top.names))
+        return self._pages.keys(PendingPages(run.number, run.height, run.top.names))
 
-    def _doomed(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
+    def _pending(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
         """The pages of what is to be deleted; some may be gone, if a deletion was cut short."""
         if isinstance(entry, bytes):
             held = restore_opaque(entry, self.store)
@@ -207,18 +209,19 @@ class OpaqueKeys:
             return
         if entry.level == LIST:
             for each in self._pages.listed(entry):
-                yield from self._doomed(each, left_out)
+                yield from self._pending(each, left_out)
         with suppress(MissingPage):
             yield from self._pages.keys(entry)
 
     def is_garbage(self, key: str) -> bool:
         """Whether a page of the store that ``live_keys`` does not have can never be of use again.
 
-        As ``mta.audit.is_garbage``: none who goes on from this root, or a newer one, can come to
-        name it. A run that they write has a later number than all before it; but they may write
-        indexes anew of runs that are there, and lists of what is doomed. A window by itself may
-        begin anew, once its key has expired; so its pages are garbage only where no key can be.
-        Reads every page at the first call, if there are windows by themselves.
+        As ``mta.audit.is_garbage``: none who goes on from this snapshot, or a newer one, can come
+        to name it. A run that they write has a later number than all before it; but they may write
+        new indexes of runs that are there, and lists of pending deletions. A standalone window may
+        begin again, once its key has expired; so its pages are garbage only where no key can
+        expire.
+        Reads every page at the first call, if there are standalone windows.
         """
         window, _, place = key.rpartition("/")[0].partition("/")
         if window != self.name:
@@ -229,67 +232,70 @@ class OpaqueKeys:
             return False
         level, number = map(int, numbers)
         if level == LIST:
-            return number < self.root.number
-        written = number <= self.root.number
-        return written and (level == 0 or all(number != run.number for run in self.root.runs))
+            return number < self.snapshot.number
+        written = number <= self.snapshot.number
+        return written and (level == 0 or all(number != run.number for run in self.snapshot.runs))
 
     @cached_property
     def _lasting(self) -> dict[str, Opaque]:
-        """Windows by themselves whose keys cannot expire, by their names."""
+        """Standalone windows whose keys cannot expire, by their names."""
         policies = self.policies
         if policies is None or all(each.lifetime is not None for each in policies.values()):
             return {}
-        windows = [restore_opaque(handle, self.store) for _, handle in self.handles()]
+        windows = [
+            restore_opaque(window_snapshot, self.store)
+            for _, window_snapshot in self.window_snapshots()
+        ]
         return {held.engine.name: held for held in windows}
 
-    def handles(self) -> Iterator[tuple[Any, bytes]]:
-        """Keys with windows by themselves, and their handles; reads every page if there are any."""
-        if self.root.counts[1]:
-            for table in self._tiers.everything():
-                yield from _handles_of(table)
+    def window_snapshots(self) -> Iterator[tuple[Any, bytes]]:
+        """Keys with standalone windows, and their snapshots; reads every page if there are any."""
+        if self.snapshot.counts.standalone:
+            for table in self._tree.everything():
+                yield from _snapshots_of(table)
 
     # --- whether they are whole -------------------------------------------------------------------
 
     def audit(self) -> Audit:
-        """Verify every page, and those of windows by themselves; go on after each finding."""
-        found, handles = self.audit_tables()
-        for _, handle in handles:
-            one = audit(restore_opaque(handle, self.store))
+        """Verify every page, and those of standalone windows; go on after each finding."""
+        found, window_snapshots = self.audit_tables()
+        for _, window_snapshot in window_snapshots:
+            one = audit(restore_opaque(window_snapshot, self.store))
             found.pages += one.pages
             found.gone += one.gone
             found.damaged += one.damaged
         return found
 
     def audit_tables(self) -> tuple[Audit, Iterator[tuple[Any, bytes]]]:
-        """Verify every table and index; and the handles of keys with a window by itself.
+        """Verify every table and index; and the snapshots of keys with a standalone window.
 
         These read every table again, but damaged ones: a key is passed over that one of them may
         say something of. A table cannot be rebuilt, as its events are in no other page.
         """
         found, lost = Audit(), list[tuple[int, int]]()
-        whole = Tiers(self._layout, self._pages, _as_it_is, late=True)
-        whole.young = self._tiers.young
-        for run in self._tiers.runs:
+        whole = LSMTree(self._layout, self._pages, _as_it_is, late=True)
+        whole.memtable = self._tree.memtable
+        for run in self._tree.runs:
             tables = list[tuple[int, bytes]]()
             self._verify(run, run.height, run.top, 1 << 64, (found, tables, lost))
             firsts = np.array([first for first, _ in tables], "u8")
             index = Index(firsts, [name for _, name in tables], None)
             whole.runs.append(replace(run, height=0, top=index))
-        return found, self._handles_beside(whole, lost)
+        return found, self._with_snapshots(whole, lost)
 
-    def _handles_beside(
-        self, tiers: Tiers, lost: list[tuple[int, int]]
+    def _with_snapshots(
+        self, tree: LSMTree, lost: list[tuple[int, int]]
     ) -> Iterator[tuple[Any, bytes]]:
-        """The handles in whole tables, but those of keys that a damaged one may have."""
-        if not self.root.counts[1]:
+        """The snapshots in whole tables, but those of keys that a damaged one may have."""
+        if not self.snapshot.counts.standalone:
             return
-        for table in tiers.everything():
+        for table in tree.everything():
             hashes = table.keys.hashes
             for first, end in lost:
                 held = (hashes >= np.uint64(first)) & (hashes <= np.uint64(end - 1))
                 table = table.take(np.flatnonzero(~held))
                 hashes = table.keys.hashes
-            yield from _handles_of(table)
+            yield from _snapshots_of(table)
 
     def _verify(self, run: Run, level: int, index: Index, end: int, notes: _Notes) -> None:
         """Verify what an index names, whose keys' hashes are below ``end``, and all below."""
@@ -336,16 +342,11 @@ class _Lot:
     def events(self) -> int:
         """How many events there are in windows."""
         sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
-        swept = int(sizes[self.table.marks != HANDLE].sum())
-        return swept + sum(describe_snapshot(handle).events for handle in self.table.handles)
-
-    def handle(self, place: int) -> bytes:
-        """The handle of a key that has one."""
-        return self.table.handles[int(self._numbers[place])]
-
-    @cached_property
-    def _numbers(self) -> np.ndarray:
-        return self.table.handle_numbers
+        vectorized = int(sizes[self.table.marks != STANDALONE].sum())
+        return vectorized + sum(
+            describe_snapshot(window_snapshot).events
+            for window_snapshot in self.table.window_snapshots
+        )
 
 
 class KeyedDamage(Damage):
@@ -362,18 +363,19 @@ def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int])
     outcome = f"it holds events of {whose}, which are in no other page"
     if level:
         outcome = f"nothing else names the tables below it, with events of {whose}"
-    outcome += ": put back a copy of it, or go back to an earlier root"
+    outcome += ": restore a copy of it, or go back to an earlier snapshot"
     return KeyedDamage(key, level, number, what, 0, 0, True, None, False, outcome)
 
 
-def _handles_of(table: Table) -> Iterator[tuple[Any, bytes]]:
-    places = np.flatnonzero(table.marks == HANDLE).tolist()
-    for place, handle in zip(places, table.handles, strict=True):
-        yield table.keys.at(place), handle
+def _snapshots_of(table: Table) -> Iterator[tuple[Any, bytes]]:
+    for place, window_snapshot in zip(
+        table.standalone.tolist(), table.window_snapshots, strict=True
+    ):
+        yield table.keys.at(place), window_snapshot
 
 
 def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:
-    """The pages that a window by itself needs; notes why nobody knows, if that may be."""
+    """The pages that a standalone window needs; notes why nobody knows, if that may be."""
     try:
         yield from live_keys(held)
     except (MissingPage, CorruptPage) as error:

@@ -43,7 +43,7 @@ _BATCH = 64
 
 
 class Sharing(Protocol):
-    """Several windows over the same events: ``SharedWindows``, or what ``opaque`` makes of them."""
+    """Multiple windows over the same events: ``SharedWindows``, or ``opaque`` ones."""
 
     @property
     def engine(self) -> Engine:
@@ -51,7 +51,7 @@ class Sharing(Protocol):
 
     @property
     def fronts(self) -> Mapping[str, int] | None:
-        """The position of each window's oldest event; None of one window by itself."""
+        """The position of each window's oldest event; None of a single window."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Damage:
     needed: bool
     """Whether the window itself needs the page, and not only the snapshots before it."""
     windows: tuple[str, ...] | None = None
-    """Which of several windows hold these events, or some; None of a window by itself."""
+    """Which of multiple windows hold these events, or some; None of a single window."""
     repaired: bool = False
     outcome: str = "not repaired"
 
@@ -232,15 +232,15 @@ class _Auditor:
         if group is not None:
             return "rebuilt from the level below"
         if named.level == 0:
-            return "these events are in no other page: put back a copy of it"
+            return "these events are in no other page: restore a copy of it"
         if not self._repairs:
             return "not repaired"
         if self._rebuild is None:
-            return f"{self._tree.name} keeps events in this page too: put back a copy of it"
-        return "not all that was below it is there, so it cannot be rebuilt: put back a copy of it"
+            return f"{self._tree.name} keeps events in this page too: restore a copy of it"
+        return "not all that was below it is there, so it cannot be rebuilt: restore a copy of it"
 
     def _repair(self, named: Named) -> Group | None:
-        """The page, put back and read again."""
+        """The page, rewritten and read again."""
         pages = self._rebuild(named) if self._rebuild else None
         if pages is None:
             return None

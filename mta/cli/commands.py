@@ -20,7 +20,7 @@ from platform import platform, python_version
 from typing import Any
 
 from mta import __version__
-from mta.cli import snapshots
+from mta.cli import serving, snapshots
 from mta.cli.console import as_options, say
 from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
@@ -36,11 +36,15 @@ EXTRAS = {
     "pyarrow": "spark",
     "pandas": "spark",
     "google": "spark",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "orjson": "serve",
+    "prometheus_client": "serve",
 }
 
 #: Takes the options of a command by their names; None is the exit code 0.
 Command = Callable[..., int | None]
-_PATH = "a file with a snapshot of Window or SharedWindows, or a root of KeyedWindows; with Spark, "
+_PATH = "a file with a snapshot of Window, SharedWindows or KeyedWindows; with Spark, "
 
 
 class CommandLine:
@@ -82,7 +86,13 @@ class CommandLine:
         gc = self.add("gc", snapshots.gc, help="find and delete pages that no window needs")
         gc.add_argument("path", type=Path, nargs="*", help="files with the snapshots of some"
                         " windows; with Spark, a run's output folder")  # fmt: skip
-        for parser in (inspect, check, gc):
+        unpublish = self.add(
+            "unpublish", snapshots.unpublish, help="delete what is published under a name"
+        )
+        unpublish.add_argument(
+            "published", metavar="NAME", help="as in publish=NAME; the windows stay"
+        )
+        for parser in (inspect, check, gc, unpublish):
             parser.add_argument("--json", action="store_true", dest="as_json",
                                 help="print one JSON document in place of lines")  # fmt: skip
             parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "
@@ -93,7 +103,15 @@ class CommandLine:
                            help="rebuild what can be of a run: inner pages of one key's window"
                            )  # fmt: skip
         gc.add_argument("--delete", action="store_true",
-                        help="delete them; without it nothing is changed in the store")  # fmt: skip
+                        help="delete them; without it no page is changed in the store"
+                        )  # fmt: skip
+        gc.add_argument("--compact", action="store_true",
+                        help="rewrite objects of S3 and the like that are mostly deleted or small"
+                        )  # fmt: skip
+
+        serving.add_options(
+            self.add("serve", serving.serve, help="serve published windows over HTTP"), at_least_one
+        )
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""

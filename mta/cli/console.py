@@ -21,7 +21,7 @@ class InvalidCommand(WindowStoreError, ValueError):
 
 
 class ProgressLine:
-    """A line that is rewritten in place on a terminal, and printed now and then elsewhere."""
+    """A line that is rewritten in place on a terminal, and printed at intervals elsewhere."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stdout.isatty()

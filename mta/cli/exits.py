@@ -41,6 +41,7 @@ MEANINGS = {
 _BY_CLASS = {
     "WindowStoreError": Exit.USAGE,
     "StoreUnavailable": Exit.UNAVAILABLE,
+    "BrokerUnavailable": Exit.UNAVAILABLE,
     "StoreAccessDenied": Exit.DENIED,
     "InputDenied": Exit.DENIED,
     "StoreFull": Exit.NO_SPACE,

@@ -1,17 +1,16 @@
-"""``mta inspect``, ``check`` and ``gc`` for handles and roots that a program saved in files.
+"""``mta inspect``, ``check`` and ``gc`` for snapshots that a program saved in files.
 
-A handle of ``Window`` or ``SharedWindows``, or a root of ``KeyedWindows``, alone tells which pages
-are needed and whether they are whole (``mta.windows.opaque``, ``mta.audit.keyed``), so nothing need
-be known of the operation.
+A snapshot alone tells which pages are needed and whether they are whole (``mta.windows.opaque``,
+and ``mta.audit.keyed`` for ``KeyedWindows``), so nothing need be known of the operation.
 
 Whoever holds the windows may go on writing meanwhile. A page is garbage when none of the given
-handles and roots names it, and nobody who goes on from them can come to name it: it stands where
-pages were sealed already (``mta.audit.walk.is_garbage``), or its run has a number that every given
-root has passed. Other pages may have been put just now; once the window has passed them and a newer
-handle is saved, they are named by it, or garbage.
+snapshots names it, and nobody who goes on from them can come to name it: it stands where pages were
+sealed already (``mta.audit.walk.is_garbage``), or its run has a number that every given snapshot of
+keyed windows has passed. Other pages may have been put just now; once the window has passed them
+and a newer snapshot is saved, they are named by it, or garbage.
 
-How windows, damage and pages are printed is the same for handles in files and for those of a run in
-Spark, which ``spark_integration.cli.checkpoints`` reads.
+How windows, damage and pages are printed is the same for snapshots in files and for those of a run
+in Spark, which ``spark_integration.cli.checkpoints`` reads.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ import numpy as np
 
 from mta.audit.description import SnapshotSummary, describe_snapshot
 from mta.audit.keyed import OpaqueKeys
+from mta.audit.published import needed_by_published
 from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_duration, plural, say, table
 from mta.cli.exits import Exit
@@ -37,7 +37,9 @@ from mta.errors import CorruptPage, MissingPage
 from mta.evaluators.coverage import Incomplete
 from mta.kernels import native
 from mta.keyed.coverage import later
-from mta.keyed.root import is_root
+from mta.keyed.snapshot import is_keyed_snapshot
+from mta.publishing.publisher import read_head
+from mta.publishing.publisher import unpublish as delete_published
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
@@ -45,7 +47,7 @@ from stores import PageStore, open_store, ping_store
 from stores.address import without_credentials
 
 COLUMNS = (
-    "key", "events", "oldest", "newest", "front", "back", "levels", "pages", "handle", "late",
+    "key", "events", "oldest", "newest", "front", "back", "levels", "pages", "snapshot", "late",
 )  # fmt: skip
 _EXAMPLES = 5
 _BATCH = 256
@@ -60,11 +62,11 @@ class KeyNames(NamedTuple):
 
 
 def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
-    """Print the windows of a handle or a root, and the store's totals if its address is given."""
+    """Print the windows of a snapshot, and the store's totals if its address is given."""
     data, listing = _read(path), Listing(limit)
-    if not is_root(data):
+    if not is_keyed_snapshot(data):
         if key is not None:
-            raise InvalidCommand(f"--key: {path} is a handle of one window, which has no keys")
+            raise InvalidCommand(f"--key: {path} is a snapshot of one window, which has no keys")
         summary = describe_snapshot(data)
         listing.add(summary.window, summary)
         show(listing, store, None if store is None else store_totals(store))
@@ -83,52 +85,60 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
 def check(path: Path, store: str | None, repair: bool) -> int:
     """Print the damage by page and a summary; the exit code. Reads every page once.
 
-    Tables of a root that name windows by themselves are read twice.
+    Tables of keyed windows that name standalone windows are read twice.
     """
     address, data = _required(store), _read(path)
-    if repair and is_root(data):
+    if repair and is_keyed_snapshot(data):
         raise InvalidCommand(
-            "--repair: events of many keys are in no other page, so none can be rebuilt: put back "
-            "a copy, or restore an earlier root"
+            "--repair: events of many keys are in no other page, so none can be rebuilt: restore "
+            "a copy, or restore an earlier snapshot"
         )
     if repair:
         raise InvalidCommand(
-            "--repair: a page is rebuilt by the windows' own operation, which a handle does not "
+            "--repair: a page is rebuilt by the windows' own operation, which a snapshot does not "
             "tell: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
         )
     found = Audit()
     note(damaged=[])
     with open_store(address) as pages:
-        if is_root(data):
+        if is_keyed_snapshot(data):
             keyed = OpaqueKeys(data, pages)
-            tables, handles = keyed.audit_tables()
+            tables, standalone = keyed.audit_tables()
             add_up(found, tables, keyed.name)
-            verify(found, ((name_of(key), restore_opaque(held, pages)) for key, held in handles))
-            return sum_up(found, plural(keyed.root.counts[0], "key"), address)
+            verify(found, ((name_of(key), restore_opaque(held, pages)) for key, held in standalone))
+            return sum_up(found, plural(keyed.snapshot.counts.keys, "key"), address)
         held = restore_opaque(data, pages)
         verify(found, [(held.engine.name, held)])
     return sum_up(found, ", ".join(sorted(held.fronts or [held.engine.name])), address)
 
 
-def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = None) -> None:
-    """Print the pages of these handles' windows that nobody can need; ``delete`` deletes them.
+def gc(
+    path: list[Path],
+    store: str | None,
+    delete: bool,
+    windows: str | None = None,
+    compact: bool = False,
+) -> None:
+    """Print the pages of these snapshots' windows that nobody can need; ``delete`` deletes them.
 
-    With the name of ``windows`` in place of files, all pages of those that are called so.
+    With the name of ``windows`` in place of files, all pages of those that are called so. Pages
+    that a published snapshot needs stay, unless the windows are named. ``compact`` has the store
+    free the room of deleted pages.
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
-    Tables of roots are read too, if they name windows by themselves.
+    Tables of keyed windows are read too, if they name standalone windows.
     """
     address = _required(store)
     if bool(path) == (windows is not None):
-        raise InvalidCommand("gc takes either files, or --name of windows whose handles are gone")
+        raise InvalidCommand("gc takes either files, or --name of windows whose snapshots are gone")
     note(windows=[], left_out=[])
     if windows is not None:
-        _gc_by_name(address, windows, delete)
+        _gc_by_name(address, windows, delete, compact)
         return
     with open_store(address) as pages:
         held_by: defaultdict[str, list[Opaque | OpaqueKeys]] = defaultdict(list)
         for file in path:
             data = _read(file)
-            if is_root(data):
+            if is_keyed_snapshot(data):
                 keyed = OpaqueKeys(data, pages)
                 held_by[keyed.name].append(keyed)
             else:
@@ -137,11 +147,27 @@ def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = 
         keys = list(pages.keys())
         say_store(address, len(keys))
         garbage = [key for name, all_of in held_by.items() for key in _garbage(name, all_of, keys)]
+        if garbage:
+            published = needed_by_published(pages, keys)
+            garbage = [key for key in garbage if key not in published]
         print_unneeded(pages, garbage)
-        sweep(pages, garbage, delete)
+        sweep(pages, garbage, delete, compact=compact)
 
 
-def _gc_by_name(address: str, name: str, delete: bool) -> None:
+def unpublish(published: str, store: str | None) -> None:
+    """Delete what is published under a name; the windows and their pages stay."""
+    address = _required(store)
+    with open_store(address) as pages:
+        head = read_head(pages, published)
+        if head is None:
+            raise InvalidCommand(f"nothing is published as {published!r} in this store")
+        count = delete_published(pages, published)
+        say_store(address)
+        say(f"deleted   {plural(count, 'record')} of {published}, which {head.source} published")
+        note(unpublished=published, source=head.source, deleted=count)
+
+
+def _gc_by_name(address: str, name: str, delete: bool, compact: bool) -> None:
     """All pages of the windows of one name, or of a query's id; lists the store's keys."""
     if not name.strip("./:"):
         raise InvalidCommand(f"--name {name!r} is no name of windows: give the whole name")
@@ -153,11 +179,11 @@ def _gc_by_name(address: str, name: str, delete: bool) -> None:
         say_store(address)
         say(f"windows   {plural(len(windows), 'name')} of {name}")
         print_unneeded(pages, found)
-        sweep(pages, found, delete)
+        sweep(pages, found, delete, compact=compact)
 
 
 def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> list[str]:
-    """Those of a window's pages that none of its handles, and no newer one, can need."""
+    """Those of a window's pages that none of its snapshots, and no newer one, can need."""
     ends = ("/", ":") if isinstance(held_by[0], OpaqueKeys) else ("/",)
     own = [key for key in keys if key.startswith(tuple(name + end for end in ends))]
     try:
@@ -171,7 +197,7 @@ def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> 
     note_item("windows", window=name, needed=len(live))
     if ahead := len(orphans) - len(garbage):
         say(f"left out  {plural(ahead, 'page')} further on, where a writer may be: see to it again")
-        say("          with a newer handle")
+        say("          with a newer snapshot")
         note_item("left_out", window=name, reason="a writer may be there", pages=ahead)
     return garbage
 
@@ -213,7 +239,7 @@ def _required(store: str | None) -> str:
 def _read(path: Path) -> bytes:
     if path.is_dir():
         raise InvalidCommand(
-            f"{path} is a folder: name a file with a handle. The output folder of a run, and a "
+            f"{path} is a folder: name a file with a snapshot. The output folder of a run, and a "
             "checkpoint of Spark, are read by the command 'mta' with Spark"
         )
     try:
@@ -234,7 +260,7 @@ class Listing:
     keys: int = 0
     events: int = 0
     saved: int = 0
-    """Bytes of handles and roots."""
+    """Bytes of snapshots."""
     late: int = 0
     invalid: int = 0
     incomplete: dict[tuple[str, str], Incomplete] = field(default_factory=dict)
@@ -243,7 +269,7 @@ class Listing:
     """Whether all events are in windows; else some may have left, by policies not known here."""
 
     def add(self, key: str, summary: SnapshotSummary) -> None:
-        """A window by itself."""
+        """A standalone window."""
         self.keys += 1
         self.events += summary.events
         self.saved += summary.snapshot_bytes
@@ -252,25 +278,25 @@ class Listing:
         self._keep([(key, summary)])
 
     def add_keys(self, keyed: OpaqueKeys, names: KeyNames) -> None:
-        """All windows of a root; reads every page once or twice."""
+        """All windows of a snapshot; reads every page once or twice."""
         events, found = keyed.first(self.limit, names.written)
-        self.keys += keyed.root.counts[0]
+        self.keys += keyed.snapshot.counts.keys
         self.events += events
-        self.late += keyed.root.counts[3]
-        self.invalid += keyed.root.counts[4]
-        self.saved += keyed.root_bytes
+        self.late += keyed.snapshot.counts.late
+        self.invalid += keyed.snapshot.counts.invalid
+        self.saved += keyed.snapshot_bytes
         self.whole &= keyed.exact
         for each in keyed.incomplete():
             what = each.window, each.aggregation
             self.incomplete[what] = later(self.incomplete.get(what, each), each)
         self._keep([(names.written(key), summary) for key, summary in found])
 
-    def add_one(self, text: str, roots: Iterable[OpaqueKeys], names: KeyNames) -> None:
-        """The window of one key out of roots, if it is there.
+    def add_one(self, text: str, snapshots: Iterable[OpaqueKeys], names: KeyNames) -> None:
+        """The window of one key out of snapshots, if it is there.
 
-        A ``get_many`` a level and root for a key of one part, else reads every page.
+        A ``get_many`` a level and snapshot for a key of one part, else reads every page.
         """
-        for keyed in roots:
+        for keyed in snapshots:
             tried = ((key, keyed.find(key)) for key in names.meant(text))
             found = [(key, summary) for key, summary in tried if summary is not None]
             if not found:
@@ -296,7 +322,7 @@ class Listing:
 def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
     """Print windows by their keys, their totals, what they aggregate, and by which policy.
 
-    Below the row of a key stands one for each of several windows that share its events.
+    Below the row of a key stands one for each of multiple windows that share its events.
     """
     say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
     if len(listing.windows) < listing.keys:
@@ -309,7 +335,7 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
     for each in listing.incomplete.values():
         say(f"incomplete {_incomplete(each)}")
     if listing.saved:
-        say(f"handles   {human_bytes(listing.saved)}")
+        say(f"snapshots {human_bytes(listing.saved)}")
     if store is not None and pages is not None:
         say(f"store     {without_credentials(store)}: {pages}")
     for _, summary in listing.windows[:1]:
@@ -467,8 +493,10 @@ def say_left_out(window: str, reason: str) -> None:
     note_item("left_out", window=window, reason=reason)
 
 
-def sweep(store: PageStore, garbage: list[str], delete: bool, since: str = "") -> None:
-    """Delete the pages, or print that they could be deleted."""
+def sweep(
+    store: PageStore, garbage: list[str], delete: bool, since: str = "", *, compact: bool
+) -> None:
+    """Delete the pages, or print that they could be deleted; then have the store compacted."""
     if delete:
         store.delete_many(garbage)
         store.flush()
@@ -476,6 +504,9 @@ def sweep(store: PageStore, garbage: list[str], delete: bool, since: str = "") -
     note(deleted=len(garbage) if delete else 0, to_delete=0 if delete else len(garbage))
     if garbage and not delete:
         say("nothing was deleted: --delete does")
+    if compact:
+        store.compact()
+        say("compacted the room of deleted pages, where the store has such")
 
 
 def print_unneeded(store: PageStore, orphans: list[str]) -> None:

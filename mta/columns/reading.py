@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import DIGITS, Array, Decimals, Schema
-from mta.errors import InvalidValue
+from mta.columns.schemas import DIGITS, Array, Decimals, Schema, Times
+from mta.errors import InvalidTime, InvalidValue
+from mta.times import TimeUnit, to_times
 
 #: Types whose values are taken as they come, and of which only a float can be missing.
 PLAIN = frozenset({int, float, bool, str, bytes})
@@ -176,6 +177,8 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
     """Numbers as a column. Raises TypeError or ValueError rather than change a number."""
     if isinstance(schema, Decimals):
         return _as_digits(values, schema.places)
+    if isinstance(schema, Times):
+        return _as_moments(values, schema.dtype, schema.unit)
     column, dtype = np.asarray(values), schema.dtype
     if column.ndim != 1:
         raise ValueError(f"{column.ndim} dimensions in place of one")
@@ -256,6 +259,21 @@ def _as_times(column: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     same = (found.astype(column.dtype, copy=False) == column) | np.isnat(column)
     if len(column) and not same.all():
         raise ValueError("times out of range, or finer than the column")
+    return found
+
+
+def _as_moments(values: Any, dtype: np.dtype[Any], unit: TimeUnit) -> np.ndarray:
+    """Datetimes of any library, or numbers in a unit; NaT for what is missing."""
+    column = np.asarray(values)
+    if column.dtype.kind == "M":
+        return _as_times(column, dtype)
+    items = column.tolist()
+    known = np.array([not is_missing(item) for item in items], bool)
+    found = np.full(len(items), "NaT", dtype)
+    try:
+        found[known] = to_times(column[known], unit).view(dtype)
+    except InvalidTime as error:
+        raise ValueError(str(error)) from error
     return found
 
 

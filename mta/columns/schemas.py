@@ -26,6 +26,7 @@ import numpy as np
 from mta.columns import codec
 from mta.errors import CorruptPage
 from mta.kernels.ranges import rows_of
+from mta.times import TimeUnit, require_unit
 
 Rows = Any
 Row = Any
@@ -220,6 +221,22 @@ class Decimals(Array):
         found = np.empty(len(rows), object)
         found[:] = [DIGITS.scaleb(Decimal(row), -self.places) for row in rows.tolist()]
         return found
+
+
+class Times(Array):
+    """Times in whole microseconds: datetimes, or numbers that count ``unit`` since 1970.
+
+    >>> Times("ms")
+    Times('ms')
+    """
+
+    def __init__(self, unit: TimeUnit = "s") -> None:
+        require_unit(unit)
+        super().__init__("M8[us]")
+        self.unit = unit
+
+    def __repr__(self) -> str:
+        return f"Times({self.unit!r})"
 
 
 class Vector(Fixed):

@@ -80,10 +80,17 @@ def _read(series: Any, name: str) -> Column:
         own = getattr(dtype, "numpy_dtype", None)
         numbers = series.to_numpy(dtype=own)
         type_ = {"b": "bool", "i": "int64", "u": "uint64"}.get(kind)
-        return made(type_, numbers, lambda found: pd.array(found, dtype=dtype))
+        return made(type_, numbers, lambda found: _numbers(found, dtype))
     if isinstance(dtype, np.dtype):
         return _of_objects(series, name)
     return made(str, series.tolist(), lambda found: pd.array(found.tolist(), dtype=dtype))
+
+
+def _numbers(found: np.ndarray, dtype: Any) -> Any:
+    """Numbers of a type; with nulls among them of pandas' own type that is like it."""
+    if found.dtype == object and any(value is None for value in found):
+        dtype = pd.Series([], dtype=dtype).convert_dtypes().dtype
+    return pd.array(found, dtype=dtype)
 
 
 def _of_objects(series: Any, name: str) -> Column:

@@ -3,5 +3,7 @@
 - ``observed``: what policies see of a window
 - ``cursor``: a front over the events of a log, with a stack of suffix folds
 - ``amortized_mta``, ``log_mta``, ``steady_mta``: the MTA paper's algorithms, cursors over levels
-- ``ranges``, ``coverage``: ranges of retained events, and what a window misses
+- ``flatfat``, ``reactive``: FlatFAT and the Reactive Aggregator, over blocks
+- ``fiba``: FiBA, a cursor over the log of a finger tree
+- ``coverage``: what a window misses
 """

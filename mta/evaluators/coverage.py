@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from mta.evaluators.ranges import Positions
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Remembered
+from mta.logs.ranges import Positions
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,11 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.evaluators.observed import ObservedWindow
-from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, known, rows_at
-from mta.folds.overlaps import may_overlap
+from mta.folds.fronts import EachFront, Fronts, as_array, count_below, joined, moved, rows_at
 from mta.folds.sliding import has_kernel, kernel_lowers, sweep_into
 from mta.frames.base import AbstractPolicy
-from mta.kernels import native
 from mta.kernels.native import Sweep
-from mta.kernels.ranks import SortedTimes
+from mta.kernels.segments import ranks
 from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup
 from mta.logs.leaves import Chunk, Leaf, suffixes_of
 from mta.monoids.base import AbstractMonoid, Partial
@@ -216,7 +214,7 @@ class Cursor(ObservedWindow):
             at, end, found = start + done, done + len(fronts), None
             if swept and (right is not None or not is_stored):
                 out = monoid.outputs.cut(batch.results, at, start + end)
-                found = self._sweep(chunk, done, known(fronts), right if is_stored else None, out)
+                found = self._sweep(chunk, done, fronts, right if is_stored else None, out)
             if is_stored:
                 right = found
             if found is None:
@@ -236,7 +234,7 @@ class Cursor(ObservedWindow):
             self.place(oldest, oldest)  # behind, until the run is done
         self.front = max(self.front, oldest)  # time alone may have emptied the window
         fronts, done = self._fronts(chunk), 0
-        stored = _count_below(fronts, 0)
+        stored = count_below(fronts, 0)
         if stored < chunk.count:
             yield stored, fronts[stored:], False
         while done < stored:
@@ -263,7 +261,7 @@ class Cursor(ObservedWindow):
         return monoid.combine_rows(folds, prefixes, count)
 
     def _sweep(
-        self, chunk: Chunk, done: int, fronts: range | np.ndarray, right: Rows | None, out: Rows
+        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, out: Rows
     ) -> Rows | None:
         """The results of a piece by a kernel, if one takes its rows.
 
@@ -295,8 +293,6 @@ class Cursor(ObservedWindow):
             return np.full(chunk.count, max(fronts, stood))
         if fronts[0] >= stood:
             return fronts
-        if isinstance(fronts, TimeFronts):
-            return fronts.not_before(stood)
         held: np.ndarray = np.maximum(as_array(fronts, chunk.count), stood)
         return held
 
@@ -384,7 +380,7 @@ class Cursor(ObservedWindow):
             leaves = [self.leaf(front, back, upto)]
             room = 0 if isinstance(leaves[0], Chunk) else room - leaves[0].count
             while room > 0 and leaves[-1].stop <= last:
-                following = int(fronts[_count_below(fronts, leaves[-1].stop - back)])
+                following = int(fronts[count_below(fronts, leaves[-1].stop - back)])
                 leaf = self.leaf(back + following, back, upto)
                 if leaf.first != leaves[-1].stop or isinstance(leaf, Chunk):
                     break
@@ -392,7 +388,7 @@ class Cursor(ObservedWindow):
                 room -= leaf.count
             stack.append(self._of_leaves(leaves, front, self._behind(leaves[-1].stop, back)))
             self._look_at(leaves[-1])
-        return min(stop, _count_below(fronts, stack[-1].stop - back))
+        return min(stop, count_below(fronts, stack[-1].stop - back))
 
     def _of_leaves(self, leaves: Sequence[Leaf], front: int, right: Partial) -> Folds:
         """S, over leaves that follow one another, from a front on; one combine per event."""
@@ -641,15 +637,14 @@ class _CursorTimes:
     """The times a cursor's policy may search: stored ones from the front on, then those of a chunk.
 
     Positions are counted from the first event of the chunk; those of stored events are negative.
-    Times are searched a stretch at a time: a chunk of the batch that has been stored, with the
-    table that other windows have had of it, or leaves that follow one another, put together; at
-    last the chunk itself (``kernels.ranks``). So each time is compared about once, by columns.
+    Times are searched a stretch at a time: a chunk of the batch that has been stored, or leaves
+    that follow one another, put together; at last the chunk itself.
     """
 
     def __init__(self, cursor: Cursor, chunk: Chunk) -> None:
         self._cursor, self._chunk = cursor, chunk
 
-    def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """The position of the oldest event that is less than ``age`` old at each of some times.
 
         Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
@@ -657,28 +652,26 @@ class _CursorTimes:
         cursor, chunk, count = self._cursor, self._chunk, len(times)
         position, done = cursor.front, 0
         until = int(times[-1]) - age if count >= _FEW else None
-        stretches: list[Stretch] = []
+        pieces: list[EachFront] = []
         while done < count and position < chunk.first:
             first, stored, stop, end = self._gather(position, times, age, done, until)
             at = position - first
-            if done == 0 and at < len(stored.times) and times[-1] - age < stored.times[at]:
+            if done == 0 and at < len(stored) and times[-1] - age < stored[at]:
                 return position - chunk.first
             position = stop
             if end > done:
-                stretches.append(Stretch(stored, first - chunk.first, end))
+                pieces.append(moved(ranks(stored, times[done:end], age), first - chunk.first))
                 done = end
             else:
                 position = max(position, cursor.events.first_after(int(times[end]) - age))
         if done < count:
-            stretches.append(Stretch(chunk.sorted_times, 0, count))
-        fronts = TimeFronts(times, age, stretches)
-        # A kernel has found all of them in less time than it takes to see which are wanted.
-        seldom = native.compiled is None and count >= _FEW and may_overlap(cursor.monoid)
-        return fronts if seldom and not fronts.seem_steady() else fronts.known()
+            assert chunk.times is not None
+            pieces.append(ranks(chunk.times, times[done:], age))
+        return joined(pieces)
 
     def _gather(
         self, position: int, times: np.ndarray, age: int, done: int, until: int | None
-    ) -> tuple[int, SortedTimes, int, int]:
+    ) -> tuple[int, np.ndarray, int, int]:
         """The stored times from a leaf on, and through more while some of the searches end there.
 
         Leaves of many events are not put together. ``until`` as of ``OrderedEvents.leaf``.
@@ -700,13 +693,4 @@ class _CursorTimes:
             done, leaf = end, cursor.leaf(stop, back, until=until)
         if stop == start.stop:
             return start.first, start.searched, stop, end
-        return start.first, SortedTimes(np.concatenate(gathered)), stop, end
-
-
-def _count_below(fronts: EachFront, position: int) -> int:
-    """How many of the fronts, which never decrease, lie before a position."""
-    if isinstance(fronts, TimeFronts):
-        return int(fronts.below(np.array([position]))[0])
-    if isinstance(fronts, range):
-        return min(max(position - fronts.start, 0), len(fronts))
-    return int(fronts.searchsorted(position))
+        return start.first, np.concatenate(gathered), stop, end

@@ -2,7 +2,5 @@
 
 - ``sliding``: the one entry, which takes the way that costs the least
 - ``blocks``: ranges of any length, by prefix and suffix folds; many short ones
-- ``overlaps``: where a row may be folded in twice
-- ``scans``: within blocks of rows
-- ``fronts``: where windows by time begin
+- ``fronts``: where windows begin
 """

@@ -13,20 +13,20 @@ combines, whatever its length; one that lies within a block is put together from
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.scans import join_blocks, repeat_rows, scan_blocks
 from mta.kernels import native
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.kernels.scans import accumulate_blocks
+from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts
+from mta.monoids.parts import Parts
 
-#: A block has 2^7 rows where a column is scanned in one call, 2^5 where a kernel may scan it (which
-#: is to give the same bits as numpy), and 2^3 where a call advances all blocks by a row.
-_SCANNED, _KERNEL, _IN_STEP = 7, 5, 3
+#: A block has 2^7 rows where a column is scanned in one call, else, where a call advances all
+#: blocks by a row, 2^3.
+_SCANNED, _IN_STEP = 7, 3
 
 
 class Blocks:
@@ -36,7 +36,8 @@ class Blocks:
         self, monoid: AbstractMonoid, partials: Rows, count: int, bits: int | None = None
     ) -> None:
         self.monoid, self.partials, self.count = monoid, partials, count
-        self._bits = _bits_for(monoid) if bits is None else bits
+        usual = _SCANNED if ufuncs_of(monoid) else _IN_STEP
+        self._bits = usual if bits is None else bits
         self.size = 1 << self._bits
 
     @cached_property
@@ -58,28 +59,6 @@ class Blocks:
     @property
     def _blocks(self) -> int:
         return -(-self.count // self.size)
-
-    def prefixes_of_all(self) -> Rows:
-        """The folds of the first 1, 2, ... rows, out of those within blocks; one combine a row."""
-        monoid, schema, last = self.monoid, self.monoid.partials, self._blocks - 1
-        before = schema.new(self._blocks)
-        schema.put(before, 0, monoid.identity)
-        wholes = schema.cut(self._wholes, 0, last)
-        schema.put_many(before, 1, monoid.prefixes(wholes, last, monoid.identity))
-        return join_blocks(monoid, before, self.prefixes, self.count, self.size, backwards=False)
-
-    def suffixes_of_all(self, start: int, right: Partial) -> Rows:
-        """The folds of the rows from ``start`` on, and from each one after it, with ``right``.
-
-        One combine a row.
-        """
-        monoid, schema, number = self.monoid, self.monoid.partials, start >> self._bits
-        first, later = number << self._bits, self._blocks - number - 1
-        wholes = schema.cut(self._wholes, number + 1, self._blocks)
-        after = monoid.suffixes(wholes, later, right)
-        rows, count = schema.cut(self.suffixes, first, self.count), self.count - first
-        joined = join_blocks(monoid, after, rows, count, self.size, backwards=True)
-        return schema.cut(joined, start - first, count)
 
     def folds(self, starts: range | np.ndarray, first: int) -> Rows:
         """The folds from each start, which never decrease, to the rows from the ``first`` on.
@@ -136,7 +115,7 @@ class Blocks:
         """The folds of ranges that end in a later block than they begin in."""
         monoid, count, between = self.monoid, int(pairs.counts.sum()), self._between(pairs)
         if between is not None:
-            lefts = monoid.combine_rows(lefts, repeat_rows(between, pairs.counts), count)
+            lefts = monoid.combine_rows(lefts, _repeated(between, pairs.counts), count)
         return monoid.combine_rows(lefts, rights, count)
 
     def _between(self, pairs: _Pairs) -> Rows | None:
@@ -158,15 +137,6 @@ class Blocks:
             found = monoid.combine_rows(schema.take(folds, longer), found, len(longer))
             schema.put_at(folds, longer, found)
         return folds
-
-
-def _bits_for(monoid: AbstractMonoid) -> int:
-    """Which power of two the rows of a block are."""
-    if isinstance(monoid, Parts):
-        return min(map(_bits_for, monoid.monoids))
-    if not isinstance(monoid, ColumnarMonoid):
-        return _IN_STEP
-    return _SCANNED if monoid.ufuncs else _IN_STEP if monoid.kernel is None else _KERNEL
 
 
 class _Pairs(NamedTuple):
@@ -261,3 +231,45 @@ def _short_ranges(
     if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
         return None
     return native.ranges(monoid.kernel, partials, starts, lengths)
+
+
+# --- folds within blocks --------------------------------------------------------------------------
+
+
+def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:
+    """The folds within blocks of ``size`` rows, up to each row, or from each row on.
+
+    At most one combine a row: of ufuncs a scan a column, else all blocks advance together.
+    """
+    if ufuncs := ufuncs_of(monoid):
+        columns = rows if isinstance(rows, tuple) else (rows,)
+        pairs = zip(ufuncs, columns, strict=True)
+        scans = [accumulate_blocks(ufunc, column, size, backwards) for ufunc, column in pairs]
+        return tuple(scans) if isinstance(rows, tuple) else scans[0]
+    schema: Any = monoid.partials
+    room, folds, known = schema.new(count), None, 0
+    steps = range(min(size, count))
+    for row in reversed(steps) if backwards else steps:
+        places = np.arange(row, count, size)
+        new, there = schema.take(rows, places), min(known, len(places))
+        if there:
+            old, now = schema.cut(folds, 0, there), schema.cut(new, 0, there)
+            pair = (now, old) if backwards else (old, now)
+            schema.put_many(new, 0, monoid.combine_rows(*pair, there))
+        schema.put_at(room, places, new)
+        folds, known = new, len(places)
+    return room
+
+
+def ufuncs_of(monoid: AbstractMonoid) -> tuple[np.ufunc, ...]:
+    """A ufunc a column of partials, where a monoid has them."""
+    return (isinstance(monoid, ColumnarMonoid) and monoid.ufuncs) or ()
+
+
+def _repeated(rows: Rows, counts: np.ndarray) -> Rows:
+    """Each row so many times, one after the other."""
+    if isinstance(rows, tuple):
+        return tuple([_repeated(column, counts) for column in rows])
+    if isinstance(rows, np.ndarray):
+        return np.repeat(rows, counts, axis=0)
+    return [row for row, count in zip(rows, counts.tolist(), strict=True) for _ in range(count)]

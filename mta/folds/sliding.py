@@ -3,11 +3,14 @@
     rows      0 1 2 3 4 5 6 7        the fold of rows [f, i] for each row i of some
     fronts        0 0 2 3 3 7        from row 2 on: [0, 2] [0, 3] [2, 4] [3, 5] [3, 6] [7, 7]
 
-Fronts never decrease, and that is all that is asked of them. There are three ways:
+Fronts never decrease, and that is all that is asked of them. There are four ways:
 
-- where a row may be folded in twice, two blocks that overlap: one combine a row (``overlaps``);
+- for monoids that answer ranges of events from these (``mta.monoids.ranges``), the ranges: none;
+- where a compiled kernel knows the monoid, *Two-Stacks*, row by row: three combines a row;
 - under any other monoid of columns, a suffix and a prefix within blocks: four (``blocks``);
-- for monoids of plain functions, a stack and one aggregate, row by row: three (*Two-Stacks*).
+- for monoids of plain functions, Two-Stacks in Python.
+
+Parts of a product go each their own way.
 
 Rows of many keys may stand side by side, as no range crosses from one key's rows to another's:
 fronts do not decrease where a new key begins, and no row is ever looked at for the sake of another.
@@ -19,7 +22,7 @@ put side by side with the events to come (``ShortRun``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -27,20 +30,18 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.blocks import Blocks
-from mta.folds.fronts import EachFront, Fronts, as_array, fronts_upto, known, moved, rows_at
-from mta.folds.overlaps import Overlaps, may_overlap
-from mta.folds.scans import flattened, scan_each
+from mta.folds.fronts import EachFront, Fronts, as_array, moved
 from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Parts, Product
+from mta.monoids.parts import Parts
+from mta.monoids.product import Product
+from mta.monoids.ranges import RangeFolds
 
 #: How many events of a batch are folded range by range at once: as many as this, or as have so many
 #: bytes of partials, which is more unless these are wide.
 _RUN, _MOST_RUN, _RUN_BYTES = 1 << 12, 1 << 16, 1 << 20
-#: As many events at once of a window whose front moves by one.
-_STEADY = 1 << 13
 #: The longest window for which that is done; for a longer one a stack is faster.
 SHORT = 256
 #: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
@@ -55,19 +56,19 @@ class SlidingFolds:
         self.monoid, self.lifted, self.count = monoid, lifted, count
 
     @cached_property
-    def _blocks(self) -> Blocks | Overlaps:
-        kind = Overlaps if may_overlap(self.monoid) else Blocks
-        return kind(self.monoid, self.lifted, self.count)
+    def _parts(self) -> list[SlidingFolds]:
+        """The rows of each monoid of a product."""
+        assert isinstance(self.monoid, Parts)
+        parts = zip(self.monoid.monoids, self.lifted, strict=True)
+        return [SlidingFolds(monoid, rows, self.count) for monoid, rows in parts]
 
-    @property
-    def _has_blocks(self) -> bool:
-        return "_blocks" in self.__dict__
+    @cached_property
+    def _blocks(self) -> Blocks:
+        return Blocks(self.monoid, self.lifted, self.count)
 
     @cached_property
     def prefixes(self) -> Rows:
         """The folds of the first 1, 2, ... rows; one combine a row."""
-        if self._has_blocks:
-            return self._blocks.prefixes_of_all()
         return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
 
     @cached_property
@@ -82,8 +83,6 @@ class SlidingFolds:
 
         One combine a row.
         """
-        if self._has_blocks:
-            return self._blocks.suffixes_of_all(start, right)
         rows, count = self.monoid.partials.cut(self.lifted, start, self.count), self.count - start
         return self.monoid.suffixes(rows, count, right)
 
@@ -97,24 +96,25 @@ class SlidingFolds:
         >>> two_keys.folds(np.array([0, 0, 1, 3, 3, 4]), first=0).tolist()
         [1.0, 3.0, 5.0, 10.0, 30.0, 50.0]
         """
+        if isinstance(self.monoid, Parts):
+            return tuple([part.folds(fronts, first) for part in self._parts])
+        if self.monoid.folds_ranges:
+            stops = np.arange(len(fronts)) + first + 1
+            return RangeFolds(self.monoid, self.lifted, as_array(fronts, len(fronts)), stops)
         if not self.monoid.is_columnar:
-            return two_stacks(self.monoid, self.lifted, known(fronts), first)
-        if in_any_order(self.monoid):
-            found = self._swept(known(fronts), first)
-            if found is not None:
-                return found
-        if isinstance(self._blocks, Overlaps):
-            return self._blocks.folds(fronts, first)
-        return self._blocks.folds(known(fronts), first)
+            return two_stacks(self.monoid, self.lifted, fronts, first)
+        found = self._swept(fronts, first)
+        return self._blocks.folds(fronts, first) if found is None else found
 
-    def _swept(self, fronts: range | np.ndarray, first: int) -> Rows | None:
+    def _swept(self, fronts: EachFront, first: int) -> Rows | None:
         """As ``folds``, by a kernel that goes from row to row; 3 combines a row."""
-        monoid, schema, begin = self.monoid, self.monoid.partials, int(fronts[0])
+        monoid = self.monoid
+        if not has_kernel(monoid):
+            return None
+        schema, begin = monoid.partials, int(fronts[0])
         one, found = schema.one(monoid.identity), schema.new(len(fronts))
-        stop = first + len(fronts)
-        rows = schema.cut(self.lifted, begin, stop)
-        own = fronts if isinstance(fronts, range) else fronts.copy()
-        sweep = Sweep(rows, one, 0, 0, first - begin, moved(own, -begin), one, turns=True)
+        rows = schema.cut(self.lifted, begin, first + len(fronts))
+        sweep = Sweep(rows, one, 0, 0, first - begin, moved(fronts, -begin), one, turns=True)
         return None if sweep_into(sweep, monoid, found, lowered=False) is None else found
 
 
@@ -151,11 +151,6 @@ def kernel_lowers(monoid: AbstractMonoid) -> bool:
     return isinstance(monoid, ColumnarMonoid) and monoid.kernel_lowers
 
 
-def in_any_order(monoid: AbstractMonoid) -> bool:
-    """Whether a kernel may put rows together in another order, and comes to the same bits."""
-    return has_kernel(monoid) and _every(monoid, _is_exact)
-
-
 def sweep_goes_on(monoid: AbstractMonoid) -> bool:
     """Whether a kernel has the results, and may go on where it has ended before, to the bit."""
     return (
@@ -165,17 +160,9 @@ def sweep_goes_on(monoid: AbstractMonoid) -> bool:
     )
 
 
-def scans_go_on(monoid: AbstractMonoid) -> bool:
-    """Whether numpy's scans may end anywhere and go on from there, to the bit."""
-    return _every(monoid, lambda part: bool(part.ufuncs))
-
-
-def turns(monoid: AbstractMonoid) -> bool:
-    """Whether ``turning_folds`` takes the least without a kernel, or is to give a kernel's bits.
-
-    A scan without ufuncs takes log2(n) combines a row, and is not for rows as long as a window.
-    """
-    return scans_go_on(monoid) or (_every(monoid, _names_kernel) and not _every(monoid, _is_exact))
+def scans(monoid: AbstractMonoid) -> bool:
+    """Whether a scan is one pass, by kernels or ufuncs; else it takes log2(n) combines a row."""
+    return _every(monoid, lambda part: bool(part.ufuncs) or part.kernel is not None)
 
 
 def _every(monoid: AbstractMonoid, holds: Callable[[ColumnarMonoid], bool]) -> bool:
@@ -189,62 +176,7 @@ def _names_kernel(monoid: ColumnarMonoid) -> bool:
     return monoid.kernel is not None
 
 
-def _is_exact(monoid: ColumnarMonoid) -> bool:
-    return monoid.kernel is not None and monoid.kernel.in_any_order
-
-
-def turning_folds(
-    monoid: AbstractMonoid, lifted: Rows, fronts: range | np.ndarray, first: int
-) -> Iterator[tuple[int, Rows]]:
-    """As ``Sweep`` with ``turns`` and no stack, in pieces: where each of them begins, and folds.
-
-    A combine and two scanned rows a row, about ten calls of numpy's for each window's length.
-    """
-    schema, at = monoid.partials, 0
-    one = schema.one(monoid.identity)
-    while at < len(fronts):
-        front, middle = int(fronts[at]), first + at + 1
-        if isinstance(fronts, range):
-            folds = _steady_folds(monoid, lifted, front, middle - front, len(fronts) - at)
-            if folds is not None:
-                yield at, folds[0]
-                at += folds[1]
-                continue
-        stack = monoid.suffixes(schema.cut(lifted, front, middle), middle - front, monoid.identity)
-        yield at, monoid.combine_rows(schema.cut(stack, 0, 1), one, 1)
-        stop = len(fronts_upto(fronts, middle - 1, len(fronts)))
-        count = stop - at - 1
-        if count:
-            rows = schema.cut(lifted, middle, middle + count)
-            rights = monoid.prefixes(rows, count, monoid.identity)
-            lefts = rows_at(monoid, stack, fronts[at + 1 : stop], front)
-            yield at + 1, monoid.combine_rows(lefts, rights, count)
-        at = stop
-
-
-def _steady_folds(
-    monoid: AbstractMonoid, lifted: Rows, front: int, size: int, count: int
-) -> tuple[Rows, int] | None:
-    """The next folds of a short window whose front moves by one, and how many: some windows' worth.
-
-    A window becomes the stack as often as there are so many events; many of them do all at once,
-    in as many calls as one.
-    """
-    times = min((count - 1) // size, _STEADY // size)
-    if size < 2 or times < 2:
-        return None
-    cut, many = monoid.partials.cut, times * size
-    stacks = scan_each(monoid, cut(lifted, front, front + many), size, backwards=True)
-    if stacks is None:
-        return None
-    rows = cut(lifted, front + size, front + size + many)
-    rights = flattened(scan_each(monoid, rows, size, backwards=False), size)
-    return monoid.combine_rows(flattened(stacks, size), rights, many), many
-
-
-def two_stacks(
-    monoid: AbstractMonoid, lifted: Rows, fronts: range | np.ndarray, first: int
-) -> Rows:
+def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, first: int) -> Rows:
     """As ``SlidingFolds.folds``, row by row, for monoids of plain functions; 3 combines a row.
 
     The rows before a cut are in a stack of suffix folds, those from there on in one aggregate; when

@@ -2,6 +2,7 @@
 
 - ``base``: the contracts, cuts of a whole run at once, and how policies join by ``|`` and ``&``
 - ``windows``: counts and times
+- ``calendar``: days, months and years by the clock of a time zone
 - ``bounds``: what looks at aggregates
 - ``known``: counts and times out of descriptions, and which window holds more
 - ``named``: deltas, punctuation, sessions
@@ -11,6 +12,7 @@
 from mta.frames.adwin import ADWIN
 from mta.frames.base import AbstractPolicy
 from mta.frames.bounds import BoundWindow, Policy, SinceLongestRun, SinceMax
+from mta.frames.calendar import CalendarWindow
 from mta.frames.named import DeltaWindow, PunctuationWindow, SessionWindow
 from mta.frames.windows import CountWindow, TimeWindow
 
@@ -18,6 +20,7 @@ __all__ = [
     "ADWIN",
     "AbstractPolicy",
     "BoundWindow",
+    "CalendarWindow",
     "CountWindow",
     "DeltaWindow",
     "Policy",

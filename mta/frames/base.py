@@ -22,9 +22,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, TimeFronts, as_array, known
+from mta.folds.fronts import Fronts, as_array
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
+from mta.recipes import Recorded
 
 
 class View(Protocol):
@@ -83,14 +84,14 @@ class Run(Protocol):
 class TimeSearch(Protocol):
     """What a policy on times asks for, for a whole run of events at once."""
 
-    def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """The position of the oldest event that is less than ``age`` old at each of some times.
 
         These never decrease. Positions before the window's front may be answered with that front.
         """
 
 
-class AbstractPolicy(ABC):
+class AbstractPolicy(Recorded, ABC):
     """A rule that says how much of the window's front leaves after an insertion."""
 
     #: Whether events must carry times.
@@ -131,9 +132,7 @@ class AbstractPolicy(ABC):
         """Whether ``cuts`` knows where a whole run of events is cut, before any is stored."""
         return False
 
-    def cuts(
-        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-    ) -> Fronts | TimeFronts:
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         """The cut after each of ``count`` events from position ``start`` on.
 
         ``fronts`` ends with the group that a window's front is in; here a cursor goes on to the
@@ -200,12 +199,10 @@ class Both(AbstractPolicy):
     def foreseen(self) -> bool:
         return self.one.foreseen and self.other.foreseen
 
-    def cuts(
-        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-    ) -> Fronts | TimeFronts:
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         one, other = (p.cuts(search, start, times, count) for p in (self.one, self.other))
         choose = np.maximum if self.any_of else np.minimum
-        cuts: np.ndarray = choose(as_array(known(one), count), as_array(known(other), count))
+        cuts: np.ndarray = choose(as_array(one, count), as_array(other, count))
         return cuts
 
     def describe(self) -> str:

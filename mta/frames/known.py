@@ -15,6 +15,7 @@ from math import inf
 from typing import NamedTuple
 
 from mta.frames.base import AbstractPolicy, Both
+from mta.frames.calendar import CalendarWindow, calendar_of
 from mta.frames.windows import CountWindow, TimeWindow
 
 #: No description of a policy that is read is longer.
@@ -35,6 +36,8 @@ def _parsed(text: str) -> AbstractPolicy | None:
         return CountWindow(int(found[1]))
     if found := re.fullmatch(r"TimeWindow\((\d{1,18}) us\)", text):
         return TimeWindow(timedelta(microseconds=int(found[1])))
+    if found_calendar := calendar_of(text):
+        return found_calendar
     if not text.startswith("(") or not text.endswith(")"):
         return None
     depth = 0
@@ -62,6 +65,10 @@ def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
     for kind in (CountWindow, TimeWindow):
         if type(one) is kind and type(other) is kind:
             return one.size >= other.size
+    if isinstance(one, CalendarWindow | TimeWindow) and isinstance(
+        other, CalendarWindow | TimeWindow
+    ):
+        return held_for(one) >= other.lifetime
     return False
 
 
@@ -74,6 +81,8 @@ def held_for(policy: AbstractPolicy) -> int:
     if isinstance(policy, Both):
         sides = held_for(policy.one), held_for(policy.other)
         return min(sides) if policy.any_of else max(sides)
+    if type(policy) is CalendarWindow:
+        return policy.shortest
     return policy.size if type(policy) is TimeWindow else 0
 
 
@@ -99,8 +108,9 @@ def whole_after(policy: AbstractPolicy, gone: int | None, known: int) -> list[Wh
         return _distinct([*one, *other]) if policy.any_of else all_of(one, other)
     if type(policy) is CountWindow:
         return [Whole(None, max(0, policy.size - known))]
-    if type(policy) is TimeWindow and gone is not None:
-        return [Whole(gone + policy.size, 0)]
+    if type(policy) in (TimeWindow, CalendarWindow) and gone is not None:
+        assert policy.lifetime is not None
+        return [Whole(gone + policy.lifetime, 0)]
     return []
 
 

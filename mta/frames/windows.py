@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from numbers import Real
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, Stretch, TimeFronts, known
+from mta.folds.fronts import Fronts, moved
 from mta.frames.base import AbstractPolicy, Run, TimeSearch, View
-from mta.kernels.ranks import SortedTimes
+from mta.kernels.segments import ranks
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.
@@ -56,19 +57,65 @@ class CountWindow(AbstractPolicy):
         return f"CountWindow({self.size})"
 
 
-class TimeWindow(AbstractPolicy):
+class TimeFrame(AbstractPolicy):
+    """Events later than a *start* that follows from the time of the newest, and never goes back."""
+
+    needs_times = True
+    positional = True
+
+    @abstractmethod
+    def starts(self, times: np.ndarray) -> np.ndarray:
+        """For windows that end at some times, the time after which their events are."""
+
+    def reach(self, times: np.ndarray) -> tuple[np.ndarray, int]:
+        """The starts, as times and how much earlier than these they are."""
+        return self.starts(times), 0
+
+    def start(self, time: int) -> int:
+        """The start for one time."""
+        return int(self.starts(np.array([time], "<i8"))[0])
+
+    def cut(self, view: View, time: int | None) -> int:
+        assert time is not None
+        return view.first_after(self.start(time))
+
+    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
+        assert times is not None
+        moments, age = self.reach(times[:count])
+        first_time = run.oldest_time()
+        if first_time is None:
+            first_time = int(times[0])  # the window is empty: the run itself brings the oldest one
+            count = _not_past(moments, age, first_time)
+        if int(moments[count - 1]) - age < first_time:
+            return run.front, count
+        first, head = run.head_times()
+        some = _not_past(moments[:count], age, int(head[-1]))
+        if some == 0:
+            return None
+        return moved(ranks(head, moments[:some], age), first), some
+
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
+        if not self.foreseen or times is None:
+            return super().cuts(search, start, times, count)
+        return search.first_after_each(*self.reach(times[:count]))
+
+
+def _not_past(moments: np.ndarray, age: int, oldest: int) -> int:
+    """For how many moments, which never decrease, an event of an older one is in the window."""
+    return int(moments.searchsorted(min(oldest + age, _LAST)))
+
+
+class TimeWindow(TimeFrame):
     """The events of the last ``size``: now - size < t <= now, where now is the newest time.
 
     An event exactly ``size`` old is outside, as in pandas. ``size`` is a number of seconds, a
     timedelta of Python, numpy or pandas, or text such as "90 seconds", "5m", "1h30m", "30 days" or
-    "PT1H30M". Months and years, which have no fixed length, are refused.
+    "PT1H30M". A day has 24 hours; ``CalendarWindow`` follows the clock of a time zone, and has
+    months and years.
 
     >>> TimeWindow("1 hour"), TimeWindow(90)
     (TimeWindow('1 hour'), TimeWindow('90 seconds'))
     """
-
-    needs_times = True
-    positional = True
 
     def __init__(self, size: float | Duration) -> None:
         self.size = to_duration(size)
@@ -87,46 +134,18 @@ class TimeWindow(AbstractPolicy):
     def lifetime(self) -> int:
         return self.size
 
-    def cut(self, view: View, time: int | None) -> int:
-        assert time is not None
-        return view.first_after(time - self.size)
+    def starts(self, times: np.ndarray) -> np.ndarray:
+        return times - self.size
 
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        assert times is not None
-        ahead = self.fronts_by_times(run, times, count)
-        return None if ahead is None else (known(ahead[0]), ahead[1])
+    def reach(self, times: np.ndarray) -> tuple[np.ndarray, int]:
+        return times, self.size
 
-    def fronts_by_times(
-        self, run: Run, times: np.ndarray, count: int
-    ) -> tuple[int | TimeFronts, int] | None:
-        """As ``fronts``, to be searched for as far as need be."""
-        first_time = run.oldest_time()
-        if first_time is None:
-            first_time = int(times[0])  # the window is empty: the run itself brings the oldest one
-            count = self._not_past(times[:count], first_time)
-        if int(times[count - 1]) - self.size < first_time:
-            return run.front, count
-        first, head = run.head_times()
-        some = self._not_past(times[:count], int(head[-1]))
-        if some == 0:
-            return None
-        stretch = Stretch(SortedTimes(head), first, some)
-        return TimeFronts(times[:some], self.size, [stretch]), some
-
-    def _not_past(self, times: np.ndarray, oldest: int) -> int:
-        """For how many times, which never decrease, an event of an older one is in the window."""
-        return int(times.searchsorted(min(oldest + self.size, _LAST)))
+    def start(self, time: int) -> int:
+        return time - self.size
 
     @property
     def foreseen(self) -> bool:
         return type(self) is TimeWindow
-
-    def cuts(
-        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-    ) -> Fronts | TimeFronts:
-        if not self.foreseen or times is None:
-            return super().cuts(search, start, times, count)
-        return search.first_after_each(times[:count], self.size)
 
     def describe(self) -> str:
         return f"TimeWindow({self.size} us)"

@@ -1,4 +1,4 @@
-"""In-order aggregators that hold their window in memory, each a module that reads as its paper.
+"""The papers' aggregators that hold their window in memory, each a module that reads as its paper.
 
 Beside the paged aggregators of this project (``mta.AmortizedMTA``) they are what the papers compare
 with: take them for windows that fit into memory and need no checkpoint. ``ALL`` lists them.
@@ -8,6 +8,7 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 - ``foa``, ``ioa``, ``daba`` (cached, and its Lite): the DABA papers, over the ``chunked_queue``
 - ``flatfit``, ``slick_deque``, ``slide_side``: three more
 - ``base_intervals``: Arasu and Widom's, the Reactive Aggregator's peer
+- ``flat_fat``, ``reactive``: FlatFAT, and the Reactive Aggregator, out of which any event may go
 - ``slicing``: panes and pairs, under any of them
 - ``boundary``: SBA and PBA
 

@@ -6,7 +6,7 @@
   (single events), ``times.c`` (searches), ``module.c`` (as Python calls them)
 - ``block``: what ``single.c`` has at hand
 - ``ranges``: ranges out of many buffers, and short whole numbers
-- ``ranks``: many keys in sorted times
 - ``scans``: a ufunc folded up to each row, and counts
-- ``segments``: columns of many keys, one after the other, handled all at once
+- ``segments``: columns of many keys, one after the other, handled all at once; searches in times
+- ``wavelets``: order statistics of many ranges of a column
 """

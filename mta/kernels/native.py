@@ -1,8 +1,9 @@
 """The compiled kernels, where they were built: loops in C for what numpy takes several passes for.
 
-Every one of them has a twin of numpy's, gives the same bits, and is used where it serves: for the
-monoids whose partials are one or a few numbers (``Kernel``). A function here returns None where
-numpy's way must go: without the extension, for other columns, and where squares overflow.
+They serve the monoids whose partials are one or a few numbers (``Kernel``). A fold here returns
+None, or False, where the caller must combine by the monoid itself: without the extension, for other
+columns, and where squares overflow. Of the others callers have the simplest code of numpy's in
+their place (``segments``, ``ranges``), which gives the same.
 
 The environment variable ``MTA_KERNELS`` chooses: ``numpy`` leaves the extension alone, ``native``
 requires it; unless it is set, they are used if they are there.
@@ -123,11 +124,6 @@ class Kernel(NamedTuple):
         """
         return self.kind != "moments"
 
-    @property
-    def in_any_order(self) -> bool:
-        """Whether the same rows have the same fold, to the bit, however they are put together."""
-        return self.kind not in ("sum_f8", "mean", "moments")
-
 
 _NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
 
@@ -142,16 +138,6 @@ def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
         return False
     done: bool = compiled.scan(kernel.number, given, out, 0, backwards)
     return done
-
-
-def blocks(kernel: Kernel, rows: Rows, size: int, backwards: bool) -> Rows | None:
-    """The folds within blocks of ``size`` rows, up to each row, or from each row on."""
-    given = _columns(kernel, rows)
-    if given is None:
-        return None
-    out = _new(given, len(given[0]))
-    compiled.scan(kernel.number, given, out, size, backwards)
-    return _like(rows, out)
 
 
 def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
@@ -212,23 +198,19 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Rows | None:
     return _like(over.right, aside) if done else None
 
 
-def ranks(times: np.ndarray, keys: np.ndarray, age: int, room: np.ndarray) -> bool | None:
+def ranks(times: np.ndarray, keys: np.ndarray, age: int, room: np.ndarray) -> bool:
     """How many times are not later than each key less the age, into ``room``.
 
-    Returns whether they grow by one from key to key; None where numpy's way must go.
+    Returns whether they grow by one from key to key.
     """
-    if compiled is None:
-        return None
     steady: bool = compiled.ranks(_whole(times), _whole(keys), room, age)
     return steady
 
 
 def first_later(
     times: np.ndarray, bounds: np.ndarray, segments: np.ndarray, asked: np.ndarray
-) -> np.ndarray | None:
+) -> np.ndarray:
     """As ``segments.first_later``."""
-    if compiled is None:
-        return None
     found = np.empty(len(asked), np.int64)
     compiled.first_later(*map(_whole, (times, bounds, segments, asked)), found)
     return found
@@ -241,10 +223,8 @@ def gathered(
     firsts: np.ndarray,
     counts: np.ndarray,
     numbers: bool,
-) -> bytes | None:
+) -> bytes:
     """As ``ranges.items_of``, or numbers of 8 bytes each, as ``ranges.numbers_of``."""
-    if compiled is None:
-        return None
     given = map(_whole, (column, which, firsts, counts))
     found: bytes = compiled.gathered(buffers, *given, numbers)
     return found

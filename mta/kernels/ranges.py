@@ -13,13 +13,12 @@ its buffer, is a ValueError.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy as np
 
 from mta.kernels import native
-from mta.kernels.segments import bounds_of, spread
 
 Buffer = bytes | memoryview
 _WIDTHS = (0, 1, 2, 4, 8)
@@ -45,15 +44,9 @@ def items_of(
 ) -> bytes:
     """The bytes of ranges of a column's items."""
     held = list(buffers)
-    known = native.gathered(held, column, which, firsts, counts, False)
-    if known is not None:
-        return known
-    _require_column(held, column)
-    starts, widths = _require(column, which, firsts, counts)
-    ends = (starts + counts * widths).tolist()
-    return b"".join(
-        [held[at][a:b] for at, a, b in zip(which.tolist(), starts.tolist(), ends, strict=True)]
-    )
+    if native.compiled is not None:
+        return native.gathered(held, column, which, firsts, counts, False)
+    return b"".join(_ranges(held, column, which, firsts, counts))
 
 
 def rows_of(
@@ -67,17 +60,10 @@ def rows_of(
     """
     first = columns[0]
     width = first.dtype.itemsize * prod(first.shape[1:])
-    held = [np.ascontiguousarray(column, first.dtype).view("u1") for column in columns]
-    given = (_whole(columns, width), which, starts, lengths)
-    raw = native.gathered(held, *given, False)
-    if raw is not None:
-        return np.frombuffer(raw, first.dtype).reshape(-1, *first.shape[1:])
-    _require(*given)
-    if len(columns) > 1:
-        starts = starts + bounds_of(np.fromiter(map(len, columns), np.int64))[which]
-        first = np.concatenate(columns)
-    found: np.ndarray = first[spread(starts, lengths)]
-    return found
+    flat = [np.ascontiguousarray(each, first.dtype).reshape(-1) for each in columns]
+    held = [each.view("u1").data for each in flat]
+    raw = items_of(held, _whole(columns, width), which, starts, lengths)
+    return np.frombuffer(raw, first.dtype).reshape(-1, *first.shape[1:])
 
 
 def numbers_of(
@@ -94,26 +80,18 @@ def numbers_of(
     [106, 110]
     """
     held = list(buffers)
-    raw = native.gathered(held, column, which, firsts, counts, True)
-    if raw is not None:
+    if native.compiled is not None:
+        raw = native.gathered(held, column, which, firsts, counts, True)
         return np.frombuffer(raw, np.int64)
-    _require_column(held, column)
-    starts, widths = _require(column, which, firsts, counts)
-    if not np.isin(widths, _WIDTHS).all():
-        raise ValueError("numbers have 0, 1, 2, 4 or 8 bytes")
-    bases, units = column[3:, which]
-    ends = bounds_of(counts)
-    found: np.ndarray = np.repeat(bases, counts)
-    for width in _WIDTHS[1:]:
-        of = np.flatnonzero(widths == width)
-        if not len(of):
-            continue
-        raw = bytes_of(held, which[of], starts[of], counts[of] * width)
-        offsets = np.frombuffer(raw, f"<u{width}").astype("<u8").view("<i8")
-        places = np.repeat(ends[:-1][of] - bounds_of(counts[of])[:-1], counts[of])
-        places += np.arange(len(places))
-        found[places] += np.repeat(units[of], counts[of]) * offsets
-    return found
+    found = [np.zeros(0, np.int64)]
+    pieces = zip(_ranges(held, column, which, firsts, counts), which, counts, strict=True)
+    for piece, at, count in pieces:
+        width, base, unit = column[2:, at]
+        if width not in _WIDTHS:
+            raise ValueError("numbers have 0, 1, 2, 4 or 8 bytes")
+        offsets = np.frombuffer(piece, f"<u{width}") if width else np.zeros(count, np.int64)
+        found.append(base + unit * offsets.astype(np.int64))
+    return np.concatenate(found)
 
 
 def _whole(buffers: Sequence[Buffer | np.ndarray], width: int = 1) -> np.ndarray:
@@ -124,24 +102,27 @@ def _whole(buffers: Sequence[Buffer | np.ndarray], width: int = 1) -> np.ndarray
     return column
 
 
-def _require_column(buffers: Sequence[Buffer], column: np.ndarray) -> None:
-    lengths = np.fromiter(map(len, buffers), np.int64, len(buffers))
-    starts, counts, widths = column[:3]
-    most = (lengths - starts) // np.maximum(widths, 1)
-    if (column[:3] < 0).any() or (starts > lengths).any() or (counts > most)[widths > 0].any():
-        raise ValueError("a column that its buffer does not hold")
-
-
-def _require(
-    column: np.ndarray, which: np.ndarray, firsts: np.ndarray, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where each range begins, and how many bytes each of its items has, if its column holds it."""
-    known = (which >= 0) & (which < column.shape[1]) & (firsts >= 0) & (counts >= 0)
-    if known.all():
-        starts, most, widths = column[:3, which]
-        if ((firsts <= most) & (counts <= most - firsts)).all():
-            return starts + firsts * widths, widths
-    raise ValueError("a range that its column does not hold")
+def _ranges(
+    buffers: Sequence[Buffer],
+    column: np.ndarray,
+    which: np.ndarray,
+    firsts: np.ndarray,
+    counts: np.ndarray,
+) -> Iterator[Buffer]:
+    """The bytes of each range of a column's items. Raises ValueError, as a kernel does."""
+    columns = column[:3].T.tolist()
+    for buffer, (start, count, width) in zip(buffers, columns, strict=True):
+        if (
+            min(start, count, width) < 0
+            or start + count * width > len(buffer)
+            or start > len(buffer)
+        ):
+            raise ValueError("a column that its buffer does not hold")
+    for at, first, count in zip(which.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+        if not (0 <= at < len(buffers) and 0 <= first <= first + count <= columns[at][1]):
+            raise ValueError("a range that its column does not hold")
+        start, _, width = columns[at]
+        yield buffers[at][start + first * width : start + (first + count) * width]
 
 
 def shortened(numbers: np.ndarray, least: int = 0) -> tuple[int, int, bytes]:

@@ -50,56 +50,12 @@ def accumulate_blocks(
     >>> accumulate_blocks(np.add, np.array([1, 2, 3, 4, 5]), 3, backwards=False).tolist()
     [1, 3, 6, 4, 9]
     """
-    kernel = Kernel.of(ufunc, column.dtype)
-    found = None if kernel is None else native.blocks(kernel, column, size, backwards)
-    if found is not None:
-        return found  # type: ignore[no-any-return]
     count, step = len(column), -1 if backwards else 1
     room, whole = np.empty(count, column.dtype), count // size * size
-    counting = ufunc is np.add and (column == 1).all()  # a mean has a column of ones
     for start, stop, width in ((0, whole, size), (whole, count, count - whole)):
         if start < stop:
             given, scan = (a[start:stop].reshape(-1, width)[:, ::step] for a in (column, room))
-            if counting:
-                scan[:] = np.arange(1, width + 1)
-            else:
-                ufunc.accumulate(given, axis=1, out=scan)
-    return room
-
-
-def accumulate_each(
-    ufunc: np.ufunc, column: np.ndarray, first: Any, size: int, backwards: bool
-) -> np.ndarray:
-    """As ``accumulate``, of each block of so many rows by itself, all at once: a block a row.
-
-    >>> accumulate_each(np.add, np.array([1.0, 2, 3, 4]), 0.0, 2, backwards=True).tolist()
-    [[3.0, 2.0, 0.0], [7.0, 4.0, 0.0]]
-    """
-    scan = np.empty((len(column) // size, size + 1), column.dtype)
-    step = -1 if backwards else 1
-    run = scan[:, ::step]
-    if ufunc is np.add and are_ones(column):
-        run[:] = np.arange(first, first + size + 1)
-    else:
-        run[:, 0], run[:, 1:] = first, column.reshape(-1, size)[:, ::step]
-        ufunc.accumulate(run, axis=1, out=run)
-    return scan
-
-
-def combine_blocks(
-    ufunc: np.ufunc, beside: np.ndarray, column: np.ndarray, size: int
-) -> np.ndarray:
-    """Every row with the one of ``beside`` that belongs to its block.
-
-    >>> combine_blocks(np.add, np.array([0, 10]), np.array([1, 2, 3]), 2).tolist()
-    [1, 2, 13]
-    """
-    blocks = len(column) // size
-    room, whole = np.empty_like(column), blocks * size
-    given, joined = (a[:whole].reshape(-1, size) for a in (column, room))
-    ufunc(beside[:blocks, None], given, out=joined)
-    if whole < len(column):
-        ufunc(beside[blocks], column[whole:], out=room[whole:])
+            ufunc.accumulate(given, axis=1, out=scan)
     return room
 
 

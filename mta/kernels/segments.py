@@ -1,4 +1,4 @@
-"""Columns cut into segments, one after the other: those of many keys, handled all at once.
+"""Columns cut into segments, those of many keys, handled all at once; searches in sorted times.
 
     bounds    0 3 5 9            segment 0 has the rows 0 to 3, segment 1 the rows 3 to 5, ...
 
@@ -6,6 +6,9 @@ No result of one segment depends on another's rows.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -94,11 +97,24 @@ def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         lift = np.repeat(np.arange(count) * span - least, np.diff(bounds))
         found: np.ndarray = np.maximum.accumulate(values + lift) - lift
         return found
-    halves = _halves(bounds)
-    if halves is None:
-        whole: np.ndarray = np.maximum.accumulate(values)
-        return whole
-    return np.concatenate([running_max(values[b[0] : b[-1]], b - b[0]) for b in halves])
+    pieces = [np.maximum.accumulate(values[a:b]) for a, b in pairwise(bounds.tolist())]
+    return np.concatenate(pieces)
+
+
+def ranks(times: np.ndarray, keys: np.ndarray, age: int = 0) -> range | np.ndarray:
+    """As ``times.searchsorted(keys - age, side="right")``, for keys that never decrease.
+
+    A range where a kernel finds that they grow by one.
+
+    >>> ranks(np.array([0, 10, 20]), np.array([105, 110, 115]), age=100).tolist()
+    [1, 2, 2]
+    """
+    if native.compiled is None:
+        return times.searchsorted(keys - age, side="right")
+    found = np.empty(len(keys), np.int64)
+    if native.ranks(times, keys, age, found) and len(keys):
+        return range(int(found[0]), int(found[0]) + len(keys))
+    return found
 
 
 def first_later(
@@ -112,38 +128,17 @@ def first_later(
     ...     np.array([0, 1, 1]), np.array([5, 0, 4])).tolist()
     [2, 3, 5]
     """
-    if not len(times):
-        return np.zeros(len(asked), np.int64)
-    known = native.first_later(times, bounds, segments, asked)
-    if known is not None:
-        return known
-    least, most = int(times.min()), int(times.max())
-    span, count = most - least + 2, len(bounds) - 1
-    if span * count < _ROOM:
-        lanes = np.arange(count) * span
-        lined = times + np.repeat(lanes - least, np.diff(bounds))
-        wanted = np.clip(asked, least - 1, most) + (lanes[segments] - least)
-        found = np.searchsorted(lined, wanted, side="right")
-        held: np.ndarray = np.clip(found, bounds[segments], bounds[segments + 1])
-        return held
-    halves = _halves(bounds)
-    if halves is None:
-        return np.searchsorted(times, asked, side="right")
-    middle = len(halves[0]) - 1
-    cut = int(np.searchsorted(segments, middle))
-    first, second = halves
-    return np.concatenate(
-        (
-            first_later(times[: first[-1]], first, segments[:cut], asked[:cut]),
-            first_later(
-                times[second[0] :], second - second[0], segments[cut:] - middle, asked[cut:]
-            )
-            + second[0],
-        )
-    )
+    if native.compiled is not None and len(times):
+        return native.first_later(times, bounds, segments, asked)
+    found = np.empty(len(asked), np.int64)
+    for segment, start, stop in _runs(segments):
+        first, last = bounds[segment : segment + 2].tolist()
+        found[start:stop] = times[first:last].searchsorted(asked[start:stop], side="right") + first
+    return found
 
 
-def _halves(bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The first and the second half of some segments; None of a single one."""
-    middle = (len(bounds) - 1) // 2
-    return (bounds[: middle + 1], bounds[middle:]) if middle else None
+def _runs(codes: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Each code, and the rows from the first to after the last that have it."""
+    starts = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1)).tolist()
+    for start, stop in pairwise([*starts, len(codes)]):
+        yield int(codes[start]), start, stop

@@ -1,23 +1,20 @@
-"""Very many keys: the small windows of all of them as columns, swept together.
+"""Very many keys: the small windows of all of them as columns, evaluated together.
 
 - ``key_types``: the types of keys, and their bytes
-- ``key_columns``: columns of keys of every library
-- ``keys``: distinct keys, in order of their hashes
-- ``table``: keys and their events, column by column
-- ``sweep``: where windows begin, and their results
-- ``retention``: which events of a key are retained, and which it still accepts
-- ``sizes``: how large the groups of one of many windows are
-- ``kind``, ``work``: what all windows have in common, and a batch beside what is known
+- ``keys``: columns of keys of every library, as distinct keys in order of their hashes
+- ``table``: keys and their events, column by column; where windows begin, and their results
+- ``kind``: what all windows have in common, and which events a key retains
 - ``leaves``: tables as pages, out of which the keys of a batch are taken
-- ``pages``: indexes, and lists of what is to be deleted, as pages
+- ``pages``: the pages above: indexes, and lists of pending deletions
+- ``lsm``: which tables there are, when they are merged, and what is to be deleted
+- ``snapshot``: all that is not in pages
 - ``corrections``: events that replace or join others, and retractions
-- ``tiers``: which tables there are, and when they are merged
-- ``doomed``: what is to be deleted, and after how many roots
-- ``root``: all that is not in pages
-- ``windows``: what users hold
+- ``work``: a batch beside what is known of its keys, and the results of both
+- ``standalone``: keys with windows of their own
 - ``bucket``: windows of many keys at work: events in, results out, idle keys expired
-- ``changes``: other windows and aggregations for what is kept
+- ``changes``: other windows and aggregations for retained events
 - ``coverage``: which results are incomplete since such a change, and until when
-- ``dealing``: keys dealt out to other roots
+- ``windows``: what users hold
+- ``repartitioning``: keys redistributed over other snapshots
 - ``rolling``: the same over a data frame
 """

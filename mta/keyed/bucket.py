@@ -1,48 +1,44 @@
 """A set of keyed windows at work: events of many keys in, the results of all at once out.
 
     events in, in any order      -> by key, in order (arrival, or time where events may be late)
-    what is known of these keys  -> one look into the tiers
-    both, key by key             -> lanes, swept together
+    what is known of these keys  -> one look into the LSM tree
+    both, key by key             -> lanes, evaluated together
     what the lanes still need    -> stays where it is; the new events alone are written
 
-Most keys of most streams have few events: they are swept, by columns. A window that has grown
-beyond ``promote_at`` events becomes a window by itself, with pages and a handle of its own, whose
-cost does not grow with it; its entry among the keys is that handle and its newest event. Where
-nothing can be swept (a monoid of plain functions, a policy on values) every key has such a window.
+Most keys of most streams have few events: they are vectorized, by columns (``work``). A key that
+has grown beyond ``promote_at`` events gets a window of its own, and so do all keys where nothing
+can be vectorized (``standalone``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.errors import CorruptSnapshot, LateEvent, NoSuchEvent, PartialBatch, SnapshotMismatch
-from mta.fiba import FiBA
+from mta.errors import LateEvent, NoSuchEvent
 from mta.kernels.segments import bounds_of, group, running_max, sort_within
-from mta.keyed.corrections import Retractions, meet, receding, standing_in
-from mta.keyed.doomed import LIST, Entry
+from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
-from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.table import ALL, EXPIRED, HANDLE, Table, join
-from mta.keyed.tiers import Tiers
-from mta.keyed.work import Found, Want, Work, found_due, sweep_results, triggered
-from mta.logs.levels.log import LeafReader, LevelLog
+from mta.keyed.kind import Kind
+from mta.keyed.leaves import TableLayout
+from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.pages import LIST, Entry
+from mta.keyed.snapshot import Counts
+from mta.keyed.standalone import AnyWindow, StandaloneWindows
+from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
+from mta.keyed.work import Found, Want, Work, left_of, results_at
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
-from mta.windows.opaque import restore_opaque
 from mta.windows.settings import OnMissing
-from mta.windows.shared import SharedWindows
 
-#: Windows by themselves that stay open from one root to the next.
-_OPEN = 256
-#: A window by itself comes back when it has only one in so many of the events that made it one.
-_SHRUNK = 4
+#: The bytes of a page of keys, unless they are given.
+_LOCAL_PAGE, _REMOTE_PAGE = 1 << 18, 1 << 14
 #: What stands for the time of an event that never was.
 NEVER = int(np.iinfo("i8").min)
 
@@ -108,50 +104,74 @@ class Advance:
 
 
 class Bucket:
-    """Windows of many keys: their tables in tiers, and those windows that are by themselves."""
+    """Windows of many keys: their tables in an LSM tree, and the standalone windows."""
 
-    def __init__(self, kind: Kind, tiers: Tiers) -> None:
-        self.kind, self.tiers = kind, tiers
-        #: Windows by themselves that are open, by the bytes of their keys.
-        self.open: dict[bytes, AnyWindow] = {}
-        #: Those of them that have taken in events since the last root.
-        self.changed: set[bytes] = set()
-        #: What failed while windows by themselves had taken in a part of a batch.
-        self.torn: Exception | None = None
-        #: Keys, keys with a window by itself, accepted, late and invalid events.
-        self.keys = self.apart = self.inserted = self.late = self.invalid = 0
+    def __init__(self, kind: Kind) -> None:
+        self.kind, settings = kind, kind.settings
+        layout = TableLayout(kind.name, "", kind.reader.inputs, kind.timed)
+        pages = None
+        if kind.store is not None:
+            usual = _REMOTE_PAGE if kind.store.capabilities.remote else _LOCAL_PAGE
+            size = PageSize(settings.page_bytes or usual, settings.cache_bytes)
+            pages = RunPages(kind.store, layout, size)
+        self.tree = LSMTree(layout, pages, kind.trimmed, settings.allowed_lateness is not None)
+        self.standalone = StandaloneWindows(kind)
+        self.counts = Counts()
         #: The latest moment at which windows that were expired had become empty.
         self.expired: int | None = None
         #: The lateness that applied until now, where a greater one applies from now on; else None.
-        self.kept_till_now: int | None = None
+        self.lateness_until_now: int | None = None
+
+    @property
+    def key_kind(self) -> str | None:
+        """What the keys are (``key_types``); None as long as there are none."""
+        return self.tree.layout.kind or None
+
+    @property
+    def generation(self) -> int:
+        """A number that differs between the windows that a key begins with.
+
+        A key that begins again has had an event since it began the last time.
+        """
+        return ((self.tree.number << 40) + self.counts.inserted) % (1 << 64)
 
     # --- events ---------------------------------------------------------------------------------
 
-    def find(self, keys: Keys) -> Table | None:
+    def find(self, keys: Keys) -> Table:
         """What is known of some keys. Raises PartialBatch, MissingPage and CorruptPage."""
-        self.require_whole()
-        return self.tiers.find(keys)
+        if self.standalone.failure is not None:
+            self.standalone.raise_failure()
+        return self.tree.find(keys)
 
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
         """Take in a batch; the results that are wanted of it.
 
         Raises LateEvent, and what the store and the monoid raise; then nothing has changed, unless
-        windows by themselves, changed since the last root, had taken in events before it failed:
-        of those every later call says PartialBatch.
+        standalone windows, changed since the last snapshot, had taken in events before it failed:
+        then every later call raises PartialBatch.
         """
-        keys = batch.keys
-        self._note_kept()
+        layout = self.tree.layout
+        kind_before, layout.kind = layout.kind, batch.keys.kind
+        try:
+            return self._advance(batch, want)
+        except Exception:
+            layout.kind = kind_before
+            raise
+
+    def _advance(self, batch: Batch, want: Want) -> Advance:
+        keys, counts = batch.keys, self.counts
+        self._note_previous_lateness()
         known, corrects = self.find(keys), self.kind.corrects or batch.retracts is not None
-        if corrects and known is not None:
-            known = self.kind.trimmed(known)  # so that what has left is not met
-        at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
+        if corrects:
+            known = self.kind.trimmed(known)  # so that nothing replaces what has left
+        at = known.keys.find(keys)
         newest, floors = _newest(known, at), None
         if batch.times is not None and len(batch):
             floors = self._floors(known, at, newest, int(batch.times.min()))
-        line, bounds, late = self._line_up(batch, newest, floors)
+        line, bounds, late = self._ordered(batch, newest, floors)
         taken, retracted, missing = None, line[:0], line[:0]
         if batch.retracts is not None and floors is not None:
-            line, bounds, retracted, missing, taken = self._meet(batch, line, known, at, floors)
+            line, bounds, retracted, missing, taken = self._resolve(batch, line, known, at, floors)
         last = None
         if batch.times is not None and len(line):
             first = batch.times[line[bounds[:-1] % len(line)]]
@@ -163,52 +183,57 @@ class Bucket:
         rows = self.kind.reader.inputs.take(batch.rows, line)
         times = None if batch.times is None else batch.times[line]
         new = Table.of(self.kind.reader.inputs, keys, bounds, times, rows)
-        marks, before = _stood(known, at)
+        marks = np.append(known.marks, np.uint8(0))[at]
+        before = left_of(known, at) + np.append(known.counts, 0)[at]
         last = None if last is None else last[touched]
         at = np.where(marks == EXPIRED, -1, at)
         work = Work(self.kind, new, known, at, before, last, want, taken)
-        fresh = int((at < 0).sum())
-        apart = self._are_apart(known, at, marks, new, taken)
-        swept = np.flatnonzero(~apart)
-        kept = work.sweep(swept)
-        promoted = swept[kept > self.kind.promote_at] if len(swept) else swept
-        added = self._by_themselves(work, np.flatnonzero(apart), promoted, marks)
-        self.apart += int((marks[apart] != HANDLE).sum()) + len(promoted)
-        stay = np.setdiff1d(swept, promoted, assume_unique=True)
-        rewritten = None
-        if corrects and len(stay):
-            rewritten, stay = work.rewritten(stay)
-        self._add(rewritten, _brought(new, stay, marks) if len(stay) else None, added)
-        self.keys += fresh
-        self.inserted += len(line)
+        self._take_in(work, marks)
         missed = 0 if late is None else int(late.mask.sum())
-        self.late += missed
-        self.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
+        counts.keys += int((at < 0).sum())
+        counts.inserted += len(line)
+        counts.late += missed
+        counts.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
         of = retracted if taken is None else taken.of
         return Advance(line, late, work.found, keys, bounds, before, last, retracted, of, missing)
 
-    def _add(self, *tables: Table | None) -> None:
-        """Put tables that have keys into the memtable."""
-        for table in tables:
-            if table is not None and len(table):
-                self.tiers.add(table)
+    def _take_in(self, work: Work, marks: np.ndarray) -> None:
+        """Evaluate a batch, and add what it has brought to the memtable."""
+        is_standalone = self._are_standalone(work, marks)
+        vectorized = np.flatnonzero(~is_standalone)
+        needed = work.evaluate(vectorized)
+        promoted = vectorized[needed > self.kind.settings.promote_at]
+        stay, tables, entries = vectorized, list[Table](), list[Table]()
+        if len(vectorized) < len(marks) or len(promoted):
+            places = np.flatnonzero(is_standalone)
+            table, small = self.standalone.advance(work, places, promoted, marks, self.generation)
+            entries.append(table)
+            fresh = int((marks[is_standalone] != STANDALONE).sum())
+            self.counts.standalone += fresh + len(promoted) - small
+            self.tree.pending.fresh += self.standalone.take_left([])
+            stay = np.setdiff1d(vectorized, promoted, assume_unique=True)
+        if work.corrects and len(stay):
+            rewritten, stay = work.rewritten(stay)
+            tables.append(rewritten)
+        if len(stay):
+            tables.append(_added(work.new, stay, marks))
+        for table in [*tables, *entries]:
+            if len(table):
+                self.tree.add(table)
 
-    def _are_apart(
-        self, known: Table | None, at: np.ndarray, marks: np.ndarray, new: Table,
-        taken: Retractions | None,
-    ) -> np.ndarray:  # fmt: skip
-        """Which keys have windows by themselves, or must have them from now on."""
-        if not self.kind.swept:
-            return np.ones(len(new), bool)
-        apart: np.ndarray = marks == HANDLE
-        if taken is not None:
-            apart[taken.alone] = True
-            if known is not None:
-                apart[receding(known, np.where(apart, -1, at), new, taken)] = True
-        return apart
+    def _are_standalone(self, work: Work, marks: np.ndarray) -> np.ndarray:
+        """Which keys have windows of their own, or must have them from now on."""
+        if not self.kind.vectorized:
+            return np.ones(len(marks), bool)
+        found: np.ndarray = marks == STANDALONE
+        if work.taken is not None:
+            found[work.taken.alone] = True
+            at = np.where(found, -1, work.at)
+            found[receding(work.known, at, work.new, work.taken)] = True
+        return found
 
-    def _meet(
-        self, batch: Batch, line: np.ndarray, known: Table | None, at: np.ndarray,
+    def _resolve(
+        self, batch: Batch, line: np.ndarray, known: Table, at: np.ndarray,
         floors: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:  # fmt: skip
         """The events of a line, where each key's begin, and its retractions that find something.
@@ -219,59 +244,48 @@ class Bucket:
         """
         assert batch.times is not None and batch.retracts is not None
         takes = batch.retracts[line]
-        newest = None if known is None else known.newest()
+        newest = known.newest()
 
-        def standing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+        def existing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
             found = np.zeros(len(codes), np.int64)
-            if known is None or newest is None:
-                return found
             places = at[codes]
             some = np.flatnonzero(places >= 0)
-            apart = known.marks[places[some]] == HANDLE
-            for row in some[apart].tolist():
+            standalone = known.marks[places[some]] == STANDALONE
+            for row in some[standalone].tolist():
                 place = int(places[row])
-                window = self._open(known, place)
-                found[row] = self._standing(window, int(newest[place]), int(times[row]))
-            some = some[~apart]
-            found[some] = standing_in(known, places[some], times[some])
+                window = self.standalone.opened(known, place)
+                found[row] = self._existing(window, int(newest[place]), int(times[row]))
+            some = some[~standalone]
+            found[some] = existing_in(known, places[some], times[some])
             return found
 
-        met = meet(
-            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, standing,
+        resolved = resolve(
+            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, existing,
             batch.unordered,
         )  # fmt: skip
-        if met.order is not None:
-            line, takes = line[met.order], takes[met.order]
-        if met.missing.any() and batch.on_missing == "raise":
-            raise self._no_such_event(batch, line[met.missing])
-        good = takes & ~met.missing
+        if resolved.order is not None:
+            line, takes = line[resolved.order], takes[resolved.order]
+        if resolved.missing.any() and batch.on_missing == "raise":
+            raise self._no_such_event(batch, line[resolved.missing])
+        good = takes & ~resolved.missing
         events = ~takes
         slots = np.cumsum(events)[good]
         codes = batch.codes[line]
         times = batch.times[line[good]]
-        alone = np.unique(codes[met.own & good])
+        alone = np.unique(codes[resolved.own & good])
         taken = Retractions(codes[good], times, slots, floors[codes[good]], alone)
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
-        return line[events], bounds, line[good], line[met.missing], taken
+        return line[events], bounds, line[good], line[resolved.missing], taken
 
-    def _standing(self, window: AnyWindow, clock: int, time: int) -> int:
-        """How many events of a time there are to be retracted in a window by itself."""
-        events = by_time(window.engine.structure)
+    def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
+        """How many events of a time there are to be retracted in a standalone window."""
+        events = by_time(window.engine.structure, FingerTreeLog)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.standing(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
         if start == stop:
             return 0
         return max(0, stop - max(start, self.kind.retention.needed_in(events, clock)))
-
-    def _open(self, known: Table, place: int) -> AnyWindow:
-        """The window by itself of a key, open from now on."""
-        packed = known.keys.packed(place)
-        window = self.open.get(packed)
-        if window is None:
-            handle = known.handles[int(known.handle_numbers[place])]
-            window = self.open[packed] = self.pattern.restore_like(handle)
-        return window
 
     def _no_such_event(self, batch: Batch, rows: np.ndarray) -> NoSuchEvent:
         assert batch.times is not None and batch.retracts is not None
@@ -283,7 +297,7 @@ class Bucket:
             'nothing was changed; correct them, or choose on_missing="drop"'
         )
 
-    def _line_up(
+    def _ordered(
         self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, Late | None]:
         """The events that are taken, key by key, where each key's begin, and which are late."""
@@ -334,9 +348,7 @@ class Bucket:
         behind = times < floor
         return behind if takes is None else behind & ~takes  # what they take out is looked for
 
-    def _floors(
-        self, known: Table | None, at: np.ndarray, newest: np.ndarray, least: int
-    ) -> np.ndarray:
+    def _floors(self, known: Table, at: np.ndarray, newest: np.ndarray, least: int) -> np.ndarray:
         """The time before which each key takes nothing, ``least`` for none.
 
         That is its cutoff (``retention``). A key that is new, or whose events all came after some
@@ -346,7 +358,7 @@ class Bucket:
         """
         begin = least if self.expired is None else max(least, self.expired)
         floors = np.full(len(at), begin)
-        if known is None or known.times is None:
+        if known.times is None:
             return floors
         some = np.flatnonzero(newest != NEVER)
         found = self.kind.retention.cutoffs(newest[some])
@@ -368,21 +380,21 @@ class Bucket:
         if known.left[place]:
             return NEVER
         first = int(known.times[known.bounds[place]])
-        if known.marks[place] != HANDLE:
+        if known.marks[place] != STANDALONE:
             return first
-        events = by_time(self._open(known, place).engine.structure)
+        events = by_time(self.standalone.opened(known, place).engine.structure, FingerTreeLog)
         if events.kept_from:
             return NEVER
         return events.time_at(0) if events.back else first
 
-    def _note_kept(self) -> None:
-        """Note up to when events were kept for less lateness; reads every page, and that once."""
-        if self.kept_till_now is None:
+    def _note_previous_lateness(self) -> None:
+        """Note up to when a smaller lateness applied; reads every page, and that once."""
+        if self.lateness_until_now is None:
             return
-        newest = [int(table.newest().max()) for table in self.tiers.everything()]
+        newest = [int(table.newest().max()) for table in self.tree.everything()]
         if newest:
-            self.kind.retention.note(self.kept_till_now, max(newest))
-        self.kept_till_now = None
+            self.kind.retention.note(self.lateness_until_now, max(newest))
+        self.lateness_until_now = None
 
     def _late_event(self, batch: Batch, late: Late) -> LateEvent:
         place = int(np.argmax(late.mask))
@@ -399,240 +411,95 @@ class Bucket:
             f'{remedy}, or choose on_late="drop"'
         )
 
-    # --- windows by themselves ------------------------------------------------------------------
+    # --- snapshots ------------------------------------------------------------------------------
 
-    def _by_themselves(
-        self, work: Work, apart: np.ndarray, promoted: np.ndarray, marks: np.ndarray
-    ) -> Table | None:
-        """Events into windows by themselves; the entries of their keys."""
-        places = np.sort(np.concatenate((apart, promoted)))
-        if not len(places):
-            return None
-        is_promoted = np.isin(places, promoted)
-        touched: dict[bytes, AnyWindow] = {}
-        back: dict[int, Table] = {}
-        left: list[bytes] = []
-        length = 0
-        try:
-            for place, grown in zip(places.tolist(), is_promoted.tolist(), strict=True):
-                packed = work.new.keys.packed(place)
-                if grown:
-                    window = touched[packed] = self.begin(packed, work.coming(place))
-                    work.move(place, window)
-                else:
-                    window = touched[packed] = self.window_of(packed, work, place)
-                    if self.kind.swept and marks[place] != HANDLE:
-                        work.load(place, window)
-                    length = window.engine.taken
-                    work.before[place] = work.left(place) + window.engine.structure.back
-                    work.extend(place, window)
-                    table = self._shrunk(work, place, window)
-                    if table is not None:
-                        back[place] = table
-                        left.append(b"" if self.kind.store is None else window.snapshot())
-        except Exception as error:
-            self._take_back(touched, length, error)
-            raise
-        self.open |= touched
-        self.changed |= touched.keys()
-        entries = work.entries(places)
-        entries.left[is_promoted] = (work.before + work.new.counts)[promoted] - work.moved
-        held = ~is_promoted & (work.at[places] >= 0)
-        if held.any() and work.known is not None:
-            entries.left[held] = work.known.left[work.at[places[held]]]
-        if not back:
-            return entries
-        self.apart -= len(back)
-        self.tiers.doomed.fresh += [handle for handle in left if self._has_pages(handle)]
-        for place in back:
-            packed = work.new.keys.packed(place)
-            del self.open[packed]
-            self.changed.remove(packed)
-        late = self.kind.settings.allowed_lateness is not None
-        return join([entries.take(np.flatnonzero(~np.isin(places, [*back]))), *back.values()], late)
+    def write(self, inline: int) -> None:
+        """Write what has come, but for what weighs less than ``inline``, for a snapshot to come.
 
-    def _shrunk(self, work: Work, place: int, window: AnyWindow) -> Table | None:
-        """The events of a swept window that has grown small again, which is one by itself.
-
-        None while it is not, so that none goes to and fro.
+        Deletes the pages that no restorable snapshot needs. When the store fails, nothing is lost.
         """
-        kind, engine = self.kind, window.engine
-        if not kind.swept or engine.timed != self.tiers.layout.timed:
-            return None
-        if isinstance(window, SharedWindows):
-            window.engine.evict()
-        events, few = engine.structure.remembered(), kind.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | LevelLog | FiBA)  # as ``Kind.open`` makes them
-        if isinstance(events, FiBA) and events.newest_time() != engine.intake.last_time:
-            return None  # the newest event was taken out: only the window knows when that was
-        if events.back - events.kept_from > 2 * few:
-            return None
-        table = kind.trimmed(work.gathered(place, events))
-        return table if table.events <= few else None
+        if self.standalone.failure is not None:
+            self.standalone.raise_failure()
+        changed = list(self.standalone.changed)
+        if changed:
+            entries = self.tree.find(of_packed(self.tree.layout.kind, changed))
+            packed = [entries.keys.packed(at) for at in range(len(entries))]
+            entries.window_snapshots = [self.standalone.open[key].snapshot() for key in packed]
+            self.tree.add(entries)
+        self.tree.settle(inline)
+        for entry in self.tree.pending.due():
+            self._delete(entry)
 
-    def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
-        """Let windows be what they were before a batch, of which the last one failed.
+    def retain(self) -> None:
+        """A snapshot was taken: its pages stay for as long as it may be restored."""
+        if self.standalone.open:
+            self.standalone.retain()
+        self.tree.pending.age(self.kind.settings.retain)
 
-        That is what the last root says of them, or nothing; what they have taken in since is lost.
-        """
-        failed = next(reversed(touched), None)
-        if failed is not None and touched[failed].engine.taken == length:
-            del touched[failed]  # it has not taken in anything
-        for packed in touched:
-            self.open.pop(packed, None)
-        lost = touched.keys() & self.changed
-        if lost:
-            self.torn = error
-            error.add_note(
-                f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
-                "restore from the last root, and give again what came after it"
-            )
-
-    def require_whole(self) -> None:
-        """Raises PartialBatch where an earlier call has left a part of a batch behind."""
-        if self.torn is not None:
-            raise PartialBatch(
-                f"an earlier batch was taken in only in part ({self.torn}): restore from the last "
-                "root, and give again what came after it"
-            ) from self.torn
-
-    def window_of(self, packed: bytes, work: Work, place: int) -> AnyWindow:
-        """The open window of a key, or that of its handle, or a new one."""
-        window = self.open.get(packed)
-        if window is None:
-            handle = work.handle(place)
-            if handle:
-                return self.pattern.restore_like(handle)
-            window = self.begin(packed, work.coming(place))
-        return window
-
-    def begin(self, packed: bytes, events: int) -> AnyWindow:
-        """A new window by itself for a key with so many events, whose pages stay for now."""
-        # A key that begins one anew has had an event since it began the last one.
-        begun = ((self.tiers.number << 40) + self.inserted) % (1 << 64)
-        window = self.kind.open(packed, events, begun)
-        if self.kind.store is not None:
-            # A retry of this call makes the same pages, so none may go before the next root.
-            window.engine.hold()
-        return window
-
-    @cached_property
-    def pattern(self) -> AnyWindow:
-        """A window that takes no events: what all have in common is made once, here."""
-        return self.kind.open(b"")
-
-    def write_handles(self) -> None:
-        """Take the handle of every window that has changed, for the root to come.
-
-        When the store fails, nothing has changed.
-        """
-        self.require_whole()
-        if not self.changed:
-            return
-        entries = self.tiers.find(of_packed(self.tiers.layout.kind, list(self.changed)))
-        assert entries is not None
-        packed = [entries.keys.packed(at) for at in range(len(entries))]
-        entries.handles = [self.open[key].snapshot() for key in packed]
-        self.tiers.add(entries)
-
-    def hold(self) -> None:
-        """A root was taken: its pages stay, and windows by themselves may close."""
-        for packed in self.changed:
-            self.open[packed].hold()
-        self.changed.clear()
-        if len(self.open) > _OPEN:
-            self.open.clear()
-        self.tiers.doomed.age(self.kind.settings.retain)
-
-    # --- letting go -------------------------------------------------------------------------------
+    # --- expiring -------------------------------------------------------------------------------
 
     def expire(self, until: int, end_of: Callable[[int], int]) -> Table:
         """Expire the keys whose newest event is at ``until`` or before; what was known of them.
 
         ``end_of`` says of the newest event until when other events may have been in its window.
         """
-        self.require_whole()
-        gone = self.tiers.silent(until)
+        if self.standalone.failure is not None:
+            self.standalone.raise_failure()
+        gone = self.tree.idle(until)
         if not len(gone):
             return gone
-        held = np.flatnonzero(gone.marks == HANDLE).tolist()
-        for at, place in enumerate(held):
-            packed = gone.keys.packed(place)
-            window = self.open.pop(packed, None)
-            if packed in self.changed and window is not None and self.kind.store is not None:
-                gone.handles[at] = window.snapshot()
-            self.changed.discard(packed)
-        marked = Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED)
-        self.tiers.add(marked)
-        # A window without pages, as a short one is, leaves nothing.
-        self.tiers.doomed.fresh += [handle for handle in gone.handles if self._has_pages(handle)]
-        self.keys -= len(gone)
-        self.apart -= len(held)
+        self.standalone.expire(gone)
+        self.tree.add(Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED))
+        self.tree.pending.fresh += self.standalone.take_left(gone.window_snapshots)
+        self.counts.keys -= len(gone)
+        self.counts.standalone -= len(gone.standalone)
         moment = end_of(int(gone.newest().max()))
         self.expired = moment if self.expired is None else max(moment, self.expired)
-        if not self.keys:
-            self.tiers.doom_all()
+        if not self.counts.keys:
+            self.tree.drop_all()
         return gone
-
-    def _has_pages(self, handle: bytes) -> bool:
-        return bool(handle) and self.pattern.restore_like(handle).engine.structure.page_count > 0
 
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
         """The results of expired keys up to the boundary at which their windows are empty."""
         kind, newest = self.kind, gone.newest()
         ends = trigger.boundary(newest + (kind.longest or 0))
         counts, first = trigger.between(newest, ends + 1, kind.longest)
-        swept = np.where(gone.marks == HANDLE, 0, counts)
-        of, moments = trigger.spread(swept, first)
+        of, moments = trigger.spread(np.where(gone.marks == STANDALONE, 0, counts), first)
         nowhere, rows = np.full(len(of), -1), gone.bounds[of + 1] - 1
-        parts = [sweep_results(kind, gone, of, nowhere, rows, moments)]
-        held = np.flatnonzero(gone.marks == HANDLE).tolist()
-        for place, handle in zip(held, gone.handles, strict=True):
-            window = triggered(self.pattern.restore_like(handle), trigger, int(newest[place]))
-            parts += found_due(kind, place, window.advance(np.datetime64(int(ends[place]), "us")))
+        parts = [results_at(kind, gone, of, nowhere, rows, moments)]
+        parts += self.standalone.due(gone, trigger, ends)
         return Found.joined(parts, kind.monoid, len(kind.policies))
 
     @property
     def is_deleting(self) -> bool:
         """Whether pages of expired windows, or of all there were, are still to be deleted."""
-        entries = self.tiers.doomed.all()
-        return bool(entries and not self.keys) or any(
+        entries = self.tree.pending.all()
+        return bool(entries and not self.counts.keys) or any(
             isinstance(entry, bytes) or entry.level == LIST for entry in entries
         )
 
     def earliest(self) -> int | None:
         """No key's newest event is older than this; None without keys. No store call."""
-        return self.tiers.earliest() if self.keys else None
-
-    def delete_doomed(self) -> None:
-        """Delete the pages that no root needs any more that may be restored."""
-        for entry in self.tiers.doomed.due():
-            self._delete(entry)
+        return self.tree.earliest() if self.counts.keys else None
 
     def _delete(self, entry: Entry) -> None:
         if isinstance(entry, bytes):
-            try:
-                self.pattern.restore_like(entry).delete_pages()
-            except (SnapshotMismatch, CorruptSnapshot):  # of before a change
-                assert self.kind.store is not None
-                restore_opaque(entry, self.kind.store).engine.structure.delete_pages()
+            self.standalone.delete(entry)
             return
-        assert self.tiers.pages is not None
+        assert self.tree.pages is not None
         if entry.level == LIST:
-            for each in self.tiers.pages.listed(entry):
+            for each in self.tree.pages.listed(entry):
                 self._delete(each)
-        self.tiers.pages.delete(entry)
+        self.tree.pages.delete(entry)
 
     def delete_pages(self) -> None:
         """Delete every page."""
-        for table in self.tiers.everything():
-            held = np.flatnonzero(table.marks == HANDLE).tolist()
-            for place, handle in zip(held, table.handles, strict=True):
-                window = self.open.get(table.keys.packed(place))
-                (window or self.pattern.restore_like(handle)).delete_pages()
-        for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
+        for table in self.tree.everything():
+            for place in table.standalone.tolist():
+                self.standalone.window(table, place).delete_pages()
+        for entry in [*self.tree.pending.all(), *self.tree.all_pages()]:
             self._delete(entry)
-        self.tiers.clear()
+        self.tree.clear()
 
 
 def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
@@ -644,23 +511,12 @@ def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
     return bool((times[first] >= floors[codes[first]]).all())
 
 
-def _newest(known: Table | None, at: np.ndarray) -> np.ndarray:
+def _newest(known: Table, at: np.ndarray) -> np.ndarray:
     """The time of each key's newest event, by its place in what is known; ``NEVER`` without one."""
-    found = np.full(len(at), NEVER)
-    if known is not None and known.times is not None:
-        some = at >= 0
-        found[some] = known.newest()[at[some]]
+    if known.times is None:
+        return np.full(len(at), NEVER)
+    found: np.ndarray = np.append(known.newest(), NEVER)[at]
     return found
-
-
-def _stood(known: Table | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mark of each key, by its place in what is known, and how many events it has had."""
-    marks, before = np.zeros(len(at), "u1"), np.zeros(len(at), np.int64)
-    if known is not None:
-        some = at >= 0
-        marks[some] = known.marks[at[some]]
-        before[some] = known.left[at[some]] + known.counts[at[some]]
-    return marks, before
 
 
 def _touched(bounds: np.ndarray, taken: Retractions | None) -> np.ndarray:
@@ -674,8 +530,8 @@ def _touched(bounds: np.ndarray, taken: Retractions | None) -> np.ndarray:
     return touched
 
 
-def _brought(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
-    """What a batch has brought for keys that stay among the swept ones."""
+def _added(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
+    """What a batch has brought for keys that stay among the vectorized ones."""
     part = new if len(stay) == len(new) else new.take(stay)
     if (marks[stay] == EXPIRED).any():
         part.marks[marks[stay] == EXPIRED] = ALL

@@ -1,25 +1,25 @@
 """Windows of many keys under other windows, or other aggregations, than they were kept for.
 
-What is stored of a swept key are its events, column by column, and no aggregate. So whatever reads
-columns that are there goes on from the events that are kept, exactly. A root under other windows or
-aggregations is *carried over*, whole and once, when it is restored:
+What is stored of a vectorized key are its events, column by column, and no aggregate. So whatever
+reads columns that are stored goes on from the retained events, exactly. A snapshot under other
+windows or aggregations is *carried over*, whole and once, when it is restored:
 
-    tables of the root -> what its windows held -> the columns of today -> one run, with new pages
-    windows by themselves -> their events, in order -> swept again, or windows by themselves
+    tables of the snapshot -> what its windows held -> today's columns -> one run, with new pages
+    standalone windows -> their events, in order -> vectorized again, or standalone windows
 
 - Each key keeps just what its windows held before (late events to come included, ``retention``).
   What is stored beside that may have holes, where a merge has trimmed younger tables and not yet
   an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
-  (``mta.monoids.begun``), and what reads it begins empty.
+  (``mta.monoids.missing_columns``), and what reads it begins empty.
 - A window that is not within a previous one may miss events that left.
-- Windows by themselves that go by counts alone have no times in their pages. Under a policy that
-  looks at times such a key begins anew.
+- Standalone windows that go by counts alone have no times in their pages. Under a policy that
+  looks at times such a key begins again.
 
 ``coverage`` has what a window misses then, and when it is complete.
 
-It costs a read and a write of all that is kept. Pages of before stay for as long as roots do that
-name them. Names of new windows by themselves have the number of the change in them, since their
+It costs a read and a write of all that is retained. Earlier pages stay for as long as snapshots do
+that name them. Names of new standalone windows have the number of the change in them, since their
 pages may have the content and the place of old ones, which are deleted later.
 """
 
@@ -40,26 +40,23 @@ from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
-from mta.keyed.doomed import DoomedPages, Entry
 from mta.keyed.keys import Keys
-from mta.keyed.kind import AnyWindow
+from mta.keyed.kind import Columns, Retention, columns_of
 from mta.keyed.leaves import TableLayout
-from mta.keyed.retention import Retention
-from mta.keyed.root import Root, Start, Unread
-from mta.keyed.sweep import Lanes
-from mta.keyed.table import ALL, HANDLE, Table, blank, join
-from mta.keyed.tiers import PageSize, RunPages, Tiers
-from mta.keyed.work import given_back
+from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.pages import Entry, PendingPages
+from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
+from mta.keyed.standalone import AnyWindow, given_back
+from mta.keyed.table import ALL, STANDALONE, Lanes, Table, blank, join
 from mta.logs.base import OnDuplicate
 from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.begun import MARKS, begun, mark_of
+from mta.monoids.missing_columns import MARKS, mark_of, with_missing
 from mta.monoids.product import Product, column_names
 from mta.windows.opaque import restore_opaque
 from mta.windows.window import Window
 from stores import PageStore
 
-Columns = list[tuple[str, str]]
 _CACHED = 1 << 22
 _NUMBERS = re.compile(r"Array\('[<|][biuf]\d'\)")
 
@@ -67,14 +64,9 @@ _NUMBERS = re.compile(r"Array\('[<|][biuf]\d'\)")
 # --- columns ------------------------------------------------------------------------------------
 
 
-def columns_of(monoid: AbstractMonoid) -> Columns:
-    """What is stored of an event."""
-    return list(monoid.stored) if isinstance(monoid, Product) else [("", repr(monoid.inputs))]
-
-
-def with_marks(monoid: AbstractMonoid, root: Root) -> AbstractMonoid:
-    """A monoid as the events of a root are stored for it."""
-    marked = {name for name, _ in root.columns if name.startswith("\0")}
+def with_marks(monoid: AbstractMonoid, snapshot: KeyedSnapshot) -> AbstractMonoid:
+    """A monoid as the events of a snapshot are stored for it."""
+    marked = {name for name, _ in snapshot.columns if name.startswith("\0")}
     return _marked(monoid, lambda column: mark_of(column) in marked)
 
 
@@ -82,11 +74,11 @@ def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
     """A monoid as events are stored for it that were stored as some columns before."""
     marked = {name for name, _ in columns}
 
-    def lacks(column: tuple[str, str]) -> bool:
+    def is_missing(column: tuple[str, str]) -> bool:
         origin = _origin(column, columns)
         return origin is None or mark_of(origin) in marked
 
-    return _marked(monoid, lacks)
+    return _marked(monoid, is_missing)
 
 
 def require_observed(
@@ -97,10 +89,10 @@ def require_observed(
     looked_at = {name for names in observed for name in column_names(names)}
     stored = columns_of(reader)
     for column in stored:
-        lacks = _origin(column, columns) is None or (mark_of(column), repr(MARKS)) in stored
-        if column[0] in looked_at and lacks:
+        is_missing = _origin(column, columns) is None or (mark_of(column), repr(MARKS)) in stored
+        if column[0] in looked_at and is_missing:
             raise SnapshotMismatch(
-                f"a policy looks at {column[0]!r}, which the root's events are stored without: "
+                f"a policy looks at {column[0]!r}, which the snapshot's events are stored without: "
                 "restore it with another policy"
             )
 
@@ -115,18 +107,11 @@ def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None
     return None
 
 
-def _marked(monoid: AbstractMonoid, lacks: Callable[[tuple[str, str]], bool]) -> AbstractMonoid:
-    missing = [column for column in columns_of(monoid) if lacks(column)]
-    return begun(monoid, missing) if missing and isinstance(monoid, Product) else monoid
-
-
-def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:
-    """Rows as a monoid reads them, with marks for what is stored with these."""
-    if own is stored or not isinstance(own, Product):
-        return rows
-    found = dict(zip(columns_of(own), rows, strict=True))
-    here = np.ones(count, bool)
-    return tuple([found.get(column, here) for column in columns_of(stored)])
+def _marked(
+    monoid: AbstractMonoid, is_missing: Callable[[tuple[str, str]], bool]
+) -> AbstractMonoid:
+    missing = [column for column in columns_of(monoid) if is_missing(column)]
+    return with_missing(monoid, missing) if missing and isinstance(monoid, Product) else monoid
 
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
@@ -149,20 +134,20 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
             found.append(Objects())
         else:
             raise SnapshotMismatch(
-                f"the root stores {name!r} as {kind}, which only what wrote it can read: restore "
+                f"the snapshot stores {name!r} as {kind}, which only its writer can read: restore "
                 "it with what it was made with"
             )
     return found
 
 
-# --- what a root holds --------------------------------------------------------------------------
+# --- what a snapshot holds ----------------------------------------------------------------------
 
 
 @dataclass
 class Source:
-    """The keys of a root with the events that their windows held, as columns; never written to."""
+    """The keys of a snapshot with the events that their windows held, as columns; read only."""
 
-    unread: Unread
+    unread: UnreadSnapshot
     store: PageStore
     like: AbstractMonoid
     """What reads some of the columns."""
@@ -170,44 +155,46 @@ class Source:
     """What an event does at a time of its key that has one already."""
     #: The time of the newest event.
     newest: int | None = None
-    handles: list[bytes] = field(default_factory=list)
+    window_snapshots: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        root = self.unread.root
-        self.columns = root.columns
+        snapshot = self.unread.snapshot
+        self.columns = snapshot.columns
         #: Whether events are bare values, not mappings.
         self.bare = [name for name, _ in self.columns] == [""]
         schemas = schemas_of(self.columns, self.like)
         schema = schemas[0] if self.bare else Record(schemas)
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
-        layout = TableLayout(root.window, root.kind or "int", schema, root.timed)
-        self.root = self.unread.read(layout)
+        layout = TableLayout(snapshot.window, snapshot.kind or "int", schema, snapshot.timed)
+        self.snapshot = self.unread.read(layout)
         pages = RunPages(self.store, layout, PageSize(1, _CACHED))
-        found = {name: policy_of(text, mark) for name, text, mark in root.policies}
+        found = {name: policy_of(text, mark) for name, text, mark in snapshot.policies}
         #: The windows, where all of them go by counts and times.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
-        self._retention = Retention(self.policies, root.lateness, self.on_duplicate, root.kept)
-        self.losses = Losses(self._retention, root.starts)
-        if root.expired is not None:
-            self.losses.add(Start(root.expired, 0))
-        self._tiers = Tiers(layout, pages, self._trimmed, root.lateness is not None)
-        self._tiers.runs = root.runs
-        self._tiers.young = [] if root.young is None else [root.young]
+        self._retention = Retention(
+            self.policies, snapshot.lateness, self.on_duplicate, snapshot.earlier
+        )
+        self.losses = Losses(self._retention, snapshot.starts)
+        if snapshot.expired is not None:
+            self.losses.add(Start(snapshot.expired, 0))
+        self._tree = LSMTree(layout, pages, self._trimmed, snapshot.lateness is not None)
+        self._tree.runs = snapshot.runs
+        self._tree.memtable = [] if snapshot.memtable is None else [snapshot.memtable]
 
     @property
     def _are_known(self) -> bool:
         """Whether all windows go by counts and times."""
-        return len(self.policies) == len(self.root.policies)
+        return len(self.policies) == len(self.snapshot.policies)
 
     def _trimmed(self, table: Table) -> Table:
-        """Without what no window of before needs; holes are in that."""
+        """Without what no previous window needs, as that may have holes."""
         return self._retention.trimmed(table) if self._are_known else table
 
     def tables(self) -> Iterator[Table]:
         """All keys in order, range by range; reads every page once or twice."""
-        for table in self._tiers.everything():
-            some = np.flatnonzero((table.marks != HANDLE) & (table.left > 0))
+        for table in self._tree.everything():
+            some = np.flatnonzero((table.marks != STANDALONE) & (table.left > 0))
             clocks = None
             if table.times is not None and table.events:
                 clocks = table.newest()
@@ -218,13 +205,13 @@ class Source:
                 self.losses.note(lanes, None if clocks is None else clocks[some])
             yield table
 
-    def events(self, handle: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
-        """The events of a window by itself, and how many of its key came before them.
+    def events(self, window_snapshot: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
+        """The events of a standalone window, and how many of its key came before them.
 
         Pages are read as one goes through the leaves. ``last`` is the key's clock.
         """
-        self.handles.append(handle)
-        events = restore_opaque(handle, self.store, self.schemas)
+        self.window_snapshots.append(window_snapshot)
+        events = restore_opaque(window_snapshot, self.store, self.schemas)
         clocks = None if last is None else np.array([last])
         leaves = self._needed([*events.events()], clocks)
         before = left + (leaves[0].first if leaves else events.engine.structure.back)
@@ -238,7 +225,7 @@ class Source:
         return left + sum(leaf.count for leaf in leaves)
 
     def _needed(self, leaves: list[Leaf], clocks: np.ndarray | None) -> list[Leaf]:
-        """Without what no window of before needs, as though the key were swept."""
+        """Without what no previous window needs, as though the key were vectorized."""
         if not self._are_known or not leaves:
             return leaves
         first = leaves[0].first + int(self._retention.needed(_lane(leaves), clocks)[0])
@@ -277,7 +264,7 @@ class Source:
         return _origin((column, kind), self.columns)
 
     def of_window(self, leaf: Leaf, columns: Columns) -> Rows:
-        """The rows of a leaf of a window by itself, behind which policies may keep more."""
+        """The rows of a leaf of a standalone window, behind which policies may keep more."""
         rows = leaf.rows[: len(self.schemas)]
         return self.rows(rows if self.is_record else rows[0], leaf.count, columns)
 
@@ -286,55 +273,58 @@ class Source:
 
 
 def carry(source: Source, bucket: Bucket) -> None:
-    """All that a root holds into a bucket.
+    """All that a snapshot holds into a bucket.
 
     Writes one run. When a store call fails, nothing has changed but that pages are there which
     nobody names; to carry it over again writes the same ones.
     """
-    tiers, root = bucket.tiers, source.root
-    assert tiers.pages is not None
+    tree, snapshot = bucket.tree, source.snapshot
+    assert tree.pages is not None
     found = [0, 0]
 
     def fed() -> Iterator[Table]:
         for table in source.tables():
             made = _fed(source, table, bucket)
             found[0] += len(made)
-            found[1] += int((made.marks == HANDLE).sum())
+            found[1] += len(made.standalone)
             yield made
 
-    run = tiers.pages.write(tiers.number + 1, fed())
-    tiers.number += 1
-    tiers.runs += [] if run is None else [run]
-    bucket.keys += found[0]
-    bucket.apart += found[1]
-    if root.expired is not None:
-        bucket.expired = max(root.expired, bucket.expired or root.expired)
+    run = tree.pages.write(tree.number + 1, fed())
+    tree.number += 1
+    tree.runs += [] if run is None else [run]
+    bucket.counts.keys += found[0]
+    bucket.counts.standalone += found[1]
+    if snapshot.expired is not None:
+        bucket.expired = max(snapshot.expired, bucket.expired or snapshot.expired)
 
 
 def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
     """The keys of a table, as the windows of a bucket have them."""
-    kind, schema = bucket.kind, bucket.tiers.layout.schema
+    kind, schema = bucket.kind, bucket.tree.layout.schema
     columns = columns_of(kind.reader)
-    plain = table.take(np.flatnonzero(table.marks != HANDLE))
+    plain = table.take(np.flatnonzero(table.marks != STANDALONE))
     rows = source.rows(plain.rows, plain.events, columns)
     plain = kind.trimmed(
         Table(schema, plain.keys, plain.marks, plain.left, plain.bounds, plain.times, rows)
     )
     plain.marks[:] = ALL
-    grown = np.ones(len(plain), bool) if not kind.swept else plain.counts > kind.promote_at
-    tables, apart = [plain.take(np.flatnonzero(~grown))], _Apart(bucket)
+    grown = (
+        np.ones(len(plain), bool)
+        if not kind.vectorized
+        else plain.counts > kind.settings.promote_at
+    )
+    tables, standalone = [plain.take(np.flatnonzero(~grown))], _Standalone(bucket)
     for place in np.flatnonzero(grown).tolist():
         start, stop = int(plain.bounds[place]), int(plain.bounds[place + 1])
         times = None if plain.times is None else plain.times[start:stop]
         leaf = Leaf(0, schema.cut(plain.rows, start, stop), times, stop - start)
         last = None if times is None else int(times[-1])
-        apart.add(plain.keys.cut(place, place + 1), int(plain.left[place]), last, [leaf])
-    numbers = table.handle_numbers
-    for place in np.flatnonzero(table.marks == HANDLE).tolist():
+        standalone.add(plain.keys.cut(place, place + 1), int(plain.left[place]), last, [leaf])
+    for place in table.standalone.tolist():
         keys = table.keys.cut(place, place + 1)
         last = None if table.times is None else int(table.newest()[place])
-        handle = table.handles[int(numbers[place])]
-        left, leaves = source.events(handle, int(table.left[place]), last)
+        window_snapshot = table.snapshot_of(place)
+        left, leaves = source.events(window_snapshot, int(table.left[place]), last)
         leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
         if leaves and kind.timed and leaves[0].times is None:
             if any(policy.needs_times for policy in kind.policies.values()):
@@ -342,14 +332,17 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
         elif _fits(bucket, last, leaves):
             tables.append(kind.trimmed(_of_leaves(schema, keys, left, leaves)))
             continue
-        apart.add(keys, left, last, leaves)
-    return join([*tables, *apart.tables], late=False)
+        standalone.add(keys, left, last, leaves)
+    return join([*tables, *standalone.tables], late=False)
 
 
 def _fits(bucket: Bucket, clock: int | None, leaves: Sequence[Leaf]) -> bool:
-    """Whether a key may be swept: its events are few, and the newest of them tells its clock."""
+    """Whether a key can be vectorized: its events are few, and the newest tells its clock."""
     kind, times = bucket.kind, leaves[-1].times if leaves else None
-    if not kind.swept or not 0 < sum(leaf.count for leaf in leaves) <= kind.promote_at:
+    if (
+        not kind.vectorized
+        or not 0 < sum(leaf.count for leaf in leaves) <= kind.settings.promote_at
+    ):
         return False
     return not kind.timed or (times is not None and int(times[-1]) == clock)
 
@@ -376,8 +369,8 @@ def _of_leaves(schema: Schema, keys: Keys, left: int, leaves: Sequence[Leaf]) ->
     return found
 
 
-class _Apart:
-    """Windows by themselves, which events go into; their entries among the keys."""
+class _Standalone:
+    """Standalone windows, which events go into; their entries among the keys."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
@@ -385,9 +378,9 @@ class _Apart:
 
     def add(self, keys: Keys, left: int, last: int | None, leaves: Sequence[Leaf]) -> None:
         """A key's window, after so many events that are not in it."""
-        bucket, schema = self._bucket, self._bucket.tiers.layout.schema
+        bucket, schema = self._bucket, self._bucket.tree.layout.schema
         events = sum(leaf.count for leaf in leaves)
-        window: AnyWindow = bucket.begin(keys.packed(0), events)
+        window: AnyWindow = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
         for leaf in leaves:
             rows = given_back(bucket.kind.reader, leaf.rows, leaf.count)
             times = None if leaf.times is None else leaf.times.view("M8[us]")
@@ -396,27 +389,27 @@ class _Apart:
             window.engine.intake.advance(last)  # which is later where the newest was retracted
             if isinstance(window, Window):
                 window.engine.pass_to(last)
-        times = None if not bucket.tiers.layout.timed else np.array([last], "<i8")
-        entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), HANDLE)
+        times = None if not bucket.tree.layout.timed else np.array([last], "<i8")
+        entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), STANDALONE)
         entry.left[:] = left
-        entry.handles = [window.snapshot()]
+        entry.window_snapshots = [window.snapshot()]
         self.tables.append(entry)
 
 
-def doomed_by(source: Source) -> list[Entry]:
-    """What no root needs any more that is made after all of a source was carried over."""
-    runs = source.root.runs
-    pages: list[Entry] = [DoomedPages(r.number, r.height, r.top.names) for r in runs]
-    return [*pages, *source.handles]
+def pending_after(source: Source) -> list[Entry]:
+    """What no snapshot needs any more that is made after all of a source was carried over."""
+    runs = source.snapshot.runs
+    pages: list[Entry] = [PendingPages(r.number, r.height, r.top.names) for r in runs]
+    return [*pages, *source.window_snapshots]
 
 
 def starts_after(
     source: Source, monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
 ) -> dict[str, Start]:
-    """What the new windows and columns miss, where all that there is comes out of a root."""
-    found, starts = dict[str, Start](), source.root.starts
+    """What the new windows and columns miss, where all that there is comes out of a snapshot."""
+    found, starts = dict[str, Start](), source.snapshot.starts
     for name, policy in policies.items():
-        same = [n for n, _, mark in source.root.policies if mark == policy.fingerprint]
+        same = [n for n, _, mark in source.snapshot.policies if mark == policy.fingerprint]
         start = source.losses.of(policy, same)
         if start is not None:
             found[name] = start

@@ -9,14 +9,14 @@ What a batch brings is taken key by key, in order of time, and what is of one ti
 
 Retractions of events that are held, and events that replace or join others, are worked out by whole
 columns (``correct``): the union of what is held and what is new loses the rows that no longer
-stand, and the corrected keys are written anew as a whole, which hides what older tables say of
+stand, and the corrected keys are written again as a whole, which hides what older tables say of
 them. Events that others of the same batch replace or join have results all the same: the window up
-to their time, and what stood there then.
+to their time, and what was there then.
 
 Two kinds of keys go by themselves (``Retractions.alone``), each with a window of its own for this
 batch: those of which a retraction takes out what the same batch brought; and those whose newest
-event goes with nothing as new in its place, since only such a window knows up to when events were
-let go of. It comes back among the swept ones once something as new has come.
+event goes with nothing as new in its place, since only such a window knows up to when events
+were evicted. It comes back among the vectorized ones once something as new has come.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import bounds_of, first_later, spread
-from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import ALL, Table
+from mta.keyed.table import ALL, Lanes, Table, empties, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid
 
 #: How many events there are at a time of a key, for the places of keys and times.
-Standing = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class Retractions:
 
 
 @dataclass(slots=True)
-class Met:
+class Resolved:
     """Which retractions find something to take out."""
 
     order: np.ndarray | None
@@ -65,14 +64,14 @@ class Met:
     """Rows, in their new order, that take out what the same batch brought."""
 
 
-def meet(
+def resolve(
     codes: np.ndarray,
     times: np.ndarray,
     retracts: np.ndarray,
     on_duplicate: OnDuplicate,
-    standing: Standing,
+    existing: Existing,
     put_off: bool,
-) -> Met:
+) -> Resolved:
     """What each retraction of a batch takes out; its rows are in order of key, time and arrival.
 
     ``put_off`` says that rows of one key and time came in no order: retractions that find nothing
@@ -80,45 +79,45 @@ def meet(
     key and time.
     """
     if not len(codes):
-        return Met(None, np.zeros(0, bool), np.zeros(0, bool))
+        return Resolved(None, np.zeros(0, bool), np.zeros(0, bool))
     changes = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
     starts = np.flatnonzero(np.concatenate(([True], changes)))
     sizes = np.diff(np.append(starts, len(codes)))
     some = np.add.reduceat(retracts.astype(np.int64), starts) > 0
     first, lengths = starts[some], sizes[some]
-    before = standing(codes[first], times[first])
+    before = existing(codes[first], times[first])
     beside = on_duplicate == "append"
-    missing, own = _play(first, lengths, before, retracts, beside)
+    missing, own = _simulate(first, lengths, before, retracts, beside)
     if not (put_off and missing.any()):
-        return Met(None, missing, own)
+        return Resolved(None, missing, own)
     order = np.lexsort((missing, np.repeat(np.arange(len(starts)), sizes)))
-    return Met(order, *_play(first, lengths, before, retracts[order], beside))
+    return Resolved(order, *_simulate(first, lengths, before, retracts[order], beside))
 
 
-def _play(
+def _simulate(
     first: np.ndarray, lengths: np.ndarray, before: np.ndarray, retracts: np.ndarray, beside: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Runs of rows of one key and time, row by row and all runs at once."""
     missing, own = np.zeros(len(retracts), bool), np.zeros(len(retracts), bool)
-    stood, fresh = before.copy(), np.zeros_like(before)
+    previous, fresh = before.copy(), np.zeros_like(before)
     for step in range(int(lengths.max(initial=0))):
         runs = np.flatnonzero(lengths > step)
         rows = first[runs] + step
         takes = retracts[rows]
         out, into = runs[takes], runs[~takes]
-        of_own, nothing = fresh[out] > 0, stood[out] + fresh[out] == 0
+        of_own, nothing = fresh[out] > 0, previous[out] + fresh[out] == 0
         own[rows[takes]], missing[rows[takes]] = of_own, nothing
         fresh[out] -= of_own
-        stood[out] -= ~(of_own | nothing)
+        previous[out] -= ~(of_own | nothing)
         if beside:
             fresh[into] += 1
         else:
-            stood[into] -= (fresh[into] == 0) & (stood[into] > 0)
+            previous[into] -= (fresh[into] == 0) & (previous[into] > 0)
             fresh[into] = 1
     return missing, own
 
 
-def standing_in(table: Table, places: np.ndarray, times: np.ndarray) -> np.ndarray:
+def existing_in(table: Table, places: np.ndarray, times: np.ndarray) -> np.ndarray:
     """How many events keys have in a table at some times; places never decrease."""
     assert table.times is not None
     found: np.ndarray = first_later(table.times, table.bounds, places, times)
@@ -143,7 +142,7 @@ def receding(known: Table, at: np.ndarray, new: Table, taken: Retractions) -> np
     lane = lane[there]
     last = taken.times[there] == newest[lane]
     gone = np.bincount(lane[last], minlength=len(places))
-    found: np.ndarray = places[(gone == standing_in(known, held, newest)) & (come < newest)]
+    found: np.ndarray = places[(gone == existing_in(known, held, newest)) & (come < newest)]
     return found
 
 
@@ -160,7 +159,7 @@ class Corrected:
     passed: np.ndarray
     """Which of these no longer stand by the end of the batch."""
     states: Rows
-    """What stood at the time of each of these once it had come; input rows."""
+    """What was at the time of each of these once it had come; input rows."""
     first: np.ndarray
     """The first row of each lane that is new, or before which one is gone."""
     touched: np.ndarray
@@ -179,7 +178,7 @@ def correct(
 
     ``newest`` are the rows of the new events, which at their times stand behind those that are
     held. ``of`` and ``moments`` are the lanes and times of retractions of events that are held.
-    A few searches a retraction, and about 50 ns a row.
+    A few searches per retraction, and about 50 ns per row.
     """
     assert union.times is not None
     count, schema = union.events, union.schema
@@ -208,16 +207,16 @@ def correct(
     gone = np.flatnonzero(~stays)
     touched = np.unique(codes[gone])
     passed = ~stays[newest]
-    standing = bounds[newest]
+    existing = bounds[newest]
     first = bounds[union.bounds[1:]]
-    np.minimum.at(first, codes[newest], standing)
+    np.minimum.at(first, codes[newest], existing)
     np.minimum.at(first, codes[gone], bounds[gone])
     rows = np.flatnonzero(stays)
     lanes_now = Table.of(
         schema, union.keys, bounds[union.bounds], union.times[rows], schema.take(values, rows), ALL
     )
     states = schema.take(values, newest[passed])
-    return Corrected(lanes_now, standing, passed, states, first, touched)
+    return Corrected(lanes_now, existing, passed, states, first, touched)
 
 
 def _joined(
@@ -245,7 +244,7 @@ def folds_with(
     rows: np.ndarray,
     states: Rows,
 ) -> Rows:
-    """The outputs of windows that end with some rows, in the place of which stood other values."""
+    """The outputs of windows that end with some rows, in whose place there were other values."""
     times = None if lanes.times is None else lanes.times[rows]
     fronts = lanes.fronts_at(policy, of, rows, times)
     partials = monoid.lift_rows(states, len(rows))

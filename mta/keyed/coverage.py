@@ -21,14 +21,12 @@ from mta.columns.schemas import Record
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after
-from mta.keyed.retention import Retention
-from mta.keyed.root import Start
-from mta.keyed.sweep import Lanes
+from mta.keyed.kind import Columns, Retention
+from mta.keyed.snapshot import Start
+from mta.keyed.table import Lanes
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.begun import mark_of
+from mta.monoids.missing_columns import mark_of
 from mta.monoids.product import Product, column_names
-
-Columns = list[tuple[str, str]]
 
 
 class Losses:
@@ -36,7 +34,7 @@ class Losses:
 
     def __init__(self, retention: Retention, starts: Mapping[str, Start]) -> None:
         self._retention, self._starts = retention, starts
-        #: What is missing of any key that windows of before may not have held, if anything is.
+        #: What is missing of any key that previous windows may not have held, if anything is.
         self._start: Start | None = None
         #: What is missing of keys that had to do without any event.
         self._given_up: Start | None = None

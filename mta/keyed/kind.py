@@ -1,26 +1,130 @@
-"""What all windows of a set of keyed windows have in common, and how one is by itself."""
+"""What the windows of a set have in common, and which events of a key are retained and accepted.
+
+    clock    the time of the newest event that the key ever accepted, retracted ones included
+    cutoff   the time before which the key accepts no event: its clock less the lateness
+    needed   the oldest event in the window at the clock, or in the window of an event at the cutoff
+
+Everything before ``needed`` has left: no result contains it, no event replaces it, no retraction
+finds it. That holds for a key in columns (``needed``) and for one with a window of its own
+(``needed_in``), and while a snapshot is carried over to other windows.
+
+A restore with a larger lateness does not bring back what had left before it. So a key's cutoff is
+also that of its clock at that time with the lateness of that time (``Kept``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
-import xxhash
+import numpy as np
 
+from mta.columns.schemas import Rows
 from mta.frames.base import AbstractPolicy
-from mta.keyed.retention import Retention
-from mta.keyed.sizes import grown, small_groups
-from mta.keyed.sweep import is_swept
-from mta.keyed.table import Table
+from mta.kernels.segments import first_later
+from mta.keyed.table import Lanes, Table, is_vectorized
+from mta.logs.base import OnDuplicate
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import reader_of
+from mta.monoids.product import Product, reader_of
 from mta.windows.settings import Settings
-from mta.windows.shared import SharedWindows
-from mta.windows.window import Window
 from stores import PageStore
 
-AnyWindow = Window | SharedWindows
+Columns = list[tuple[str, str]]
+#: How many restores with a larger lateness are remembered one by one.
+_MOST_EARLIER = 8
+
+
+class EarlierLateness(NamedTuple):
+    """Up to a moment, a smaller lateness applied; both in microseconds."""
+
+    lateness: int
+    until: int
+
+
+class Retention:
+    """What keys retain for some windows with a lateness, which is None for events in order."""
+
+    def __init__(
+        self,
+        policies: Mapping[str, AbstractPolicy],
+        lateness: int | None,
+        on_duplicate: OnDuplicate = "append",
+        earlier: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        self.policies, self.lateness = policies, lateness
+        #: Whether an event meets the one that its key has at the same time already.
+        self._replaces = on_duplicate != "append"
+        #: The smaller latenesses that applied before, each up to a moment.
+        self.earlier = [EarlierLateness(*each) for each in earlier]
+
+    def note(self, lateness: int, until: int) -> None:
+        """Note that a smaller lateness applied up to a moment."""
+        # An earlier note says nothing more if its lateness was no smaller and ended no later.
+        self.earlier = [k for k in self.earlier if k.lateness < lateness or k.until > until]
+        self.earlier.append(EarlierLateness(lateness, until))
+        if len(self.earlier) > _MOST_EARLIER:
+            one, other, *rest = self.earlier
+            both = EarlierLateness(min(one.lateness, other.lateness), max(one.until, other.until))
+            self.earlier = [both, *rest]
+
+    def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
+        """The time before which keys accept no event, by their clocks."""
+        found: np.ndarray = clocks - (self.lateness or 0)
+        for lateness, until in self.earlier:
+            found = np.maximum(found, np.minimum(clocks, until) - lateness)
+        return found
+
+    def needed(self, lanes: Lanes, clocks: np.ndarray | None = None) -> np.ndarray:
+        """The first row of each lane that has not left.
+
+        ``clocks`` are the keys' clocks, unless their newest events tell them.
+        """
+        bounds, ends = lanes.bounds, lanes.bounds[1:]
+        keys, last = np.arange(len(ends)), np.maximum(ends - 1, bounds[:-1])
+        if lanes.times is None or not len(lanes.times):
+            clocks = None
+        elif clocks is None:
+            clocks = lanes.times[np.minimum(last, len(lanes.times) - 1)]
+        policies = self.policies.values()
+        found = [lanes.fronts_at(policy, keys, last, clocks) for policy in policies]
+        if self.lateness and clocks is not None:
+            cutoffs, places = self.cutoffs(clocks), self.known(lanes, clocks)
+            found += [lanes.fronts_at(policy, keys, places, cutoffs) for policy in policies]
+        return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
+
+    def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:
+        """The row at which the oldest event that each key accepts would be inserted.
+
+        Events before it are older than any event to come.
+        """
+        if lanes.times is None or clocks is None or self.lateness is None:
+            return lanes.bounds[1:]
+        keys = np.arange(len(lanes.bounds) - 1)
+        return first_later(lanes.times, lanes.bounds, keys, self.cutoffs(clocks) - self._replaces)
+
+    def trimmed(self, table: Table) -> Table:
+        """A table without the events that have left."""
+        if not table.events:
+            return table
+        return table.without_oldest(self.needed(Lanes(table.bounds, table.times)))
+
+    def needed_in(self, events: FingerTreeLog, clock: int) -> int:
+        """The position of the first event that has not left, in a window of its own."""
+        found = events.back
+        moments = [clock, int(self.cutoffs(np.array([clock]))[0])]
+        ends = [events.back, events.first_after(moments[1] - self._replaces) + 1]
+        for policy in self.policies.values():
+            for moment, end in zip(moments, ends, strict=True):
+                found = min(found, _cut(policy, events, end, moment))
+        return max(found, events.kept_from)
+
+
+def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
+    """The first position of the window that ends before a position, and at a moment."""
+    return policy.cut(Positions(lambda: end, events.first_after), moment)
 
 
 @dataclass(slots=True)
@@ -32,18 +136,17 @@ class Kind:
     """By name; a single one has the name ""."""
     settings: Settings
     timed: bool
-    promote_at: int
     name: str
     store: PageStore | None
     changes: int = 0
-    """How often windows or monoid were changed; in the names of windows by themselves."""
-    swept: bool = field(init=False)
+    """How often windows or monoid were changed; in the names of standalone windows."""
+    vectorized: bool = field(init=False)
     reader: AbstractMonoid = field(init=False)
     """What reads the columns of events, those that policies look at among them."""
     retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
-        self.swept = is_swept(self.monoid, list(self.policies.values()))
+        self.vectorized = is_vectorized(self.monoid, list(self.policies.values()))
         observed = [each[1:] for policy in self.policies.values() for each in policy.observers]
         self.reader = reader_of(self.monoid, observed)
         settings = self.settings
@@ -65,30 +168,20 @@ class Kind:
         found = [policy.lifetime for policy in self.policies.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
-    def open(self, packed: bytes, events: int = 0, begun: int = 0) -> AnyWindow:
-        """A new window by itself for a key, which begins with so many events.
-
-        ``begun`` is another number for each one that a key has, for its pages may have the content
-        and the place of those of an earlier one, which are deleted later.
-        """
-        settings, sizes = self.settings, (self.settings.leaf_arity, self.settings.arity)
-        if self.swept and sizes == (None, None):
-            late = settings.allowed_lateness is not None
-            leaf_arity, arity = small_groups(self.monoid, *self.policies.values(), by_time=late)
-            sizes = grown(leaf_arity, events), arity
-        change = f"{self.changes}-" if self.changes else ""
-        name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed, begun)}"
-        given: dict[str, Any] = {
-            "store": self.store, "name": name, "leaf_arity": sizes[0], "arity": sizes[1],
-            "on_late": settings.on_late, "on_invalid": "accept", "retain": settings.retain,
-        }  # fmt: skip
-        if settings.allowed_lateness is not None:
-            given["allowed_lateness"] = settings.allowed_lateness / 1e6
-            given["on_duplicate"] = settings.on_duplicate
-        if self.single is None:
-            return SharedWindows(self.monoid, self.policies, **given)
-        return Window(self.monoid, self.single, **given)
-
     def trimmed(self, table: Table) -> Table:
         """A table without the events that no window of its keys needs any more."""
-        return self.retention.trimmed(table) if self.swept else table
+        return self.retention.trimmed(table) if self.vectorized else table
+
+
+def columns_of(monoid: AbstractMonoid) -> Columns:
+    """What is stored of an event."""
+    return list(monoid.stored) if isinstance(monoid, Product) else [("", repr(monoid.inputs))]
+
+
+def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:
+    """Rows as a monoid reads them, with marks for what is stored with these."""
+    if own is stored or not isinstance(own, Product):
+        return rows
+    found = dict(zip(columns_of(own), rows, strict=True))
+    here = np.ones(count, bool)
+    return tuple([found.get(column, here) for column in columns_of(stored)])

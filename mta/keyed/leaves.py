@@ -3,7 +3,7 @@
     page    = head column ...              numbers are "<i8"
     head    = "mta-keys" version run keys events columns size, [base, unit, bytes] ..., label
     version = 1
-    run     = number of the run that the page belongs to, from 1 on; 0 of the table in a root
+    run     = number of the run that the page belongs to, from 1 on; 0 of the table in a snapshot
     columns = how many there are, each with three numbers in the head
     size    = bytes of the label
     label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
@@ -12,12 +12,12 @@
         hashes       "<u8"; keys that are whole numbers follow from them
         key ends     numbers: where each key's bytes begin, and the end; none of whole numbers
         keys         the bytes of all keys; none of whole numbers
-        marks        numbers: 0 more events, 1 all events, 2 a handle, 3 expired
+        marks        numbers: 0 more events, 1 all events, 2 a snapshot, 3 expired
         left         numbers: events that came before these and have left
         ends         numbers: where each key's events begin, and the last one's end
         times        numbers: microseconds since 1970; none where the windows keep no times
-        handle ends  numbers: where each key's handle begins, and the last one's end
-        handles      the bytes of all handles
+        snapshot ends  numbers: where each key's snapshot begins, and the last one's end
+        snapshots      the bytes of all snapshots
         values ...   the columns of the values, as in a page of events (``mta.pages.page``)
 
     numbers = offsets of 0, 1, 2, 4 or 8 bytes, as few as serve: base + unit * offset
@@ -32,7 +32,7 @@ keys that are wanted: it is taken out of the pages as they lie (``mta.kernels.ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgpack
@@ -44,19 +44,17 @@ from mta.kernels import native
 from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, shortened
 from mta.kernels.segments import bounds_of, group, sort_within, spread
 from mta.keyed.key_types import WHOLE
-from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
-from mta.keyed.table import EXPIRED, HANDLE, Table
+from mta.keyed.keys import Keys, distinct_of, ints_of_hashes, range_of
+from mta.keyed.table import EXPIRED, STANDALONE, Table
 
 MAGIC = b"mta-keys"
 VERSION = 1
 _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
-_HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
+_SNAPSHOT_ENDS, _SNAPSHOTS, _VALUES = 7, 8, 9
 #: The columns of numbers.
-_NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _HANDLE_ENDS]
+_NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _SNAPSHOT_ENDS]
 #: The numbers of a head before those of its columns, and the most columns there are.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
-#: Numbers of one key of so many are looked for one by one: numpy takes more time for each of them.
-_FEW = 16 if native.compiled is None else 4
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
 #: No key has more events that have left, so that those of all runs together are a number of C.
@@ -67,12 +65,13 @@ _PLACE = (1 << 32) - 1
 _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableLayout:
     """How the pages of some windows are laid out."""
 
     window: str
     kind: str
+    """That of the keys; "" as long as there are none."""
     schema: Schema
     timed: bool
 
@@ -82,7 +81,7 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
     keys, ints = table.keys, table.keys.is_whole
     values = table.schema.dump(table.rows)
     sizes = np.zeros(len(table), np.int64)
-    sizes[table.marks == HANDLE] = list(map(len, table.handles))
+    sizes[table.marks == STANDALONE] = list(map(len, table.window_snapshots))
     times = np.zeros(0, "<i8") if table.times is None else table.times
     columns = [
         (0, 0, keys.hashes.astype("<u8", copy=False).tobytes()),
@@ -92,8 +91,8 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
         shortened(table.left),
         shortened(table.bounds),
         shortened(times, 1),
-        shortened(bounds_of(sizes)) if table.handles else (0, 1, b""),
-        (0, 0, b"".join(table.handles)),
+        shortened(bounds_of(sizes)) if table.window_snapshots else (0, 1, b""),
+        (0, 0, b"".join(table.window_snapshots)),
         *((0, 0, data) for _, data in values),
     ]
     label = msgpack.packb([layout.window, [kind for kind, _ in values]])
@@ -179,7 +178,7 @@ class Leaves:
             raise CorruptPage("it has columns too many or too few")
         counts = np.zeros_like(sizes)
         counts[[_HASHES, _MARKS, _LEFT]] = keys
-        counts[[_ENDS, _HANDLE_ENDS]] = keys + 1
+        counts[[_ENDS, _SNAPSHOT_ENDS]] = keys + 1
         if not ints:
             counts[_KEY_ENDS] = keys + 1
         if self._layout.timed:
@@ -204,7 +203,7 @@ class Leaves:
         bare = (sizes[_TIMES] == 0) & (sizes[_VALUES:].sum(axis=0) == 0)
         if (events[bare] > _MOST_OF_NOTHING).any():
             raise CorruptPage(f"its {events.max()} events without any bytes are too many")
-        bytes_ = [_KEY_BYTES, _HANDLES]
+        bytes_ = [_KEY_BYTES, _SNAPSHOTS]
         counts[bytes_], widths[bytes_] = sizes[bytes_], 1
         return counts, widths
 
@@ -213,26 +212,19 @@ class Leaves:
     def find(self, keys: Keys, runs: Sequence[tuple[int, int]], late: bool) -> Table:
         """What runs, the oldest first, say of some keys; of keys without any nothing.
 
-        ``runs`` has the first page of each and the one after its last. About 10 ns a key that is
-        in these pages, and 200 ns a key that is found. ``late`` as of ``join``.
+        ``runs`` has the first page of each and the one after its last. About 10 ns per key that is
+        in these pages, and 200 ns per key found. ``late`` as of ``join``.
         """
-        met = self._meeting(keys, runs)
-        if met is None:
-            every = self._keys(self._hashes(), *self._entries())
-            met = self._met(runs, lambda a, b: every.cut(a, b).find(keys), len(keys))
-        wanted, of, places = met
+        wanted, of, places = self._matches(keys, runs)
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
         if int(first_of.sum()) < len(keys):
             keys = keys.take(wanted[first_of])
         return self._table(keys, np.cumsum(first_of) - 1, of, places, late)
 
-    def _meeting(
+    def _matches(
         self, keys: Keys, runs: Sequence[tuple[int, int]]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Of each key and run the entry of the key: its key, its page and its place.
-
-        In order of key and age. None where others have the same hashes.
-        """
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The entries of wanted keys, in order of key and age: key, page, and place in the page."""
         columns = self._columns[[_HASHES, _KEY_ENDS, _KEY_BYTES]]
         bounds = keys.bounds[:0] if keys.is_whole else keys.bounds  # no two have one hash
         known = native.meet(self._pages, columns, np.array(runs), keys.hashes, bounds, keys.blob)
@@ -241,21 +233,16 @@ class Leaves:
             at = np.flatnonzero(slots >= 0)
             found = slots[at]
             return at // len(runs), found >> 32, found & _PLACE
-        hashes = self._hashes()
-        met = self._met(runs, lambda a, b: _last_of(_in_order(hashes[a:b]), keys.hashes), len(keys))
-        return met if self._are(keys, *met) else None
-
-    def _met(
-        self, runs: Sequence[tuple[int, int]], find: Callable[[int, int], np.ndarray], count: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As ``_meeting``; ``find`` has the place of each wanted key in a run, or -1."""
-        bounds, found = bounds_of(self.counts), []
+        every = self._keys(self._hashes(), *self._entries())
+        bounds, parts = bounds_of(self.counts), []
         for start, stop in self._spans(bounds, runs):
-            at = find(start, stop)
+            of_run = every.cut(start, stop)
+            _in_order(of_run.hashes)
+            at = of_run.find(keys)
             some = np.flatnonzero(at >= 0)
-            found.append((some, at[some] + start))
-        wanted, at = (np.concatenate(each) for each in zip(*found, strict=True))
-        order = group(wanted, count)
+            parts.append((some, at[some] + start))
+        wanted, at = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = group(wanted, len(keys))
         wanted, at = wanted[order], at[order]
         of = np.searchsorted(bounds, at, side="right") - 1
         return wanted, of, at - bounds[of]
@@ -270,16 +257,6 @@ class Leaves:
     def _spans(bounds: np.ndarray, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Where the keys of each run begin and end among those of all pages."""
         return [(int(bounds[first]), int(bounds[last])) for first, last in runs]
-
-    def _are(self, keys: Keys, some: np.ndarray, pages: np.ndarray, places: np.ndarray) -> bool:
-        """Whether keys of the same hashes are the same."""
-        if keys.is_whole:
-            return True  # no two have one hash
-        starts, lengths = keys.bounds[some], np.diff(keys.bounds)[some]
-        begins, sizes = self._ranges(_KEY_ENDS, pages, places, self._sizes[_KEY_BYTES])
-        if not np.array_equal(lengths, sizes):
-            return False
-        return self._bytes(_KEY_BYTES, pages, begins, sizes) == keys.bytes_at(starts, lengths)
 
     def _keys(self, hashes: np.ndarray, pages: np.ndarray, places: np.ndarray) -> Keys:
         """Keys at some places of pages, as they come."""
@@ -306,7 +283,7 @@ class Leaves:
     ) -> Table:
         """What runs say of all keys whose hashes are from ``low`` on, and before ``high`` if given.
 
-        ``runs`` and ``late`` as of ``find``. About 150 ns a key and run.
+        ``runs`` and ``late`` as of ``find``. About 150 ns per key and run.
         """
         hashes, bounds = self._hashes(), bounds_of(self.counts)
         chosen = []
@@ -317,7 +294,7 @@ class Leaves:
         of, places = (each[at] for each in self._entries())
         hashes = hashes[at]
         order = np.argsort(hashes, kind="stable")
-        keys, order, numbers = lined_up(self._keys(hashes, of, places), order)
+        keys, order, numbers = distinct_of(self._keys(hashes, of, places), order)
         found = self._table(keys, numbers, of[order], places[order], late)
         self._require_all_events()
         return found
@@ -343,15 +320,15 @@ class Leaves:
         """Entries of keys in order of key and age as a table; see ``join`` for what counts."""
         layout, count = self._layout, len(keys)
         marks = self._of_keys(_MARKS, pages, places)[0]
-        found, marked, handles = np.zeros(count, "u1"), np.flatnonzero(marks), []
+        found, marked, window_snapshots = np.zeros(count, "u1"), np.flatnonzero(marks), []
         if len(marked):
             if int(marks.min()) < 0 or int(marks.max()) > EXPIRED:
                 raise CorruptPage("its marks cannot be")
             newest = np.full(count, -1)
             newest[numbers[marked]] = marked  # of several the last one stays
             found[newest >= 0] = marks[newest[newest >= 0]]
-            held = newest[found == HANDLE]
-            handles = self._handles(pages[held], places[held])
+            held = newest[found == STANDALONE]
+            window_snapshots = self._window_snapshots(pages[held], places[held])
             kept = np.arange(len(numbers)) >= newest[numbers]
             numbers, pages, places = numbers[kept], pages[kept], places[kept]
         left = self._of_keys(_LEFT, pages, places)[0]
@@ -369,7 +346,7 @@ class Leaves:
             if order is not None:
                 times, rows = times[order], layout.schema.take(rows, order)
         total = np.diff(bounds_of(left)[of_key])
-        return Table(layout.schema, keys, found, total, bounds, times, rows, handles)
+        return Table(layout.schema, keys, found, total, bounds, times, rows, window_snapshots)
 
     def _numbers(
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
@@ -384,14 +361,8 @@ class Leaves:
         _, _, widths, bases, _ = self._columns[column]
         if not widths.any():
             return [bases[pages]] * count
-        sizes = self.counts + (count - 1)
-        if _FEW * len(pages) < sizes.sum():
-            found = self._numbers(column, pages, places, np.full(len(pages), count))
-            return [found[at::count] for at in range(count)]
-        # To read all in turn takes less than to look for many here and there.
-        every = self._numbers(column, np.arange(len(sizes)), np.zeros_like(sizes), sizes)
-        at = bounds_of(sizes)[pages] + places
-        return [every[at + number] for number in range(count)]
+        found = self._numbers(column, pages, places, np.full(len(pages), count))
+        return [found[at::count] for at in range(count)]
 
     def _ranges(
         self, column: int, pages: np.ndarray, places: np.ndarray, most: np.ndarray
@@ -410,9 +381,9 @@ class Leaves:
         """The bytes of some items of a column of each page."""
         return items_of(self._pages, self._columns[column], pages, firsts, counts)
 
-    def _handles(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
-        begins, sizes = self._ranges(_HANDLE_ENDS, pages, places, self._sizes[_HANDLES])
-        blob, bounds = self._bytes(_HANDLES, pages, begins, sizes), bounds_of(sizes)
+    def _window_snapshots(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
+        begins, sizes = self._ranges(_SNAPSHOT_ENDS, pages, places, self._sizes[_SNAPSHOTS])
+        blob, bounds = self._bytes(_SNAPSHOTS, pages, begins, sizes), bounds_of(sizes)
         return [blob[a:b] for a, b in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)]
 
     def _rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
@@ -443,15 +414,6 @@ class Leaves:
         for at, kind in enumerate(self._kinds, _VALUES):
             start = int(self._columns[at, 0, page])
             yield kind, bytes(self._pages[page][start : start + int(self._sizes[at, page])])
-
-
-def _last_of(lined: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """The last place of each hash among those in line, -1 of those that are not there."""
-    if not len(lined):
-        return np.full(len(hashes), -1)
-    at: np.ndarray = lined.searchsorted(hashes, side="right") - 1
-    at[lined[np.maximum(at, 0)] != hashes] = -1
-    return at
 
 
 def _in_order(hashes: np.ndarray) -> np.ndarray:

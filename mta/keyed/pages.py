@@ -12,11 +12,15 @@
     of an index:
         firsts    "<u8" hash of the first key of each page
         names     "name" 16-byte digests of the pages, one after the other
-        oldest    "<i8" no key here whose newest event may fall silent is silent before; only where
+        oldest    "<i8" no key here whose newest event may become idle is idle before; only where
                   the windows keep times
 
     of a list:
-        entries   "msgpack" array of entries (``mta.keyed.doomed``)
+        entries   "msgpack" array of entries
+
+    entry   = bytes, the snapshot of a window
+            | [number, level, below, names]: pages of a run; ``below`` if those below them go too,
+              ``names`` the digests one after the other
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" run "/" name in hexadecimal
@@ -37,8 +41,7 @@ import numpy as np
 from mta.columns.schemas import Array, Payload, next_payload
 from mta.errors import CorruptPage
 from mta.kernels.ranges import Buffer
-from mta.keyed import doomed, leaves
-from mta.keyed.doomed import LIST, Entry
+from mta.keyed import leaves
 from mta.keyed.keys import range_of
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import Table
@@ -49,6 +52,24 @@ VERSION = 1
 #: No run is higher: its pages would be more than 2^40.
 MAX_HEIGHT = 6
 _U8, _I8 = Array("<u8"), Array("<i8")
+
+#: The level of pages that list pending deletions; no run is so high.
+LIST = 15
+#: What the groups in a snapshot may weigh, and what a page of a list weighs, in bytes.
+ROOM, _LIST_BYTES = 1 << 13, 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPages:
+    """Pages of one level of a run, and with ``below`` all that these name."""
+
+    number: int
+    level: int
+    names: list[bytes]
+    below: bool = True
+
+
+Entry = PendingPages | bytes
 
 
 @dataclass(slots=True)
@@ -69,7 +90,7 @@ class Index:
 
     @property
     def earliest(self) -> int:
-        """From when on it pays to look for silent keys."""
+        """Since when it pays to look for idle keys."""
         assert self.oldest is not None
         return int(self.oldest.min())
 
@@ -130,7 +151,7 @@ def encode(layout: TableLayout, level: int, run: int, content: Table | Content) 
 def dump(content: Content) -> tuple[int, list[Payload]]:
     """What a page above the tables holds: its count and its columns."""
     if isinstance(content, list):
-        return len(content), [("msgpack", msgpack.packb(doomed.dump(content)))]
+        return len(content), [("msgpack", msgpack.packb(dump_entries(content)))]
     return len(content), content.dump()
 
 
@@ -158,7 +179,7 @@ def damaged(
     """The error for a page that is not what it should be."""
     return CorruptPage(
         f"page {key_of(layout.window, level, run, name)} is damaged: {error}; restore from an "
-        "earlier root, or put back a good copy of the page"
+        "earlier snapshot, or restore a good copy of the page"
     )
 
 
@@ -176,7 +197,7 @@ def read(layout: TableLayout, level: int, run: int, page: Buffer) -> Content:
 
 
 def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
-    """The count and the columns of a page or a root as what they are. Raises CorruptPage."""
+    """The count and the columns of a page or a snapshot as what they are. Raises CorruptPage."""
     if type(count) is not int or count < 0 or not isinstance(columns, list):
         raise CorruptPage("its count or its columns are of the wrong type")
     payloads = iter(columns)
@@ -192,7 +213,53 @@ def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
 
 def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
     kind, data = next_payload(payloads)
-    entries = doomed.load(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
+    entries = load_entries(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
     if len(entries) != count:
         raise CorruptPage(f"it does not have the {count} entries that it says")
     return entries
+
+
+def parts_of(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Entries as so many pages of a list."""
+    found: list[list[Entry]] = []
+    room = 0
+    for entry in entries:
+        weight = weight_of(entry)
+        if weight > room:
+            found.append([])
+            room = _LIST_BYTES
+        found[-1].append(entry)
+        room -= weight
+    return found
+
+
+def dump_entries(entries: Sequence[Entry]) -> list[Any]:
+    """Entries as plain data."""
+    return [
+        e if isinstance(e, bytes) else [e.number, e.level, e.below, b"".join(e.names)]
+        for e in entries
+    ]
+
+
+def load_entries(entries: Any, most: int) -> list[Entry]:
+    """Plain data as entries, of runs up to a height. Raises CorruptPage."""
+    if not isinstance(entries, list):
+        raise CorruptPage("the pending deletions are no list")
+    return [_entry(entry, most) for entry in entries]
+
+
+def _entry(entry: Any, most: int) -> Entry:
+    match entry:
+        case bytes():
+            return entry
+        case [int(number), int(level), bool(below), bytes(names)]:
+            fits = number >= 0 and (0 <= level <= most or level == LIST)
+            if fits and not len(names) % NAME_BYTES:
+                digests = [names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES)]
+                return PendingPages(number, level, digests, below)
+    raise CorruptPage("an entry of the pending deletions cannot be")
+
+
+def weight_of(entry: Entry) -> int:
+    """About how many bytes an entry takes in a snapshot."""
+    return len(entry) + 5 if isinstance(entry, bytes) else NAME_BYTES * len(entry.names) + 20

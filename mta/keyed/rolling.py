@@ -24,7 +24,7 @@ from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
-from mta.keyed.key_columns import codes_of
+from mta.keyed.keys import codes_of
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import (
@@ -43,7 +43,7 @@ from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
-#: How many rows are swept at once where the windows are in a store.
+#: How many rows are vectorized at once where the windows are in a store.
 _CHUNK = 1 << 20
 
 #: What the column of the numbers of rows is called; no text of a user's begins so.
@@ -74,7 +74,7 @@ def rolling(
 
     Extremes, first and last values are of their column's type: datetimes with their unit and zone,
     decimals with their precision and scale. A sum of whole numbers or booleans has 64 bits, and one
-    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us a row and aggregation, of text
+    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us per row and aggregation, of text
     more. Raises UnsuitableKey, InvalidValue (a null or NaN, a column that is not there or cannot be
     aggregated so), ResultOutOfRange, InvalidTime, and what a store raises.
     """
@@ -98,10 +98,12 @@ def rolling(
     columns = {name: table.column(name) for name in read}
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, times = _keys(table, names), _times(table, on, time_unit)
-    late: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
+    settings: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
+    if store is None:  # nothing comes after these rows, so no window needs pages of its own
+        settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A name of its own: others may be at work in the same store.
     of_all = policies if named else policies[""]
-    rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **late)
+    rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
     try:
         found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
     except InvalidValue as error:

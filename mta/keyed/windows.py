@@ -29,15 +29,12 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
-from mta.fiba.aggregator import require_joins
 from mta.frames.base import AbstractPolicy
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
-    as_stored,
     carry,
-    columns_of,
-    doomed_by,
+    pending_after,
     require_observed,
     side_by_side,
     starts_after,
@@ -45,32 +42,28 @@ from mta.keyed.changes import (
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.doomed import Doomed
 from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.leaves import TableLayout
-from mta.keyed.retention import Kept
-from mta.keyed.root import MAX_BYTES, NAME_LENGTH, Root, Start, Unread
-from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import EXPIRED, HANDLE, Table, blank
-from mta.keyed.tiers import PageSize, RunPages, Tiers
-from mta.keyed.work import given_back
+from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
+from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
+from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
+from mta.keyed.work import results_at
 from mta.logs.base import OnDuplicate
+from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What, what_of
 from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
 from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Settings
-from mta.windows.shared import SharedWindows
 from stores import PageStore, StoreLike
 
-#: How many roots may stay restorable, so that what these need has room in each of them.
+#: How many snapshots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
-#: The bytes of a page of keys, unless they are given.
-_LOCAL_PAGE, _REMOTE_PAGE = 1 << 18, 1 << 14
-#: Tables that weigh less stay in the root.
+#: Tables that weigh less stay in the snapshot.
 _INLINE = 1 << 12
 
 
@@ -86,10 +79,10 @@ class KeyedStats:
     """What keyed windows hold and have done."""
 
     keys: int
-    apart: int
-    """Keys with a window by itself, as it is large or cannot be swept by columns."""
-    swept: bool
-    """Whether windows are swept by columns; else every key has a window by itself."""
+    standalone: int
+    """Keys with a standalone window, as it is large or cannot be vectorized by columns."""
+    vectorized: bool
+    """Whether windows are vectorized by columns; else every key has a standalone window."""
     inserted: int
     """Events accepted since the beginning."""
     late: int
@@ -109,13 +102,13 @@ class KeyedStats:
         return self.late + self.invalid
 
 
-class KeyedWindows:
+class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of that key.
 
     ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
-    time, and these joined by ``|`` and ``&``, under a monoid of columns are *swept*: many keys cost
-    as much as one key with as many events, 0.1 to 2 us an event. With other policies or monoids
-    every key has a window by itself, at 200 us a key and batch.
+    time, and these joined by ``|`` and ``&``, under a monoid of columns are *vectorized*: many keys
+    cost as much as one key with as many events, 0.1 to 2 us per event. With other policies or
+    monoids every key has a standalone window, at 200 us per key and batch.
 
     In a store, new events are written about 3 times in all, and pages are read that hold keys of
     the batch. Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes,
@@ -180,10 +173,7 @@ class KeyedWindows:
         timed |= any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
-        promote_at = settings.promote_at
-        self._kind = Kind(monoid, policies, settings, timed, promote_at, name, self.store)
-        self._key_kind: str | None = None
-        self._bucket: Bucket | None = None
+        self.bucket = Bucket(Kind(monoid, policies, settings, timed, name, self.store))
         self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None when all were.
         self.last_accepted: np.ndarray | None = None
@@ -195,22 +185,9 @@ class KeyedWindows:
         """What one call at a time has to itself."""
         return self
 
-    def bucket_of(self, kind: str) -> Bucket:
-        """What works inside, once it is known what kind the keys are of.
-
-        For those who read keys and values themselves.
-        """
-        if self._bucket is None:
-            self._key_kind = kind
-            layout = TableLayout(self.name, kind, self._kind.reader.inputs, self._kind.timed)
-            pages = None
-            if self.store is not None:
-                settings, remote = self._kind.settings, self.store.capabilities.remote
-                page_bytes = settings.page_bytes or (_REMOTE_PAGE if remote else _LOCAL_PAGE)
-                pages = RunPages(self.store, layout, PageSize(page_bytes, settings.cache_bytes))
-            late = self._kind.settings.allowed_lateness is not None
-            self._bucket = Bucket(self._kind, Tiers(layout, pages, self._kind.trimmed, late))
-        return self._bucket
+    @property
+    def _kind(self) -> Kind:
+        return self.bucket.kind
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -248,14 +225,7 @@ class KeyedWindows:
             self.last_accepted = None
             empty = self._as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
-        is_first = self._bucket is None
-        bucket = self.bucket_of(batch.keys.kind)
-        try:
-            done = bucket.advance(batch, "each" if each else "now")
-        except Exception:
-            if is_first:
-                self._bucket = self._key_kind = None  # the kind of keys is still open
-            raise
+        done = self.bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
         if len(done.line) + len(done.retracted) < len(batch):
             self.last_accepted = np.zeros(len(batch), bool)
@@ -274,8 +244,8 @@ class KeyedWindows:
         """Take out the newest event of a key at a time, wherever it lies.
 
         Needs ``allowed_lateness``, even 0. As ``Window.retract``, and as ``extend`` of one row with
-        ``retracts``; the next root writes the whole key. Raises NoSuchEvent, with the key, unless
-        ``on_missing="drop"``.
+        ``retracts``; the next snapshot writes the whole key. Raises NoSuchEvent, with the key,
+        unless ``on_missing="drop"``.
 
         >>> from mta import KeyedWindows, Max, TimeWindow
         >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="retracted", allowed_lateness=60)
@@ -284,12 +254,12 @@ class KeyedWindows:
         >>> rooms.query("hall")
         3.0
         """
-        keys, codes = read_keys([key], self._key_kind)
+        keys, codes = read_keys([key], self.bucket.key_kind)
         moment = np.array([to_time(time)], "<i8")
         rows = self.as_stored(blank(self.reader.inputs, 1), 1)
         batch = Batch(keys, codes, rows, moment)
         self._mark(batch, [True])
-        self.bucket_of(keys.kind).advance(batch, "last")
+        self.bucket.advance(batch, "last")
 
     def _mark(self, batch: Batch, retracts: Any) -> None:
         """Note which rows of a batch are retractions."""
@@ -324,7 +294,7 @@ class KeyedWindows:
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
-        distinct, codes = read_keys(keys, self._key_kind)
+        distinct, codes = read_keys(keys, self.bucket.key_kind)
         rows, count = reader.rows(values, len(codes))
         if count != len(codes):
             raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
@@ -390,7 +360,7 @@ class KeyedWindows:
         one = not isinstance(keys, list) and not (
             hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
         )
-        wanted, codes = read_keys([keys] if one else keys, self._key_kind)
+        wanted, codes = read_keys([keys] if one else keys, self.bucket.key_kind)
         found = self._current(wanted)
         if one:
             results = [self._lowered(rows, 0) for rows in found]
@@ -407,37 +377,21 @@ class KeyedWindows:
 
     def _current(self, keys: Keys) -> list[Rows]:
         """For each policy, the results of keys' windows."""
-        monoid = self.monoid
-        found = [empties(monoid, len(keys)) for _ in self._kind.policies]
-        known = None if self._bucket is None else self._bucket.find(keys)
-        if known is None:
-            return found
+        monoid, kind = self.monoid, self._kind
+        found = [empties(monoid, len(keys)) for _ in kind.policies]
+        known = self.bucket.find(keys)
         at = keys.find(known.keys)
-        some = np.flatnonzero((known.counts > 0) & (known.marks < HANDLE))
-        if len(some) and self._kind.swept:
-            lanes = Lanes(known.bounds, known.times)
+        some = np.flatnonzero((known.counts > 0) & (known.marks < STANDALONE))
+        if len(some) and kind.vectorized:
             last = known.bounds[some + 1] - 1
-            monoid = self._kind.monoid
-            lifted = monoid.lift_rows(known.rows, known.events)
-            for policy, rows in zip(self._kind.policies.values(), found, strict=True):
-                fold = folds(monoid, lifted, known.events, lanes.fronts(policy, last), last)
-                monoid.outputs.put_at(rows, at[some], monoid.lower_rows(fold))
-        for place in np.flatnonzero(known.marks == HANDLE).tolist():
-            window = self._apart(known, place)
-            for name, rows in zip(self._kind.policies, found, strict=True):
-                result = window.query(name) if isinstance(window, SharedWindows) else window.query()
-                row = tuple(result.values()) if isinstance(result, dict) else result
-                monoid.outputs.put(rows, int(at[place]), row)
+            current = results_at(kind, known, some, np.full(len(some), -1), last)
+            for rows, part in zip(found, current.outputs, strict=True):
+                monoid.outputs.put_at(rows, at[some], part)
+        for place in known.standalone.tolist():
+            window = self.bucket.standalone.window(known, place)
+            for rows, row in zip(found, results_now(kind, window), strict=True):
+                monoid.outputs.put_at(rows, at[[place]], row)
         return found
-
-    def _apart(self, known: Table, place: int) -> AnyWindow:
-        """The window by itself of a key."""
-        assert self._bucket is not None
-        window = self._bucket.open.get(known.keys.packed(place))
-        if window is None:
-            handle = known.handles[int(known.handle_numbers[place])]
-            window = self._bucket.pattern.restore_like(handle)
-        return window
 
     @alone
     def window(self, key: Any) -> AnyWindow:
@@ -447,39 +401,37 @@ class KeyedWindows:
         not known.
         """
         known = self._known(key)
-        if known is None or known.marks[0] == EXPIRED:
+        if not len(known):
             raise KeyError(f"no window of the key {key!r} is known")
-        if known.marks[0] == HANDLE:
-            window = self._apart(known, 0)
+        if len(known.standalone):
+            window = self.bucket.standalone.window(known, 0)
             if self.store is None:
                 return deepcopy(window)
-            return window.restore_like(known.handles[0] or window.snapshot())
-        kind = replace(self._kind, promote_at=0, store=None)
-        window = kind.open(known.keys.packed(0))
+            return window.restore_like(known.window_snapshots[0] or window.snapshot())
+        window = open_window(self._kind, known.keys.packed(0), paged=False)
         times = None if known.times is None else known.times.view("M8[us]")
         window.extend(given_back(self._kind.reader, known.rows, known.events), times, "last")
         return window
 
-    def _known(self, key: Any) -> Table | None:
-        wanted = read_key(key, self._key_kind)
-        return None if self._bucket is None else self._bucket.find(wanted)
+    def _known(self, key: Any) -> Table:
+        """What is known of a key; nothing of one that has expired."""
+        known = self.bucket.find(read_key(key, self.bucket.key_kind))
+        return known.take(np.flatnonzero(known.marks != EXPIRED))
 
     def __len__(self) -> int:
         """How many keys there are."""
-        return 0 if self._bucket is None else self._bucket.keys
+        return self.bucket.counts.keys
 
     def __contains__(self, key: Any) -> bool:
         try:
-            known = self._known(key)
+            return len(self._known(key)) > 0
         except UnsuitableKey:
             return False
-        return known is not None and known.marks[0] != EXPIRED
 
     def keys(self) -> Iterator[Any]:
         """All keys, in no order; reads every page."""
-        if self._bucket is not None:
-            for table in self._bucket.tiers.everything():
-                yield from table.keys.as_column().tolist()
+        for table in self.bucket.tree.everything():
+            yield from table.keys.as_column().tolist()
 
     # --- expiring ---------------------------------------------------------------------------------
 
@@ -494,10 +446,8 @@ class KeyedWindows:
         lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
         if any(lifetime is None for lifetime in lifetimes):
             raise ValueError(f"time alone never empties the windows of {self.policy!r}")
-        if self._bucket is None:
-            return np.zeros(0, object)
         lifetime = max(life for life in lifetimes if life is not None)
-        gone = self._bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
+        gone = self.bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
     def earliest(self) -> int | None:
@@ -505,64 +455,60 @@ class KeyedWindows:
 
         In microseconds since 1970; None without keys or times. No store call.
         """
-        return None if self._bucket is None else self._bucket.earliest()
+        return self.bucket.earliest()
 
-    # --- roots and pages --------------------------------------------------------------------------
+    # --- snapshots and pages ----------------------------------------------------------------------
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """The windows as a root of at most 64 KiB, once all their pages are in the store.
+        """Return a snapshot of at most 64 KiB, once all pages are in the store.
 
-        As ``Window.checkpoint``: save the root before you take the next one. Writes what has come
-        since the last root, and what is merged now and then. Raises NotPageable.
+        As ``Window.checkpoint``: save the snapshot before you take the next one. Writes what has
+        come since the last snapshot, and merges runs where the rule says so. Raises NotPageable.
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
-        bucket = self._bucket
-        if bucket is None:
-            return self._root(None).encode()
-        tiers = bucket.tiers
-        bucket.write_handles()
-        tiers.settle(_INLINE, self._kind.settings.retain)
-        bucket.delete_doomed()
-        if wait:
+        self._settle_published()
+        self.bucket.write(_INLINE)
+        if wait or self._publisher is not None:
             self.store.flush()
-        bucket.hold()
-        data = self._root(bucket).encode()
-        assert len(data) <= MAX_BYTES, "a root that is too large: report this as a bug"
+        self.bucket.retain()
+        data = self._snapshot().encode()
+        assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
+        self._publish(data)
         return data
 
-    def _root(self, bucket: Bucket | None) -> Root:
-        kind, tiers = self._kind, None if bucket is None else bucket.tiers
-        lateness = kind.settings.allowed_lateness
-        if bucket is not None and bucket.kept_till_now is not None:
-            lateness = bucket.kept_till_now  # nothing has come since
-        counts = [0] * 5
-        if bucket is not None:
-            counts = [bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid]
-        return Root(
-            self.name,
-            self._key_kind,
-            (self.monoid.name, self.monoid.fingerprint),
-            [(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
-            kind.timed,
-            lateness,
-            self._kind.retention.kept,
-            0 if tiers is None else tiers.number,
-            counts,
-            None if bucket is None else bucket.expired,
-            [] if tiers is None else tiers.runs,
-            tiers.young[0] if tiers is not None and tiers.young else None,
-            Doomed() if tiers is None else tiers.doomed,
-            columns_of(kind.reader),
-            kind.changes,
-            self._starts,
+    def _what(self) -> tuple[What, int]:
+        settings = self._kind.settings
+        what = what_of("keys", self.monoid, self._kind.policies, settings.on_duplicate)
+        return what, settings.retain
+
+    def _snapshot(self) -> KeyedSnapshot:
+        bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
+        lateness = bucket.lateness_until_now  # if so, nothing has come since
+        return KeyedSnapshot(
+            window=self.name,
+            kind=bucket.key_kind,
+            monoid=(self.monoid.name, self.monoid.fingerprint),
+            policies=[(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
+            timed=kind.timed,
+            lateness=kind.settings.allowed_lateness if lateness is None else lateness,
+            earlier=kind.retention.earlier,
+            number=tree.number,
+            counts=bucket.counts,
+            expired=bucket.expired,
+            runs=tree.runs,
+            memtable=tree.memtable[0] if tree.memtable else None,
+            pending=tree.pending,
+            columns=columns_of(kind.reader),
+            changes=kind.changes,
+            starts=self._starts,
         )
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
-        root: bytes,
+        snapshot: bytes,
         monoid: AbstractMonoid,
         window: AbstractPolicy | Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
@@ -580,62 +526,61 @@ class KeyedWindows:
         cache_bytes: int = 1 << 23,
         retain: int = 2,
     ) -> Self:
-        """The windows that a root describes; no store call until pages are needed.
+        """The windows that a snapshot describes; no store call until pages are needed.
 
         With other policies, or a Product of other aggregations, they go on from the events that are
         kept, all of which are read and written for it at once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the root is of
-        a monoid that reads other values, of events in order where ``allowed_lateness`` is given or
-        the other way round, or of events without times.
+        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the snapshot is
+        of a monoid that reads other values, of events in order where ``allowed_lateness`` is given
+        or the other way round, or of events without times.
         """
         if store is None:
-            raise ValueError("a root's pages are in a store: give the one that has them")
-        unread, settings = Unread.decode(root), Settings.read(locals())
+            raise ValueError("a snapshot's pages are in a store: give the one that has them")
+        unread, settings = UnreadSnapshot.decode(snapshot), Settings.read(locals())
         windows = cls.__new__(cls)
-        windows._use(monoid, window, store, unread.root.window, settings, timed)
+        windows._use(monoid, window, store, unread.snapshot.window, settings, timed)
         windows._restore(unread)
         return windows
 
-    def restore_like(self, root: bytes) -> Self:
-        """The windows that a root describes, with all settings and the store of these ones."""
-        unread = Unread.decode(root)
-        windows = object.__new__(type(self))
-        windows.__dict__.update(self.__dict__)
-        windows.name, windows._owns_store, windows.busy = unread.root.window, False, False
-        windows._kind = replace(self._kind, name=windows.name)
-        windows._bucket = windows._key_kind = windows.last_accepted = None
+    def restore_like(self, snapshot: bytes) -> Self:
+        """The windows that a snapshot describes, with all settings and the store of these ones."""
+        unread = UnreadSnapshot.decode(snapshot)
+        windows = type(self).__new__(type(self))
+        kind = self._kind
+        windows._use(
+            self.monoid, self.policy, self.store, unread.snapshot.window, kind.settings, kind.timed
+        )
         windows._restore(unread)
         return windows
 
-    def _restore(self, unread: Unread) -> None:
-        found, kind = unread.root, self._kind
+    def _restore(self, unread: UnreadSnapshot) -> None:
+        found, kind = unread.snapshot, self._kind
         self._require_suitable(found)
         own = [(name, p.fingerprint) for name, p in kind.policies.items()]
         before = [(name, mark) for name, _, mark in found.policies]
         if found.monoid[1] != self.monoid.fingerprint or sorted(own) != sorted(before):
             self._carry_over(unread)
             return
-        self._kind = replace(kind, monoid=with_marks(self.monoid, found), changes=found.changes)
-        self._starts = found.starts
-        if found.kind is None:
-            return
-        bucket = self.bucket_of(found.kind)
-        root, tiers = unread.read(bucket.tiers.layout), bucket.tiers
-        tiers.runs, tiers.doomed, tiers.number = root.runs, root.doomed, root.number
-        tiers.young = [] if root.young is None else [root.young]
-        bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid = root.counts
-        bucket.expired = root.expired
-        self._note_lateness(bucket, root)
+        monoid = with_marks(self.monoid, found)
+        if monoid is not kind.monoid or kind.changes != found.changes:
+            self.bucket = Bucket(replace(kind, monoid=monoid, changes=found.changes))
+        self._starts, bucket, tree = found.starts, self.bucket, self.bucket.tree
+        tree.layout.kind = found.kind or ""
+        unread.read(tree.layout)
+        tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
+        tree.memtable = [] if found.memtable is None else [found.memtable]
+        bucket.counts, bucket.expired = found.counts, found.expired
+        self._note_lateness(found)
 
-    def _note_lateness(self, bucket: Bucket, found: Root) -> None:
-        """For how little lateness events of a root were kept."""
-        kept, asked = found.lateness, self._kind.settings.allowed_lateness
-        self._kind.retention.kept = [Kept(*each) for each in found.kept]
-        if kept is not None and asked is not None and kept < asked:
-            bucket.kept_till_now = kept
+    def _note_lateness(self, found: KeyedSnapshot) -> None:
+        """Note with how little lateness events of a snapshot were retained."""
+        before, asked = found.lateness, self._kind.settings.allowed_lateness
+        self._kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
+        if before is not None and asked is not None and before < asked:
+            self.bucket.lateness_until_now = before
 
-    def _require_suitable(self, found: Root) -> None:
-        """Raises SnapshotMismatch where events of a root cannot be those of these windows."""
+    def _require_suitable(self, found: KeyedSnapshot) -> None:
+        """Raises SnapshotMismatch where events of a snapshot cannot be those of these windows."""
         why = None
         named = isinstance(self.monoid, Product) and all(name for name, _ in found.columns)
         if (
@@ -653,58 +598,57 @@ class KeyedWindows:
                 "set timed=True, as they have" if found.timed else "take windows by count alone"
             )
         if why is not None:
-            titles = "the root has", "asked for"
-            shown = side_by_side(_described(found), _described(self._root(None)), titles)
-            raise SnapshotMismatch(f"the root does not go with these windows, {why}\n{shown}")
+            titles = "the snapshot has", "asked for"
+            shown = side_by_side(_described(found), _described(self._snapshot()), titles)
+            raise SnapshotMismatch(f"the snapshot does not go with these windows, {why}\n{shown}")
 
-    def _carry_over(self, unread: Unread) -> None:
-        """Go on from a root of other windows or aggregations."""
+    def _carry_over(self, unread: UnreadSnapshot) -> None:
+        """Go on from a snapshot of other windows or aggregations."""
         assert self.store is not None
-        self._kind = replace(self._kind, changes=unread.root.changes + 1)
-        source = self._take(unread, self.store)
-        if source is not None and self._bucket is not None:
-            self._bucket.tiers.doomed = source.root.doomed
-            self._bucket.tiers.doomed.fresh += doomed_by(source)
+        source = self._take(unread, self.store, unread.snapshot.changes + 1)
+        if source is not None:
+            self.bucket.tree.pending = source.snapshot.pending
+            self.bucket.tree.pending.fresh += pending_after(source)
 
     @alone
-    def take_over(self, root: bytes, store: StoreLike) -> None:
-        """Go on from a root of another name or in another store, having no keys yet.
+    def take_over(self, snapshot: bytes, store: StoreLike) -> None:
+        """Go on from a snapshot of another name or in another store, having no keys yet.
 
-        As ``restore`` under other windows; what the root names stays as it is. Reads and writes all
-        that is kept. Raises ValueError where there are keys, and as ``restore``.
+        As ``restore`` under other windows; what the snapshot names stays as it is. Reads and writes
+        all that is retained. Raises ValueError where there are keys, and as ``restore``.
         """
-        if self._bucket is not None and (self._bucket.keys or self._bucket.tiers.number):
-            raise ValueError("only windows without any keys take over those of a root")
+        if self.bucket.counts.keys or self.bucket.tree.number:
+            raise ValueError("only windows without any keys take over those of a snapshot")
         if self.store is None:
             raise ValueError("these windows are in memory alone (store=None); give them a store")
-        unread = Unread.decode(root)
-        self._require_suitable(unread.root)
-        self._bucket = None
+        unread = UnreadSnapshot.decode(snapshot)
+        self._require_suitable(unread.snapshot)
         opened = require_store(store)
         if opened is None:
-            raise ValueError("a root's pages are in a store: give the one that has them")
+            raise ValueError("a snapshot's pages are in a store: give the one that has them")
         try:
-            self._take(unread, opened)
+            self._take(unread, opened, self._kind.changes)
         finally:
             if opened is not store:
                 opened.close()
 
-    def _take(self, unread: Unread, store: PageStore) -> Source | None:
-        """All that a root holds in a store, into a new bucket."""
-        found = unread.root
-        self._kind = replace(self._kind, monoid=stored_after(self.monoid, found.columns))
+    def _take(self, unread: UnreadSnapshot, store: PageStore, changes: int) -> Source | None:
+        """All that a snapshot holds in a store, into a new bucket."""
+        found, monoid = unread.snapshot, stored_after(self.monoid, unread.snapshot.columns)
+        bucket = self.bucket = Bucket(replace(self._kind, monoid=monoid, changes=changes))
         if found.kind is None:
             return None
-        require_observed(self._kind.reader, self._kind.policies, found.columns)
-        bucket = self.bucket_of(found.kind)
-        on_duplicate = self._kind.settings.on_duplicate
-        source = Source(unread, store, self._kind.reader, on_duplicate)
+        kind = bucket.kind
+        require_observed(kind.reader, kind.policies, found.columns)
+        bucket.tree.layout.kind = found.kind
+        source = Source(unread, store, kind.reader, kind.settings.on_duplicate)
         if store is self.store and found.window == self.name:
-            bucket.tiers.number = found.number
+            bucket.tree.number = found.number
         carry(source, bucket)
-        bucket.inserted, bucket.late, bucket.invalid = found.counts[2:]
-        self._note_lateness(bucket, found)
-        self._starts = starts_after(source, self._kind.reader, self._kind.policies)
+        bucket.counts = replace(found.counts, keys=bucket.counts.keys,
+                                standalone=bucket.counts.standalone)  # fmt: skip
+        self._note_lateness(found)
+        self._starts = starts_after(source, kind.reader, kind.policies)
         return source
 
     def coverage(self) -> Coverage:
@@ -713,12 +657,12 @@ class KeyedWindows:
 
     @alone
     def delete_pages(self) -> None:
-        """Delete every page; the windows and all their roots are of no use afterwards."""
-        if self._bucket is not None and self.store is not None:
-            self._bucket.delete_pages()
+        """Delete every page; the windows and all their snapshots are of no use afterwards."""
+        if self.store is not None:
+            self.bucket.delete_pages()
 
     def close(self) -> None:
-        """Let go of the store if it was opened here; pages stay."""
+        """Close the store if it was opened here; pages stay."""
         if self.store is not None and self._owns_store:
             self.store.close()
 
@@ -735,7 +679,7 @@ class KeyedWindows:
         stats = self.stats()
         rows = [
             ("keys", stats.keys),
-            ("keys with a window of their own", stats.apart),
+            ("keys with a window of their own", stats.standalone),
             ("events accepted", stats.inserted),
             ("events dropped", stats.dropped),
             ("events in memory", human_bytes(stats.resident_bytes)),
@@ -745,36 +689,31 @@ class KeyedWindows:
 
     def stats(self) -> KeyedStats:
         """Sizes and counts; no store call."""
-        bucket = self._bucket
-        if bucket is None:
-            return KeyedStats(0, 0, self._kind.swept, 0, 0, 0, 0, 0, 0)
-        tiers = bucket.tiers
+        counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
-            bucket.keys, bucket.apart, self._kind.swept, bucket.inserted, bucket.late,
-            bucket.invalid, len(tiers.runs), sum(run.weight for run in tiers.runs),
-            sum(int(table.weights.sum()) for table in tiers.young),
+            counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
+            counts.invalid, len(tree.runs), sum(run.weight for run in tree.runs),
+            sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 
     @alone
     def check(self) -> None:
         """Assert every invariant, reading all pages. Raises InvariantViolation, CorruptPage."""
-        if self._bucket is None:
-            return
-        count = apart = 0
-        for table in self._bucket.tiers.everything():
+        count, standalone, counts = 0, 0, self.bucket.counts
+        for table in self.bucket.tree.everything():
             count += len(table)
-            apart += int((table.marks == HANDLE).sum())
+            standalone += len(table.standalone)
             lanes = Lanes(table.bounds, table.times)
             if table.times is not None and table.events:
                 steps = np.diff(table.times) < 0
                 if (steps & (np.diff(lanes.keys) == 0)).any():
                     raise InvariantViolation("events of a key are out of order")
-            for place in np.flatnonzero(table.marks == HANDLE).tolist():
-                self._apart(table, place).check()
-        if (count, apart) != (self._bucket.keys, self._bucket.apart):
+            for place in table.standalone.tolist():
+                self.bucket.standalone.window(table, place).check()
+        if (count, standalone) != (counts.keys, counts.standalone):
             raise InvariantViolation(
-                f"{count} keys with {apart} windows by themselves where {self._bucket.keys} with "
-                f"{self._bucket.apart} were counted"
+                f"{count} keys with {standalone} standalone windows where {counts.keys} with "
+                f"{counts.standalone} were counted"
             )
 
     def __repr__(self) -> str:
@@ -783,12 +722,12 @@ class KeyedWindows:
         return f"<KeyedWindows {self.name!r}: {what}, {len(self)} keys in {where}>"
 
 
-def _described(root: Root) -> list[tuple[str, str]]:
-    """A root's windows, line by line."""
-    lateness = "in order" if root.lateness is None else f"{root.lateness / 1e6} s"
+def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
+    """A snapshot's windows, line by line."""
+    lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
     return [
-        ("monoid", root.monoid[0]),
-        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(root.policies)),
+        ("monoid", snapshot.monoid[0]),
+        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
         ("allowed lateness", lateness),
-        ("timed", str(root.timed)),
+        ("timed", str(snapshot.timed)),
     ]

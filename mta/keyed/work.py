@@ -2,7 +2,7 @@
 
     known     a  1 5 .        the events that are held of each key
     new       a  3 9          those of the batch
-    union     a  1 3 5 9      one lane for each key, swept with all others (``sweep``)
+    union     a  1 3 5 9      one lane for each key, vectorized with all others (``lanes``)
 
 What is wanted is the results of some windows of each lane, each of which ends with a row at a time:
 
@@ -14,35 +14,25 @@ What is wanted is the results of some windows of each lane, each of which ends w
     EveryCount(k)     after each event that is the k-th, the 2k-th, ... of its key
     Boundaries        at each boundary that the events make due
 
-Windows by themselves are asked for the same, one by one.
+Standalone windows are asked for the same, one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
-from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
-from mta.errors import EventsGone
 from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
-from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import ALL, HANDLE, Table, blank
-from mta.logs.base import OnDuplicate, OrderedEvents
+from mta.keyed.kind import Kind
+from mta.keyed.table import Lanes, Table, empties, folds
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product, result_name
-from mta.triggers.rules import EveryCount, EveryPeriod, Progress
-from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
-from mta.windows.engine import by_time
-from mta.windows.shared import SharedWindows
-from mta.windows.window import Window
+from mta.triggers.rules import EveryCount, EveryPeriod
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +119,7 @@ class Work:
         self,
         kind: Kind,
         new: Table,
-        known: Table | None,
+        known: Table,
         at: np.ndarray,
         before: np.ndarray,
         last: np.ndarray | None,
@@ -138,35 +128,29 @@ class Work:
     ) -> None:
         self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
         self.before, self.last, self.taken = before, last, taken
-        self._corrects = kind.corrects or taken is not None
-        assert not self._corrects or not isinstance(want, EveryCount | Boundaries)
-        #: How many events each window began with that was made of swept ones.
-        self.moved: list[int] = []
-        self._parts: list[Found] = []
+        self.corrects = kind.corrects or taken is not None
+        assert not self.corrects or not isinstance(want, EveryCount | Boundaries)
+        self._late = kind.settings.allowed_lateness is not None
+        self.parts: list[Found] = []
         self._corrected: Corrected | None = None
-        self._numbers = None if known is None else known.handle_numbers
 
     @property
     def found(self) -> Found:
         """All results."""
-        return Found.joined(self._parts, self.kind.monoid, len(self.kind.policies))
+        return Found.joined(self.parts, self.kind.monoid, len(self.kind.policies))
 
-    # --- by columns -----------------------------------------------------------------------------
+    def evaluate(self, places: np.ndarray) -> np.ndarray:
+        """Results of the keys at some places; how many events each must keep, at most.
 
-    def sweep(self, places: np.ndarray) -> np.ndarray:
-        """Results of the keys at some places, by columns; how many events each must keep, at most.
-
-        Just so many where any key has more in hand than a swept window may hold.
+        Exactly so many where any key has more events than a vectorized window may hold.
         """
         new = self.new
         if not len(places):
             return np.zeros(0, np.int64)
         part = new if len(places) == len(new) else new.take(places)
-        held, at = self._held(places)
-        late = self.kind.settings.allowed_lateness is not None
-        self._union, newest = _union(held, at, part, late)
-        self._swept, self._corrected = places, None
-        if self._corrects:
+        self._union, newest = union_of(self.known, self.at[places], part, self._late)
+        self._vectorized, self._corrected = places, None
+        if self.corrects:
             of, times, floors = self._taken_of(places)
             on_duplicate, monoid = self.kind.settings.on_duplicate, self.kind.monoid
             self._corrected = correct(self._union, newest, of, times, on_duplicate, monoid)
@@ -176,15 +160,15 @@ class Work:
                 whole = first_later(self._union.times, bounds, of, floors - 1)
                 first[of] = np.maximum(first[of], whole)
         lanes = Lanes(self._union.bounds, self._union.times)
-        found = self._swept_results(places, part, newest)
+        found = self._vectorized_results(places, part, newest)
         if len(places) < len(new):
             found.of = places[found.of]
-        self._parts.append(found)
-        kept: np.ndarray = np.diff(self._union.bounds)
-        if int(kept.max()) > self.kind.promote_at:
+        self.parts.append(found)
+        counts: np.ndarray = np.diff(self._union.bounds)
+        if int(counts.max()) > self.kind.settings.promote_at:
             self._starts = self.kind.retention.needed(lanes)
-            kept = self._union.bounds[1:] - self._starts
-        return kept
+            counts = self._union.bounds[1:] - self._starts
+        return counts
 
     def _taken_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the retractions of keys at some places the lane, the time, and the key's floor."""
@@ -196,17 +180,17 @@ class Work:
         some[some] = places[lanes[some]] == taken.of[some]
         return lanes[some], taken.times[some], taken.floors[some]
 
-    def _swept_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
-        """What is wanted of swept keys, also of events that no longer stand."""
+    def _vectorized_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
+        """What is wanted of vectorized keys, also of events that no longer stand."""
         kind, union, corrected = self.kind, self._union, self._corrected
         of, at, rows, moments, events = self._wanted(places, part, newest)
         passed = np.zeros(len(of), bool)
         if corrected is not None and self.want in ("each", "changed"):
             passed = np.isin(at, self._line(places, part)[corrected.passed])
         if corrected is None or not passed.any():
-            return sweep_results(kind, union, of, at, rows, moments, events)
+            return results_at(kind, union, of, at, rows, moments, events)
         stand, gone = np.flatnonzero(~passed), np.flatnonzero(passed)
-        some = sweep_results(kind, union, of[stand], at[stand], rows[stand], None, events)
+        some = results_at(kind, union, of[stand], at[stand], rows[stand], None, events)
         lanes, monoid = Lanes(union.bounds, union.times), kind.monoid
         lifted, outputs = monoid.lift_rows(union.rows, union.events), []
         for policy, found in zip(kind.policies.values(), some.outputs, strict=True):
@@ -230,17 +214,21 @@ class Work:
         return spread(self.new.bounds[places], part.counts)
 
     def rewritten(self, places: np.ndarray) -> tuple[Table, np.ndarray]:
-        """All that is kept of swept keys that were corrected, and the places of the others."""
+        """All events of vectorized keys that were corrected, and the places of the other keys."""
         corrected = self._corrected
         if corrected is None:
             return self.new.cut(0, 0), places
-        lanes = np.searchsorted(self._swept, places)
+        lanes = np.searchsorted(self._vectorized, places)
         touched = np.isin(lanes, corrected.touched)
         lanes, at = lanes[touched], self.at[places[touched]]
         table = self._union.take(lanes)
-        if self.known is not None:
-            table.left += np.where(at < 0, 0, self.known.left[at])
+        table.left += left_of(self.known, at)
         return self.kind.trimmed(table), places[~touched]
+
+    def retained(self, place: int) -> tuple[Rows, np.ndarray | None, int]:
+        """The events that a vectorized key must keep: rows, times, and how many."""
+        at = int(np.searchsorted(self._vectorized, place))
+        return events_of(self._union, int(self._starts[at]), int(self._union.bounds[at + 1]))
 
     def _wanted(
         self, places: np.ndarray, part: Table, newest: np.ndarray
@@ -258,8 +246,8 @@ class Work:
             rows[ends] = union.bounds[of[ends] + 1] - 1
             return of, np.full(len(of), -1), rows, moments, False
         if want in ("changed", "newest", "now"):
-            stood = np.full(union.events, -1)
-            stood[newest] = line  # of several that meet the last one stands
+            previous = np.full(union.events, -1)
+            previous[newest] = line  # of several at one time the last one counts
             if want == "changed":
                 first = newest[bounds[:-1]] if corrected is None else corrected.first
                 counts = union.bounds[1:] - first
@@ -268,12 +256,12 @@ class Work:
                     passed = corrected.passed
                     rows = np.concatenate((newest[passed], rows))
                     of = np.concatenate((np.repeat(lanes, part.counts)[passed], of))
-                    at = np.concatenate((line[passed], stood[rows[passed.sum() :]]))
+                    at = np.concatenate((line[passed], previous[rows[passed.sum() :]]))
                     order = np.argsort(rows, kind="stable")  # those that have passed come first
                     return of[order], at[order], rows[order], None, True
             else:
                 rows, of = union.bounds[1:] - 1, lanes
-            return of, stood[rows], rows, None, want != "now"
+            return of, previous[rows], rows, None, want != "now"
         if want == "last":
             lanes = lanes[part.counts > 0]
             picked = bounds[lanes + 1] - 1
@@ -302,249 +290,8 @@ class Work:
             moments = np.insert(moments, rooms, trigger.boundary(times[ends - 1]))
         return of, events, moments
 
-    def _held(self, places: np.ndarray) -> tuple[Table, np.ndarray]:
-        """What is known of keys, and the place of each there, -1 of a new one."""
-        if self.known is None:
-            return self.new.cut(0, 0), np.full(len(places), -1)
-        return self.known, self.at[places]
 
-    # --- windows by themselves ------------------------------------------------------------------
-
-    def coming(self, place: int) -> int:
-        """How many events a window of a key that has none by itself may begin with."""
-        at, new = int(self.at[place]), int(self.new.counts[place])
-        return new if self.known is None or at < 0 else new + int(self.known.counts[at])
-
-    def move(self, place: int, window: AnyWindow) -> None:
-        """What a swept key must keep, into a window by itself."""
-        at = int(np.searchsorted(self._swept, place))
-        start, stop = int(self._starts[at]), int(self._union.bounds[at + 1])
-        reader = self.kind.reader
-        rows = reader.inputs.cut(self._union.rows, start, stop)
-        times = None if self._union.times is None else self._union.times[start:stop]
-        window.extend(given_back(reader, rows, stop - start), _moments(times), "last")
-        self.moved.append(stop - start)
-
-    def load(self, place: int, window: AnyWindow) -> None:
-        """What is held of a swept key into a window by itself."""
-        at = int(self.at[place])
-        if self.known is None or at < 0 or not self.known.counts[at]:
-            return
-        start, stop = int(self.known.bounds[at]), int(self.known.bounds[at + 1])
-        reader, times = self.kind.reader, self.known.times
-        rows = reader.inputs.cut(self.known.rows, start, stop)
-        moments = None if times is None else _moments(times[start:stop])
-        window.extend(given_back(reader, rows, stop - start), moments, "last")
-
-    def extend(self, place: int, window: AnyWindow) -> None:
-        """A key's new events into its window, and their results out."""
-        monoid, new, want = self.kind.monoid, self.new, self.want
-        if self.taken is not None:
-            of = self.taken.of
-            first, last = (int(of.searchsorted(place, side)) for side in ("left", "right"))
-            if first < last:
-                self._extend_and_retract(place, window, first, last)
-                return
-        start, stop = int(new.bounds[place]), int(new.bounds[place + 1])
-        reader = self.kind.reader
-        rows = given_back(reader, reader.inputs.cut(new.rows, start, stop), stop - start)
-        times = None if new.times is None else _moments(new.times[start:stop])
-        if isinstance(want, Boundaries):
-            self._extend_to_boundaries(place, window, rows, times, want)
-            return
-        if want in ("changed", "newest"):
-            found = self._revised(place, window, rows, times, start)
-            if want == "newest":
-                found = found.take(monoid, found.lasts)
-            self._parts.append(found)
-            return
-        picked = np.arange(stop - start)
-        if isinstance(want, EveryCount):
-            picked = picked[(int(self.before[place]) + 1 + picked) % want.count == 0]
-        elif want != "each":
-            picked = picked[-1:]
-        # After the last of late ones the window is not as it is now.
-        late = want == "last" and self.kind.settings.allowed_lateness is not None
-        every = want == "each" or late or (isinstance(want, EveryCount) and len(picked) > 0)
-        results = window.extend(rows, times, "all" if every else "last")
-        if len(picked):
-            outputs = outputs_of(self.kind, results)
-            if late or isinstance(want, EveryCount):
-                outputs = [monoid.outputs.take(each, picked) for each in outputs]
-            self._parts.append(Found(np.full(len(picked), place), start + picked, outputs))
-
-    def _extend_to_boundaries(
-        self, place: int, window: AnyWindow, rows: Any, times: Any, want: Boundaries
-    ) -> None:
-        """A key's new events into its window, and the results at boundaries out."""
-        newest = None
-        if self.last is not None and self.before[place]:
-            newest = int(self.last[place])
-        due = triggered(window, want.trigger, newest)
-        self._parts += found_due(self.kind, place, due.extend(rows, times))
-        if want.ends:
-            self._parts += found_due(self.kind, place, due.flush())
-
-    def _revised(
-        self, place: int, window: AnyWindow, values: Any, times: Any, first: int,
-        before: int | None = None,
-    ) -> Found:  # fmt: skip
-        """New events, from one on, into a window; results that change, up to a time if given."""
-        monoid = self.kind.monoid
-        assert isinstance(window, Window)
-        revision = window.revise(values, times)
-        index, moments = revision.index, revision.times.view("i8")
-        given = revision.values
-        if isinstance(given, dict) and not given:
-            given = range(len(index))  # a Product that reads no column
-        rows, _ = monoid.rows(given, len(index))
-        at = np.where(index < 0, -1, index + first)
-        outputs = outputs_of(self.kind, revision.results)
-        found = Found(np.full(len(index), place), at, outputs, moments, rows)
-        if before is None:
-            return found
-        return found.take(monoid, np.flatnonzero((at >= 0) | (moments < before)))
-
-    def _extend_and_retract(self, place: int, window: AnyWindow, first: int, last: int) -> None:
-        """As ``extend`` of a key with retractions, those from ``first`` to ``last``, in turn."""
-        taken, new, times = self.taken, self.new, self.new.times
-        assert taken is not None and times is not None
-        done, end = int(new.bounds[place]), int(new.bounds[place + 1])
-        stands, begun = _Stands(self.kind.settings.on_duplicate), len(self._parts)
-        revises = self.want in ("changed", "newest")
-        for at in range(first, last + 1):
-            slot = int(taken.slots[at]) if at < last else end
-            moment = int(taken.times[at]) if at < last else None
-            if slot > done:
-                given = given_back(self.kind.reader, self._rows(done, slot), slot - done)
-                moments = _moments(times[done:slot])
-                if revises:
-                    self._parts.append(self._revised(place, window, given, moments, done, moment))
-                else:
-                    found = outputs_of(self.kind, window.extend(given, moments))
-                    of, line = np.full(slot - done, place), np.arange(done, slot)
-                    self._parts.append(Found(of, line, found))
-                stands.add(times[done:slot])
-                done = slot
-            if moment is None:
-                break
-            with suppress(EventsGone):  # it came with this batch, and has left with it
-                window.retract(np.datetime64(moment, "us"))
-            stands.retract(moment)
-            if revises:
-                until = int(taken.times[at + 1]) if at + 1 < last else None
-                if done < end and (until is None or taken.slots[at + 1] > done):
-                    until = int(times[done]) + (stands.on_duplicate == "append")
-                floor = max(moment, int(taken.floors[at]))
-                self._parts += self._again(place, window, floor, until, stands)
-        parts, self._parts = self._parts[begun:], self._parts[:begun]
-        if self.want == "now":
-            self._parts.append(self._as_it_is(place, window))
-        elif parts:
-            found_all = Found.joined(parts, self.kind.monoid, len(self.kind.policies))
-            if self.want not in ("each", "changed"):
-                found_all = found_all.take(self.kind.monoid, found_all.lasts)
-            self._parts.append(found_all)
-
-    def _rows(self, start: int, stop: int) -> Rows:
-        """New events, as input rows."""
-        return self.kind.reader.inputs.cut(self.new.rows, start, stop)
-
-    def _as_it_is(self, place: int, window: AnyWindow) -> Found:
-        """The result of a window now."""
-        outputs = []
-        for name in self.kind.policies:
-            result = window.query(name) if isinstance(window, SharedWindows) else window.query()
-            row = tuple(result.values()) if isinstance(result, dict) else result
-            outputs.append(self.kind.monoid.outputs.one(row))
-        return Found(np.array([place]), np.array([-1]), outputs)
-
-    def _again(
-        self, place: int, window: AnyWindow, time: int, until: int | None, stands: _Stands
-    ) -> list[Found]:
-        """The results of events from a time on and before another that were there already."""
-        again = by_time(window.engine.structure).again(time, until)
-        if again is None:
-            return []
-        old = stands.others(again.times)
-        monoid = self.kind.monoid
-        outputs, rows = monoid.outputs.take(again.outputs, old), monoid.inputs.take(again.rows, old)
-        nowhere = np.full(len(old), -1)
-        return [Found(np.full(len(old), place), nowhere, [outputs], again.times[old], rows)]
-
-    def gathered(self, place: int, events: OrderedEvents) -> Table:
-        """All that is kept of a key in a window by itself; a page read a leaf."""
-        new, schema = self.new, self.new.schema
-        first, stop = events.kept_from, events.back
-        rows, at = schema.new(stop - first), first
-        times = None if new.times is None else np.empty(stop - first, "<i8")
-        while at < stop:
-            leaf = events.leaf(at)
-            begin, end = at - leaf.first, min(leaf.stop, stop) - leaf.first
-            schema.put_many(rows, at - first, schema.cut(leaf.rows, begin, end))
-            if times is not None and leaf.times is not None:
-                times[at - first : at - first + end - begin] = leaf.times[begin:end]
-            at = leaf.first + end
-        keys, bounds = new.keys.cut(place, place + 1), np.array([0, stop - first])
-        table = Table.of(schema, keys, bounds, times, rows, ALL)
-        table.left += self.left(place) + first
-        return table
-
-    def left(self, place: int) -> int:
-        """How many events of a key came before its window by itself began."""
-        at = int(self.at[place])
-        return 0 if self.known is None or at < 0 else int(self.known.left[at])
-
-    def handle(self, place: int) -> bytes:
-        """The handle of a key; none of a new one, one that was swept, or one that is open."""
-        at = int(self.at[place])
-        if self.known is None or self._numbers is None or at < 0 or self.known.marks[at] != HANDLE:
-            return b""
-        return self.known.handles[int(self._numbers[at])]
-
-    def entries(self, places: np.ndarray) -> Table:
-        """Entries of keys with windows by themselves, which are open: when they were last given.
-
-        The events are in the windows; of what they brought nothing stays here.
-        """
-        new, (held, at) = self.new.take(places), self._held(places)
-        union = _union(held, at, new, self.kind.settings.allowed_lateness is not None)[0]
-        entries = union.without_oldest(union.bounds[1:] - 1)
-        marks = np.full(len(places), HANDLE, "u1")
-        left = np.zeros(len(places), "<i8")
-        return Table(
-            new.schema, new.keys, marks, left, entries.bounds, entries.times,
-            blank(new.schema, len(places)), [b""] * len(places),
-        )  # fmt: skip
-
-
-class _Stands:
-    """How many events of a batch, of one key, stand at each time."""
-
-    def __init__(self, on_duplicate: OnDuplicate) -> None:
-        self.on_duplicate, self.counts = on_duplicate, dict[int, int]()
-
-    def add(self, times: np.ndarray) -> None:
-        """Events of these times came."""
-        for time in times.tolist():
-            count = self.counts.get(time, 0) if self.on_duplicate == "append" else 0
-            self.counts[time] = count + 1
-
-    def retract(self, time: int) -> None:
-        """The newest event of a time was taken out."""
-        if self.counts.get(time):
-            self.counts[time] -= 1
-
-    def others(self, times: np.ndarray) -> np.ndarray:
-        """Where events stand that were there before, among those of a window in order of time."""
-        found = np.ones(len(times), bool)
-        for time, count in self.counts.items():
-            first, stop = (int(times.searchsorted(time, side)) for side in ("left", "right"))
-            found[max(first, stop - count) : stop] = False
-        return np.flatnonzero(found)
-
-
-def sweep_results(
+def results_at(
     kind: Kind,
     table: Table,
     of: np.ndarray,
@@ -583,44 +330,24 @@ def sweep_results(
     return Found(of, at, outputs, times, monoid.inputs.take(table.rows, rows))
 
 
-def triggered(
-    window: AnyWindow, trigger: EveryPeriod, newest: int | None
-) -> TriggeredWindow | SharedDue:
-    """A key's window with results at boundaries, all of those given up to its newest event."""
-    due: TriggeredWindow | SharedDue
-    if isinstance(window, SharedWindows):
-        due = SharedDue(window, trigger)
-    else:
-        due = TriggeredWindow(window, trigger)
-    due.progress = Progress(newest=newest)
-    return due
+def left_of(known: Table, at: np.ndarray) -> np.ndarray:
+    """How many events have left of keys, by their places in what is known, -1 of new ones."""
+    left: np.ndarray = np.append(known.left, 0)[at]
+    return left
 
 
-def found_due(kind: Kind, place: int, due: Due) -> list[Found]:
-    """What was due of a key with a window by itself, if anything was."""
-    count, moments = len(due.moments), due.moments.view("i8")
-    nowhere = np.full(count, -1)
-    outputs = outputs_of(kind, due.results)
-    return [Found(np.full(count, place), nowhere, outputs, moments)] if count else []
+def events_of(table: Table, start: int, stop: int) -> tuple[Rows, np.ndarray | None, int]:
+    """Some events of a table: rows, times, and how many."""
+    times = None if table.times is None else table.times[start:stop]
+    return table.schema.cut(table.rows, start, stop), times, stop - start
 
 
-def outputs_of(kind: Kind, found: Any) -> list[Rows]:
-    """What a window's ``extend`` returned, for each policy."""
-    monoid = kind.monoid
-    if kind.single is not None:
-        return [as_outputs(monoid, found)]
-    if not isinstance(monoid, Product):
-        return [as_outputs(monoid, found[name]) for name in kind.policies]
-    each = [{a: found[result_name(a, name)] for a in monoid.aliases} for name in kind.policies]
-    return [as_outputs(monoid, results) for results in each]
-
-
-def _union(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, np.ndarray]:
-    """The events held of keys, ``at`` their places or -1, and the new ones; where the new are.
+def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, np.ndarray]:
+    """The known events of keys, ``at`` their places or -1, and the new ones; where the new are.
 
     The new ones keep their order, as they are in order of time where events may be late.
     """
-    counts = np.where(at < 0, 0, held.counts[at]) if len(held) else np.zeros(len(at), np.int64)
+    counts = np.append(held.counts, 0)[at]
     total = int(counts.sum())
     if not total:
         return new, np.arange(new.events)
@@ -642,25 +369,3 @@ def _union(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, 
             is_new[newest] = True
             rows, times, newest = schema.take(rows, order), times[order], is_new[order].nonzero()[0]
     return Table.of(schema, new.keys, bounds, times, rows), newest
-
-
-def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
-    """Input rows as a batch that a window takes."""
-    if isinstance(monoid, Product):
-        named = monoid.named(rows)
-        return named or range(count)
-    return range(count) if isinstance(rows, tuple) and not rows else as_given(rows, monoid.inputs)
-
-
-def as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
-    """What ``extend`` of a window returned, as rows of outputs."""
-    if isinstance(monoid, Product):
-        parts = zip(monoid.monoids, found.values(), strict=True)
-        return tuple([as_outputs(part, column) for part, column in parts])
-    if isinstance(found, np.ndarray) and isinstance(monoid.outputs.new(0), list):
-        return found.tolist()
-    return found
-
-
-def _moments(times: np.ndarray | None) -> np.ndarray | None:
-    return None if times is None else times.view("M8[us]")

@@ -2,5 +2,8 @@
 
 - ``leaves``: consecutive events, stored or of the batch under way
 - ``base``: the interface of a log
+- ``ranges``: ranges of retained events, by position and by time
 - ``levels``: the level queues of the MTA paper
+- ``flatfat``: blocks of FlatFAT, over level queues
+- ``finger_tree``: the finger B-tree of the FiBA papers
 """

@@ -10,7 +10,6 @@ import numpy as np
 
 from mta.columns.schemas import Rows, Schema
 from mta.folds.sliding import Events, SlidingFolds
-from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial
 
 
@@ -27,16 +26,11 @@ class Leaf:
         #: The position after the last event.
         self.stop = self.first + self.count
 
-    @cached_property
-    def sorted_times(self) -> SortedTimes:
-        """The times of the events, where they are kept."""
-        assert self.times is not None
-        return SortedTimes(self.times)
-
     @property
-    def searched(self) -> SortedTimes:
+    def searched(self) -> np.ndarray:
         """The times of the events, where they are kept, for searches that end before the last."""
-        return self.sorted_times
+        assert self.times is not None
+        return self.times
 
     @property
     def groups(self) -> Sequence[Events]:
@@ -96,10 +90,10 @@ class JoinedLeaf(Leaf):
             at += size
         return rows
 
-    @cached_property
-    def searched(self) -> SortedTimes:
+    @property
+    def searched(self) -> np.ndarray:
         times = self._groups[0].times if self._has_one_behind else None
-        return self.sorted_times if times is None else SortedTimes(times)
+        return super().searched if times is None else times
 
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
         count = self.stop - 1 - position

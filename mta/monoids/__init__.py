@@ -1,10 +1,14 @@
 """Monoids: what a window computes. The ready-made ones, and the bases for one's own.
 
 - ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
-- ``basic``, ``deviations``: sums, means, extremes, lists; standard deviations
-- ``product``: several aggregations in one structure
-- ``begun``: aggregations of columns that were not stored before
-- ``moments``, ``increasing_run``, ``bloom``, ``sketches``: beyond the usual
+- ``ranges``, ``holistic``: results that follow from the events, and those that need all of them
+- ``basic``, ``deviations``, ``shape``, ``regression``: sums, extremes, lists; moments
+- ``logical``, ``positional``: truth values, bits, products; values by their place
+- ``quantiles``, ``distinct``: exact ones, of all values of a window
+- ``timeseries``: what needs the times of events
+- ``parts``, ``product``: several aggregations in one structure; ``catalogue``: aggregations by name
+- ``missing_columns``: aggregations of columns that were added later
+- ``moments``, ``increasing_run``, ``bloom``, ``sketches``: approximate results, and runs
 - ``equality``, ``naming``: when partials are the same, and what functions are called
 """
 
@@ -33,33 +37,82 @@ from mta.monoids.basic import (
 )
 from mta.monoids.bloom import BloomFilter, Members
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.deviations import PopulationStdDev, SampleStdDev
+from mta.monoids.deviations import (
+    PopulationStdDev,
+    PopulationVariance,
+    SampleStdDev,
+    SampleVariance,
+    StandardError,
+)
+from mta.monoids.distinct import Entropy, ExactDistinctCount, Mode, MostFrequent, SumDistinct
 from mta.monoids.increasing_run import IncreasingRun, LongestIncreasingRun
+from mta.monoids.logical import AllTrue, AnyTrue, BitAnd, BitOr, BitXor, CountIf, Multiply
 from mta.monoids.moments import MomentSketch
+from mta.monoids.positional import Concat, Lag, LagText, Largest, NthText, NthValue, Smallest
 from mta.monoids.product import Product
+from mta.monoids.quantiles import Median, Quantile, Rank
+from mta.monoids.regression import (
+    Correlation,
+    PopulationCovariance,
+    Regression,
+    SampleCovariance,
+)
+from mta.monoids.shape import (
+    PopulationKurtosis,
+    PopulationSkewness,
+    SampleKurtosis,
+    SampleSkewness,
+)
 from mta.monoids.sketches import CountMin, DistinctCount, Frequencies, FrequentItems, KLLQuantiles
 from mta.monoids.summary import SummaryMonoid
+from mta.monoids.timeseries import (
+    DecayedMean,
+    DecayedSum,
+    Increase,
+    IncreaseRate,
+    Integral,
+    RateOfChange,
+    TimeWeightedMean,
+)
 
 __all__ = [
     "AbstractMonoid",
+    "AllTrue",
+    "AnyTrue",
     "ArgMax",
     "ArgMin",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
     "BloomFilter",
     "CheckedSum",
     "Collect",
     "CollectDistinct",
     "ColumnarMonoid",
+    "Concat",
+    "Correlation",
     "Count",
+    "CountIf",
     "CountMin",
+    "DecayedMean",
+    "DecayedSum",
     "Decimals",
     "DistinctCount",
+    "Entropy",
+    "ExactDistinctCount",
     "First",
     "FirstText",
     "Frequencies",
     "FrequentItems",
     "GeometricMean",
+    "Increase",
+    "IncreaseRate",
     "IncreasingRun",
+    "Integral",
     "KLLQuantiles",
+    "Lag",
+    "LagText",
+    "Largest",
     "Last",
     "LastText",
     "LongestIncreasingRun",
@@ -67,15 +120,37 @@ __all__ = [
     "MaxCount",
     "MaxText",
     "Mean",
+    "Median",
     "Members",
     "Min",
     "MinCount",
     "MinText",
+    "Mode",
     "MomentSketch",
     "Monoid",
+    "MostFrequent",
+    "Multiply",
+    "NthText",
+    "NthValue",
+    "PopulationCovariance",
+    "PopulationKurtosis",
+    "PopulationSkewness",
     "PopulationStdDev",
+    "PopulationVariance",
     "Product",
+    "Quantile",
+    "Rank",
+    "RateOfChange",
+    "Regression",
+    "SampleCovariance",
+    "SampleKurtosis",
+    "SampleSkewness",
     "SampleStdDev",
+    "SampleVariance",
+    "Smallest",
+    "StandardError",
     "Sum",
+    "SumDistinct",
     "SummaryMonoid",
+    "TimeWeightedMean",
 ]

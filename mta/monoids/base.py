@@ -37,6 +37,7 @@ from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
 from mta.monoids.equality import Scale, same
 from mta.monoids.naming import name_of
+from mta.recipes import Recorded
 
 Partial = Any
 
@@ -52,7 +53,7 @@ else:
     In, Held, Out = TypeVar("In"), TypeVar("Held"), TypeVar("Out")
 
 
-class AbstractMonoid(ABC, Generic[Out]):
+class AbstractMonoid(Recorded, ABC, Generic[Out]):
     """What aggregators ask of a monoid, one event or one group at a time.
 
     Costs are in combines; ``n`` is the number of rows. Rows are laid out as the schema says:
@@ -66,8 +67,8 @@ class AbstractMonoid(ABC, Generic[Out]):
     outputs: Schema
     #: The result on a window without events.
     empty: Out
-    #: The SQL type of results that are no numbers, as "array<double>", where ``empty`` and what is
-    #: read do not tell it.
+    #: The SQL type of results, as "array<double>", where it does not follow from ``empty`` and the
+    #: columns that are read.
     result_type: str | None = None
     #: combine(a, b) equals combine(b, a).
     commutative: bool = False
@@ -75,8 +76,10 @@ class AbstractMonoid(ABC, Generic[Out]):
     selective: bool = False
     #: Whole-group combines cost much less than as many single ones.
     is_columnar: bool = False
-    #: ``combine``, ``lift`` and ``lower`` call nothing of numpy's: what they take and give are
-    #: Python's own numbers, or a user's objects.
+    #: Results of ranges of events follow from the events; see ``mta.monoids.ranges``.
+    folds_ranges: bool = False
+    #: ``combine``, ``lift`` and ``lower`` do not call numpy: they take and return Python's own
+    #: numbers, or a user's objects.
     is_plain: bool = False
     #: inverse(combine(a, b), a) equals b; None where there is no such function.
     inverse: Callable[[Partial, Partial], Partial] | None = None
@@ -122,12 +125,12 @@ class AbstractMonoid(ABC, Generic[Out]):
 
     @property
     def has_own_rule(self) -> bool:
-        """Whether it judges by more than its inputs which values are valid."""
+        """Whether the monoid refuses values that its input columns would take."""
         return True
 
     @property
     def taken_as_they_come(self) -> frozenset[type]:
-        """Types whose values, but for a NaN, are valid rows without being read."""
+        """Types whose values are valid input rows as they are, except for NaN."""
         return frozenset()
 
     # --- events coming in -------------------------------------------------------------------
@@ -202,7 +205,7 @@ class AbstractMonoid(ABC, Generic[Out]):
 
 
 class Refold:
-    """What a check folds anew, and the scale of it: by how much a structure's own may differ.
+    """A fold computed again by a check, with its scale: how far the stored one may differ from it.
 
     >>> total = Monoid(identity=0.0, combine=lambda a, b: a + b, name="total")
     >>> fold = Refold(total, [1e17, 3.0, -1e17])
@@ -255,9 +258,9 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
     >>> longest.fold(["to", "be", "or not"], 3)
     'or not'
 
-    Give it a ``name``: a snapshot is only restored with a monoid of the same name and identity. One
-    without is called by its functions, a lambda with a digest of its code, which is another in
-    another version of Python; the name that an error gives may be given as ``name``.
+    Give it a ``name``: a snapshot is only restored with a monoid of the same name and identity.
+    Without a name it is called by its functions, a lambda by a digest of its code, which differs
+    between versions of Python; the name that an error shows may be given as ``name``.
     ``empty`` is the result on a window without events, by default ``lower(identity)``.
     """
 
@@ -388,7 +391,7 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
 
 
 def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
-    """Which rows are in any of some masks; None when none is."""
+    """The rows that any of the masks marks; None when there are none."""
     found = [mask for mask in masks if mask is not None]
     mask = reduce(np.logical_or, found) if found else None
     return mask if mask is not None and mask.any() else None

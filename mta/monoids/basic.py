@@ -1,4 +1,4 @@
-"""The ready-made monoids, but for deviations.
+"""Counts, sums, means, extremes, first and last values, and lists.
 
 | monoid | result on the window | on an empty window |
 |---|---|---|
@@ -12,18 +12,16 @@
 | MinText, MaxText, FirstText, LastText | the same of text and other objects | None |
 | Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
 
-What each does with infinities, NaN, overflow, signed zeros and the ends of int64 is stated in
-``docs/numbers.md``, and is the same on every way. In short: infinities are values like others (inf
-- inf is NaN, while both are in the window), but a deviation beside one is NaN; one whose squares
-overflow is inf; no sum, mean or extreme is -0.0; a NaN or null is refused or dropped by the window.
-Nothing is ever subtracted, so no error survives the event that caused it.
+``docs/numbers.md`` states what each does with infinities, NaN, overflow, signed zeros and the ends
+of int64. In short: infinities are values like others (inf - inf is NaN while both are in the
+window); no sum, mean or extreme is -0.0; the window refuses or drops a NaN or null. Nothing is ever
+subtracted, so no error outlives the event that caused it.
 
-With ``dtype="int64"`` results are exact integers, and an empty window answers the identity (or
-None, with ``nullable``). With ``Decimals(2)`` they are exact decimals. Those that choose a value
-take datetimes and durations of any unit, too, as ``Max("M8[us]")``, whose result on an empty window
-is NaT. Without a type values are
-doubles, and a whole number that is none is refused; ``rolling`` and Spark, which see the column
-before the first event, take its type then (``of_types``).
+With ``dtype="int64"`` results are exact integers, and an empty window returns the identity, or None
+with ``nullable``. With ``Decimals(2)`` they are exact decimals. Monoids that choose a value also
+take datetimes and durations, as ``Max("M8[us]")``, whose result on an empty window is NaT. Without
+a type values are doubles, and a whole number that no double represents is refused; ``rolling`` and
+Spark know the column before the first event and use its type (``of_types``).
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from mta.monoids.columnar import ColumnarMonoid, Plain, larger, positive_zero, s
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a number of 64 bits.
 _LOW = (1 << 32) - 1
-#: The first whole number that int64 has not.
+#: The smallest whole number beyond int64.
 _HALF = 1 << 63
 
 
@@ -77,7 +75,7 @@ class Count(ColumnarMonoid[int]):
 
 
 class _Typed(ColumnarMonoid[Out]):
-    """A monoid whose results are values of its columns, of types that are given or follow these."""
+    """A monoid whose results have the type of its columns, or a type that is given."""
 
     def results(self, outputs: Rows) -> Any:
         return objects(outputs) if isinstance(self.outputs, Objects) else outputs
@@ -99,18 +97,18 @@ class Sum(_Typed[Out]):
     def __init__(self: Sum[Any], dtype: Any) -> None: ...
 
     def __init__(self, dtype: Any = None) -> None:
-        kind = _addable(dtype)
+        kind = addable(dtype)
         zero = _zero(kind)
         super().__init__(
             _named("Sum", kind),
             inputs=kind,
             partials=kind,
             identity=zero,
-            output=_outputs(kind),
+            output=outputs_of(kind),
             lower=_lower(kind),
             ufuncs=(np.add,),
             inverse=np.subtract,
-            empty=plain(_shown(kind, zero)),
+            empty=plain(shown(kind, zero)),
             kernel=Kernel.of(np.add, kind.dtype, 0),
             plain=_plain(
                 kind,
@@ -129,9 +127,9 @@ class Sum(_Typed[Out]):
 class CheckedSum(_Typed[Out]):
     """The exact sum of whole numbers, where it leaves their type a ResultOutOfRange.
 
-    It is summed up in two halves of 32 bits each, which hold for 2^31 events. ``label`` is what the
-    error calls the sum. The call that asks for such a result raises, and says how many of its
-    events are in.
+    The sum is kept as two halves of 32 bits, enough for 2^31 events. ``label`` is the name of the
+    sum in the error. The call that asks for such a result raises; the error says how many of its
+    events were accepted.
     """
 
     @overload
@@ -141,7 +139,7 @@ class CheckedSum(_Typed[Out]):
     def __init__(self: CheckedSum[int], dtype: Any = "int64", label: str = "") -> None: ...
 
     def __init__(self, dtype: Any = "int64", label: str = "") -> None:
-        kind = _addable(dtype)
+        kind = addable(dtype)
         limits, show = np.iinfo(kind.dtype), _lower(kind)
         self.label = label or f"a sum of {limits.dtype}"
         super().__init__(
@@ -149,12 +147,12 @@ class CheckedSum(_Typed[Out]):
             inputs=kind,
             partials=("i8", "i8"),
             identity=(0, 0),
-            output=_outputs(kind),
+            output=outputs_of(kind),
             lift=_halves,
             lower=self._joined if show is None else lambda halves: show(self._joined(halves)),
             ufuncs=(np.add, np.add),
             inverse=_subtract_pairs,
-            empty=plain(_shown(kind, _zero(kind))),
+            empty=plain(shown(kind, _zero(kind))),
             plain=_plain(
                 kind,
                 None,
@@ -234,7 +232,7 @@ class _OfOne(_Typed[Out]):
 
     def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
         self._follows = dtype is None
-        self._make(_layout(dtype), nullable)
+        self._make(layout_of(dtype), nullable)
 
     def _make(self, kind: Array, nullable: bool) -> None:
         raise NotImplementedError
@@ -262,11 +260,11 @@ class _Extremum(_OfOne[Out]):
             inputs=kind,
             partials=kind,
             identity=worst,
-            output=_outputs(kind, nullable),
+            output=outputs_of(kind, nullable),
             lower=_lower(kind, nullable),
             ufuncs=(self._ufunc,),
             selective=True,
-            empty=_nan_or(kind, worst, nullable),
+            empty=empty_of(kind, worst, nullable),
             kernel=Kernel.of(self._ufunc, kind.dtype, 0),
             plain=_plain(kind, Plain(choose, lower=positive_zero), Plain(choose), nullable),
         )
@@ -413,7 +411,7 @@ class MaxCount(_ExtremeCount):
 
 class _ArgExtreme(_Extreme[Out]):
     def __init__(self, dtype: Any = None, by: Any = None, nullable: bool = False) -> None:
-        kind, value, self._given = _layout(dtype), _layout(by), (by, dtype)
+        kind, value, self._given = layout_of(dtype), layout_of(by), (by, dtype)
         show = _lower(kind, nullable, signed=True)
         name = _named(type(self).__name__, kind)
         super().__init__(
@@ -422,12 +420,12 @@ class _ArgExtreme(_Extreme[Out]):
             # An event at the worst value still beats "no event yet", so presence is a column.
             partials=(value, kind, "?"),
             identity=(_limit(value, upper=not self._largest), _zero(kind), False),
-            output=_outputs(kind, nullable),
+            output=outputs_of(kind, nullable),
             lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
             combine=self._choose,
             lower=lambda partial: partial[1] if show is None else show(partial[1]),
             selective=True,
-            empty=_nan_or(kind, _zero(kind), nullable),
+            empty=empty_of(kind, _zero(kind), nullable),
             kernel=Kernel("arg_max" if self._largest else "arg_min", 0),
             plain=_plain(
                 kind,
@@ -485,13 +483,13 @@ class _End(_OfOne[Out]):
             inputs=kind,
             partials=(kind, "?"),
             identity=(zero, False),
-            output=_outputs(kind, nullable),
+            output=outputs_of(kind, nullable),
             lift=lambda value: (value, np.ones_like(value, dtype="?")),
             combine=self._choose,
             selective=True,
             lower=lambda partial: partial[0] if show is None else show(partial[0]),
             kernel=Kernel("first" if self._oldest else "last", 0),
-            empty=_nan_or(kind, zero, nullable),
+            empty=empty_of(kind, zero, nullable),
             plain=_plain(
                 kind,
                 Plain(self._one, lambda value: (value, True), lambda partial: partial[0]),
@@ -650,16 +648,16 @@ def _plain_exp_of_mean(partial: Any) -> float:
     return float(np.exp(min(mean, _LARGEST_LOG) if mean < math.inf else mean))
 
 
-def _layout(dtype: Any) -> Array:
+def layout_of(dtype: Any) -> Array:
     """The column of a type; without one doubles, which take no whole number that they round."""
     if dtype is None:
         return Array("f8", exact=True)
     return dtype if isinstance(dtype, Decimals) else Array(dtype)
 
 
-def _addable(dtype: Any) -> Array:
-    """As ``_layout``, of numbers. Raises InvalidValue for moments and booleans."""
-    kind = _layout(dtype)
+def addable(dtype: Any) -> Array:
+    """As ``layout_of``, of numbers. Raises InvalidValue for moments and booleans."""
+    kind = layout_of(dtype)
     if kind.dtype.kind in "mMb":
         raise InvalidValue(
             f'a sum is of numbers, not of {kind.dtype}: of booleans take Sum("int64"), and convert '
@@ -672,23 +670,24 @@ def _is_whole(kind: Any) -> bool:
     return isinstance(kind, Decimals) or (kind not in (None, str) and np.dtype(kind).kind in "iu")
 
 
-def _outputs(kind: Array, nullable: bool = False) -> Schema:
+def outputs_of(kind: Array, nullable: bool = False) -> Schema:
+    """The column of results that are values of a type."""
     return Objects() if isinstance(kind, Decimals) or nullable else kind
 
 
 def _lower(kind: Array, nullable: bool = False, signed: bool = False) -> Any:
-    """What makes results of values: decimals, Python's numbers, and no -0.0 unless ``signed``.
+    """Return what turns values into results: decimals, Python's numbers, no -0.0 unless signed.
 
-    -0.0 equals 0.0: which of both a fold comes to hangs on the order.
+    -0.0 equals 0.0, and which of them a fold results in depends on the order.
     """
     if isinstance(kind, Decimals):
-        return bound(_shown, kind)
+        return bound(shown, kind)
     if nullable:
         return lambda value: np.asarray(value).tolist()
     return (lambda partial: partial + 0.0) if kind.dtype.kind == "f" and not signed else None
 
 
-def _shown(kind: Array, value: Any) -> Any:
+def shown(kind: Array, value: Any) -> Any:
     """A value, or a column of them, as users see it."""
     if not isinstance(kind, Decimals):
         return value
@@ -723,7 +722,8 @@ def _number(number: Any) -> Any:
     return number.item() if number.dtype in (np.float64, np.int64) else number
 
 
-def _nan_or(kind: Array, value: Any, nullable: bool) -> Any:
+def empty_of(kind: Array, value: Any, nullable: bool) -> Any:
+    """The result of no events: None, NaN, NaT, or of whole numbers a value."""
     if nullable or isinstance(kind, Decimals):
         return None
     if kind.dtype.kind in "mM":

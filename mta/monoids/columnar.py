@@ -12,16 +12,16 @@ from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels import native
 from mta.kernels.native import Kernel
-from mta.kernels.scans import accumulate, accumulate_each, reduce
+from mta.kernels.scans import accumulate, reduce
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.equality import ROUNDING, Scale, same
 
 
 class Plain(NamedTuple):
-    """A monoid's functions once more, on single rows and partials of Python's own numbers.
+    """The functions of a monoid on single rows and partials of Python's own numbers.
 
-    A call of numpy's costs a microsecond whatever it works on. These give the same bits: they add,
-    multiply, divide, compare and take roots in the same order.
+    A numpy call costs a microsecond whatever its size. These functions return the same bits: they
+    add, multiply, divide, compare and take roots in the same order.
     """
 
     combine: Callable[[Partial, Partial], Partial]
@@ -119,7 +119,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         if not schemas:
             return ()
         if not isinstance(value, (tuple, list)) or len(value) != len(schemas):
-            raise InvalidValue(f"{self.name} takes {len(schemas)} values an event, not {value!r}")
+            raise InvalidValue(f"{self.name} takes {len(schemas)} values per event, not {value!r}")
         return tuple(read_value(v, s) for v, s in zip(value, schemas, strict=True))
 
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
@@ -202,17 +202,6 @@ class ColumnarMonoid(AbstractMonoid[Out]):
             reach *= 2
         return rows
 
-    def scan_each(self, partials: Rows, size: int, backwards: bool) -> Rows | None:
-        """As ``scan`` from the identity on, of each block of ``size`` rows by itself, to the bit.
-
-        Columns of two dimensions, a block in each row; None without ufuncs.
-        """
-        if not self.ufuncs:
-            return None
-        columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(self.identity), strict=True)
-        scans = [accumulate_each(ufunc, c, start, size, backwards) for ufunc, c, start in columns]
-        return _like(partials, scans)
-
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
         if self.kernel is not None and not self.ufuncs:
             found = native.join(self.kernel, left, right)
@@ -224,7 +213,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         return outputs
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding a combine, where there are ufuncs: they add, multiply or choose."""
+        """With ufuncs, equal up to one rounding per combine: they add, multiply or choose."""
         if scale is None or not self.ufuncs:
             return super().same(one, other, scale)
         return same(one, other, scale, (scale.count + 1) * ROUNDING)
@@ -248,7 +237,7 @@ def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
 
 
 def _has_missing(column: np.ndarray) -> bool:
-    """Whether there is a NaN or NaT, which is then the least."""
+    """Whether there is a NaN or NaT, which ``min`` returns then."""
     least = column.min() if len(column) else 0
     return bool(least != least)
 

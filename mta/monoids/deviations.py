@@ -1,7 +1,7 @@
-"""Standard deviations, and the moments that they are of.
+"""Standard deviations and variances, and the moments that they are of.
 
-SampleStdDev and PopulationStdDev are NaN on an empty window. A deviation beside an infinite event
-is NaN; one whose squares overflow is inf.
+All are NaN on an empty window. A deviation or variance beside an infinite event is NaN; one whose
+squares overflow is inf.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from mta.monoids.equality import ROUNDING, Scale, close
 _TINY = 5e-324
 
 
-class _StdDev(ColumnarMonoid[Out]):
-    """Deviations from merged (n, mean, M2), never from a sum of squares, which would cancel."""
+class _Moments(ColumnarMonoid[Out]):
+    """A monoid of merged (n, mean, M2), never of a sum of squares, which would cancel."""
 
     _lost_degrees: int
+    #: What the compiled kernel lowers to; None where numpy does.
+    _kernel_lost: int | None = None
 
     def __init__(self) -> None:
         super().__init__(
@@ -35,27 +37,27 @@ class _StdDev(ColumnarMonoid[Out]):
             identity=(0.0, 0.0, 0.0),
             lift=lambda value: (ones(value), value, _no_distance(value)),
             combine=_merge_moments,
-            lower=self._deviation,
+            lower=self._result,
             commutative=True,
-            kernel=Kernel("moments", self._lost_degrees),
+            kernel=Kernel("moments", self._kernel_lost),
             plain=Plain(
                 _plain_merge_moments,
                 lambda value: (1.0, value, value - value),
-                self._plain_deviation,
+                self._plain_result,
             ),
         )
 
-    def _deviation(self, partial: Partial) -> Any:
-        # A sample of one is 0 / 0, which is the NaN it should be.
-        return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
+    def _result(self, partial: Partial) -> Any:
+        """The variance; that of a sample of one is 0 / 0, which is the NaN it should be."""
+        return np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees)
 
-    def _plain_deviation(self, partial: Partial) -> float:
-        """As ``_deviation``, of plain numbers."""
+    def _plain_result(self, partial: Partial) -> float:
+        """As ``_result``, of plain numbers."""
         degrees, squares = partial[0] - self._lost_degrees, partial[2]
-        return math.sqrt((0.0 if squares < 0 else squares) / degrees) if degrees > 0 else math.nan
+        return (0.0 if squares < 0 else squares) / degrees if degrees > 0 else math.nan
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding an event of the largest value, which is at most |mean| + sqrt(M2)."""
+        """Equal up to one rounding per event of the largest value, at most |mean| + sqrt(M2)."""
         count, squares = float(one[0]), min(float(one[2]), float(other[2]))
         if not squares < math.inf:  # then the mean says nothing
             return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
@@ -73,15 +75,15 @@ class _StdDev(ColumnarMonoid[Out]):
         single = are_ones(weights)  # then to multiply by them changes nothing
         total = reduce(np.add, weights)
         shift = means[0]
-        apart = means - shift
+        distances = means - shift
         if not single:
-            apart *= weights
-        mean = shift + apart.sum() / max(total, 1.0)
-        np.subtract(means, mean, out=apart)
-        apart *= apart if single else weights * apart
+            distances *= weights
+        mean = shift + distances.sum() / max(total, 1.0)
+        np.subtract(means, mean, out=distances)
+        distances *= distances if single else weights * distances
         if not are_zeros(squares):
-            apart += squares
-        folded = apart.sum()
+            distances += squares
+        folded = distances.sum()
         if not folded < math.inf:
             folded = _overflown(squares)[-1]
         return total.item(), mean.item(), folded.item()
@@ -97,32 +99,24 @@ class _StdDev(ColumnarMonoid[Out]):
             self.partials.put(room, count if backwards else 0, first)
             if native.scan(self.kernel, partials, room, backwards):
                 return room
-        # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
+        # Merging moments commutes, so a scan backwards is a scan of the reversed rows.
         turned = slice(None, None, -1 if backwards else 1)
-        begun = [
+        columns = [
             np.concatenate(([start], column[turned]))
             for start, column in zip(first, partials, strict=True)
         ]
         if count and not first[0]:
-            begun[1][0] = begun[1][1]  # no events have no mean: measure from the first that has one
-        scans = self._scanned(begun, running_count(partials[0], first[0]), first[1])
+            columns[1][0] = columns[1][
+                1
+            ]  # without events there is no mean: begin with the first one
+        scans = self._scanned(columns, running_count(partials[0], first[0]), first[1])
         return tuple([column[turned] for column in scans])
 
-    def scan_each(self, partials: Rows, size: int, backwards: bool) -> Rows | None:
-        turned, begun = slice(None, None, -1 if backwards else 1), []
-        for start, column in zip(self.identity, partials, strict=True):
-            blocks = np.empty((len(column) // size, size + 1))
-            blocks[:, 0], blocks[:, 1:] = start, column.reshape(-1, size)[:, turned]
-            begun.append(blocks)
-        begun[1][:, 0] = begun[1][:, 1]
-        scans = self._scanned(begun, running_count(partials[0][:size], 0.0), 0.0)
-        return tuple([np.broadcast_to(column, begun[0].shape)[:, turned] for column in scans])
-
     def _scanned(
-        self, begun: list[np.ndarray], total: np.ndarray | None, first: float
+        self, columns: list[np.ndarray], total: np.ndarray | None, first: float
     ) -> list[np.ndarray]:
         """The scan of rows, or of each row of blocks; ``first`` is the mean they begin with."""
-        weights, means, squares = begun
+        weights, means, squares = columns
         if total is None:
             total = np.add.accumulate(weights, axis=-1)
         origin = means[..., :1]
@@ -143,33 +137,68 @@ class _StdDev(ColumnarMonoid[Out]):
         return [total, after, run]
 
 
-class Moments(_StdDev[tuple[float, float, float]]):
+class Moments(_Moments[tuple[float, float, float]]):
     """How many events, their mean, and the sum of their squared distances from it.
 
     For policies that decide on these: a result is the partial (n, mean, M2) as it is.
     """
 
-    _lost_degrees = 0
+    _lost_degrees = _kernel_lost = 0
 
     def __init__(self) -> None:
         super().__init__()
         self.outputs, self.lower, self.empty = self.partials, same_value, self.identity
 
 
-class SampleStdDev(_StdDev[float]):
-    """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
+class SampleVariance(_Moments[float]):
+    """The variance with n - 1 degrees of freedom; NaN for a single event."""
 
     _lost_degrees = 1
 
 
-class PopulationStdDev(_StdDev[float]):
-    """The standard deviation with n degrees of freedom; 0 for a single event."""
+class PopulationVariance(_Moments[float]):
+    """The variance with n degrees of freedom; 0 for a single event."""
 
     _lost_degrees = 0
 
 
+class _Root(_Moments[float]):
+    """The square root of a variance, which the compiled kernel takes too."""
+
+    def _result(self, partial: Partial) -> Any:
+        return np.sqrt(super()._result(partial))
+
+    def _plain_result(self, partial: Partial) -> float:
+        return math.sqrt(super()._plain_result(partial))
+
+
+class SampleStdDev(_Root):
+    """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
+
+    _lost_degrees = _kernel_lost = 1
+
+
+class PopulationStdDev(_Root):
+    """The standard deviation with n degrees of freedom; 0 for a single event."""
+
+    _lost_degrees = _kernel_lost = 0
+
+
+class StandardError(_Moments[float]):
+    """The standard error of the mean: the sample's deviation over the square root of n."""
+
+    _lost_degrees = 1
+
+    def _result(self, partial: Partial) -> Any:
+        return np.sqrt(super()._result(partial) / partial[0])
+
+    def _plain_result(self, partial: Partial) -> float:
+        variance = super()._plain_result(partial)
+        return math.sqrt(variance / partial[0]) if partial[0] else math.nan
+
+
 def _no_distance(value: Any) -> Any:
-    """0 from an event's own mean, and for an infinite value NaN: there is no distance from it."""
+    """Return 0, the distance of a value from itself; NaN of an infinite value."""
     if isinstance(value, np.ndarray) and np.isfinite(value).all():
         return zeros(len(value))
     return value - value
@@ -180,9 +209,9 @@ def _merge_moments(left: Partial, right: Partial) -> Partial:
     count = left[0] + right[0]
     weight = right[0] / np.maximum(count, 1)
     delta = right[1] - left[1]
-    # Where an event is infinite, or squares have overflown, delta may be NaN: then M2 is known.
-    apart = np.fmax(delta * (left[0] * weight) * delta, 0.0)
-    return count, left[1] + delta * weight, left[2] + right[2] + apart
+    # With an infinite event, or after an overflow, delta may be NaN; M2 then has the result.
+    distances = np.fmax(delta * (left[0] * weight) * delta, 0.0)
+    return count, left[1] + delta * weight, left[2] + right[2] + distances
 
 
 def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
@@ -192,8 +221,8 @@ def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
     count = n + m
     weight = m / (count if count > 1.0 else 1.0)
     delta = other - mean
-    apart = delta * (n * weight) * delta
-    return count, mean + delta * weight, squares + more + (apart if apart > 0.0 else 0.0)
+    distances = delta * (n * weight) * delta
+    return count, mean + delta * weight, squares + more + (distances if distances > 0.0 else 0.0)
 
 
 def _overflown(squares: Any) -> Any:

@@ -1,9 +1,9 @@
-"""When two partials, or two results, are the same: exactly, but for the rounding of floats.
+"""Equality of partials and of results: exact, except for the rounding of floats.
 
 Folding in another order rounds in another way. By how much follows from the numbers that were
 folded, not from the result: 1e17 + 3 - 1e17 may come out as 0 or as 16, and is right to a rounding
-of 1e17. So whoever folds anew what a structure holds keeps a ``Scale``: how large the numbers were
-that went in, place by place of the partials. A NaN is the same as a NaN, a NaT as a NaT.
+of 1e17. So a check that folds the events of a structure again keeps a ``Scale``: the magnitudes
+that went in, for each place of the partials. A NaN is the same as a NaN, a NaT as a NaT.
 
     >>> same((0.1 + 0.2, "a"), (0.3, "a")), same(1, 2), same([float("nan")], [float("nan")])
     (True, False, True)
@@ -20,11 +20,11 @@ from typing import Any, Self
 
 import numpy as np
 
-#: By what part of the numbers that went in two sides may differ, where nothing better is known.
+#: The part of the magnitudes that went in by which two sides may differ, where no better is known.
 TOLERANCE = 1e-6
-#: By what part of them a combine may round that adds, multiplies or chooses; two ways do it twice.
+#: The part of them by which two folds may differ per combine that adds, multiplies or chooses.
 ROUNDING = 2.0**-51
-#: What a combine may round by near 0, where doubles have no more digits.
+#: How far a combine may round near 0, where doubles are subnormal.
 _STEP = 2.0**-1073
 _NUMBERS = (int, float, np.number)
 _PLAIN_NUMBERS = {int, float, np.float64, np.int64}

@@ -14,7 +14,7 @@ which takes no term larger than the count, so nothing is lost however long the t
 Quantiles are those of the density of largest entropy that has these moments:
 exp(theta . q(u)) over u in [-1, 1], where q are Chebyshev polynomials of t and of log t, made
 orthonormal, and theta is found by Newton's method on a convex function. Directions in which the
-powers are too alike to tell anything are left out, and the highest ones where there is no such
+powers are nearly linearly dependent are left out, and the highest ones where there is no such
 density (few distinct values); at worst it is the uniform density on [min, max]. On smooth data ten
 moments give quantiles within about 1% of rank; there is no bound, as KLL sketches have one.
 """
@@ -120,7 +120,7 @@ class MomentSketch(ColumnarMonoid[Out]):
         return joined
 
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
-        """Two combines a row, in 2 log2(n) whole-group ones; as combining commutes, from any side.
+        """Two combines per row, in 2 log2(n) whole-group ones, from either side.
 
         Every other element is the scan of pairs; those between are one combine away.
         """

@@ -1,16 +1,16 @@
-"""What a user's function is called in names and fingerprints.
+"""The names of users' functions in names of monoids and in fingerprints.
 
-A function of a module is called by its name. A lambda, and a function made inside another one,
-share theirs with others that do something else, so a digest of the code goes with it:
+A function of a module has its own name. Lambdas, and functions made inside another one, share
+theirs with functions that do something else, so a digest of the code is added:
 
     >>> name_of(abs), name_of(lambda a: a) == name_of(lambda b: b)
     ('abs', True)
     >>> name_of(lambda a: a) == name_of(lambda a: a + 1)
     False
 
-In the digest are instructions, constants, the names of globals, defaults, and what is taken from
-the function around, as far as it is plain data; not the names of variables, comments, or where it
-stands. Another version of Python has other instructions: who keeps snapshots for long gives a name.
+The digest covers instructions, constants, the names of globals, defaults, and plain data of the
+enclosing function; not the names of variables, comments, or the place in the file. Instructions
+differ between versions of Python: give a name where snapshots are to outlive an upgrade.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
-from itertools import repeat
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,8 @@ from mta.columns.reading import as_given, plain, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
-from mta.monoids.columnar import larger, positive_zero, smaller
-from mta.monoids.equality import Scale
-
-#: Takes what a part reads out of the input rows (or out of one input row).
-Pick = Callable[[Any], Any]
+from mta.monoids.catalogue import named_pair
+from mta.monoids.parts import Parts, Pick, Place, call_text, written
 
 
 class EventTimes(Enum):
@@ -37,8 +32,9 @@ class EventTimes(Enum):
 EVENT_TIMES = EventTimes.EVENT_TIMES
 #: What an aggregation reads: a column, several, or none (Count). Policies may read event times.
 Columns = str | Sequence[str] | EventTimes | None
-#: What results are called, and for each the columns and the monoid, or a monoid that reads none.
-Aggregations = Mapping[str, tuple[Columns, AbstractMonoid] | AbstractMonoid]
+#: What results are called, and for each the columns and the monoid, or a monoid that reads none. A
+#: text stands for the aggregation of that name (``mta.monoids.catalogue``).
+Aggregations = Mapping[str, tuple[Columns, AbstractMonoid | str] | AbstractMonoid | str]
 #: The same, each as a pair.
 Pairs = dict[str, tuple[Columns, AbstractMonoid]]
 
@@ -73,78 +69,10 @@ def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
 
 
 class NamedRows(dict[str, Any]):
-    """Input rows of a Product, as a dictionary too: a column may be stored as of two kinds."""
+    """Input rows of a Product, also as a dictionary: a column may be stored as two types."""
 
     rows: Rows
     stored: list[tuple[str, str]]
-
-
-class Place:
-    """The pick of one column."""
-
-    __slots__ = ("at",)
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-
-    def __call__(self, rows: Any) -> Any:
-        return rows[self.at]
-
-
-class Parts(AbstractMonoid[Out]):
-    """Monoids side by side, each on its own pick of the input."""
-
-    def __init__(self, parts: Sequence[tuple[AbstractMonoid, Pick]]) -> None:
-        self.monoids = tuple(monoid for monoid, _ in parts)
-        self.picks = tuple(pick for _, pick in parts)
-        self.identity = tuple(monoid.identity for monoid in self.monoids)
-        self.partials = Record([monoid.partials for monoid in self.monoids])
-        self.is_columnar = all(monoid.is_columnar for monoid in self.monoids)
-        self.commutative = all(monoid.commutative for monoid in self.monoids)
-        self.is_plain = all(monoid.is_plain for monoid in self.monoids)
-        lifts = [m.lift if self.is_plain else _lift_of(m) for m in self.monoids]
-        every = range(len(self.monoids))
-        taken = [
-            f"row[{pick.at}]" if isinstance(pick, Place) else f"pick{i}(row)"
-            for i, pick in enumerate(self.picks)
-        ]
-        lifted = [_call(lifts[i], f"lift{i}", taken[i]) for i in every]
-        self.lift = _written("row", f"({','.join(lifted)},)", lift=lifts, pick=self.picks)
-        combines = [monoid.combine for monoid in self.monoids]
-        pairs = [_call(combines[i], f"f{i}", f"a[{i}]", f"b[{i}]") for i in every]
-        self.combine = _written("a, b", f"({','.join(pairs)},)", f=combines)
-        if all(monoid.inverse for monoid in self.monoids):
-            inverses = [monoid.inverse for monoid in self.monoids if monoid.inverse]
-            self.inverse = lambda whole, part: tuple(
-                f(a, b) for f, a, b in zip(inverses, whole, part, strict=True)
-            )
-
-    def _identifies(self) -> tuple[Any, ...]:
-        return (type(self).__name__, self.name, *(monoid.fingerprint for monoid in self.monoids))
-
-    def lift_rows(self, rows: Rows, count: int) -> Rows:
-        parts = zip(self.monoids, self.picks, strict=True)
-        return tuple([monoid.lift_rows(pick(rows), count) for monoid, pick in parts])
-
-    def fold(self, partials: Rows, count: int) -> Partial:
-        return tuple([m.fold(p, count) for m, p in zip(self.monoids, partials, strict=True)])
-
-    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
-        parts = zip(self.monoids, partials, left, strict=True)
-        return tuple([monoid.prefixes(p, count, side) for monoid, p, side in parts])
-
-    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
-        parts = zip(self.monoids, partials, right, strict=True)
-        return tuple([monoid.suffixes(p, count, side) for monoid, p, side in parts])
-
-    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        parts = zip(self.monoids, left, right, strict=True)
-        return tuple([monoid.combine_rows(a, b, count) for monoid, a, b in parts])
-
-    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        scales = repeat(None) if scale is None else scale.spread(one)
-        parts = zip(self.monoids, one, other, scales, strict=False)
-        return all(monoid.same(a, b, part) for monoid, a, b, part in parts)
 
 
 class Product(Parts[dict[str, Any]]):
@@ -158,6 +86,7 @@ class Product(Parts[dict[str, Any]]):
 
     An aggregation is a pair of column and monoid: one column's name, several names for a monoid of
     several inputs (ArgMax), or None for one that reads none; a bare monoid is one that reads none.
+    A name stands for a monoid: ``("watts", "max")``, ``("watts", "quantile(0.9)")``.
     Events are mappings from column to value; batches are mappings, data frames or Arrow tables.
     """
 
@@ -182,12 +111,13 @@ class Product(Parts[dict[str, Any]]):
         self.empty = {a: m.empty for a, m in zip(self.aliases, self.monoids, strict=True)}
         lowers = [_lower_of(monoid) for monoid in self.monoids]
         shown = [
-            f"alias{i}: {_call(lower, f'f{i}', f'partial[{i}]')}" for i, lower in enumerate(lowers)
+            f"alias{i}: {call_text(lower, f'f{i}', f'partial[{i}]')}"
+            for i, lower in enumerate(lowers)
         ]
-        self.lower = _written("partial", f"{{{','.join(shown)}}}", f=lowers, alias=self.aliases)
+        self.lower = written("partial", f"{{{','.join(shown)}}}", f=lowers, alias=self.aliases)
         self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
-        #: Takes out an event's columns, where all are doubles and none but a NaN is refused; None
-        #: of an event with other values.
+        #: Reads the columns of an event, where all are doubles and only a NaN is refused; returns
+        #: None for an event with other values.
         self.picks_doubles: Callable[[Any], Row | None] | None = None
         of_doubles = all(
             isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
@@ -199,7 +129,7 @@ class Product(Parts[dict[str, Any]]):
                 f" and row[{i}].__class__ is float and row[{i}] == row[{i}]" for i in every
             )
             text = f"row if (row := {row}) is not None{are} else None"
-            self.picks_doubles = _written("event", text, name=names)
+            self.picks_doubles = written("event", text, name=names)
 
     def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
         """The same, and what policies look at; columns of its own stand first, as they stand here.
@@ -251,7 +181,7 @@ class Product(Parts[dict[str, Any]]):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The place in a row of each part's column, for parts of one column each."""
+        """The index in a row of each part's column, for parts of one column each."""
         return tuple([pick.at for pick in self.picks if isinstance(pick, Place)])
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
@@ -384,50 +314,6 @@ class Observed(Parts[Out]):
         return self.main.results(outputs)
 
 
-def _written(arguments: str, expression: str, **lists: Sequence[Any]) -> Any:
-    """A function written out, part by part: a loop over few parts takes longer than they do.
-
-    The text is made of our own words and of numbers; what users name things goes in by name.
-    """
-    names = {f"{name}{i}": f for name, fs in lists.items() for i, f in enumerate(fs)}
-    return eval(f"lambda {arguments}: {expression}", names)
-
-
-#: What takes less time than a call of it.
-_IN_LINE: tuple[tuple[Callable[..., Any], str], ...] = (
-    (same_value, "{0}"),
-    (positive_zero, "{0} + 0.0"),
-    (add, "{0} + {1}"),
-    (larger, "{0} if {0} >= {1} or {0} != {0} else {1}"),
-    (smaller, "{0} if {0} <= {1} or {0} != {0} else {1}"),
-)
-
-
-def _call(function: Any, name: str, *arguments: str) -> str:
-    """The text of a call, or in its place of what the function does.
-
-    >>> _call(add, "f0", "a[0]", "b[0]"), _call(max, "f1", "a[1]", "b[1]")
-    ('a[0] + b[0]', 'f1(a[1], b[1])')
-    """
-    known = next((text for each, text in _IN_LINE if each is function), None)
-    return f"{name}({', '.join(arguments)})" if known is None else known.format(*arguments)
-
-
-def _lift_of(monoid: AbstractMonoid) -> Callable[[Row], Partial]:
-    """``lift`` of a part beside parts of another kind: what it gets is first made a row of its own.
-
-    The row may be of numpy's numbers where the part takes Python's, or the other way round; and
-    behind a part's own columns it may have those that a policy looks at.
-    """
-    lift, inputs = monoid.lift, monoid.inputs
-    if not monoid.is_columnar:
-        return lift
-    if isinstance(inputs, Record):
-        width = len(inputs.schemas)
-        return lambda row: lift(inputs.at(inputs.one(row[:width]), 0))
-    return lambda row: lift(inputs.at(inputs.one(row), 0))
-
-
 def _lower_of(monoid: AbstractMonoid) -> Callable[[Partial], Any]:
     """``lower`` of a part, as one of Python's numbers."""
     lower = monoid.lower
@@ -486,20 +372,28 @@ def reader_of(
 
 
 def pairs_of(aggregations: Aggregations) -> Pairs:
-    """Aggregations as pairs of columns and monoid. Raises ValueError for none, and TypeError."""
+    """Aggregations as pairs of columns and monoid.
+
+    Raises ValueError for none, and for a name that is not known, TypeError for what is no monoid.
+    """
     if not aggregations:
         raise ValueError('aggregations is empty: name at least one, as {"peak": ("watts", Max())}')
     found: Pairs = {}
     for alias, given in aggregations.items():
         pair = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
         columns, monoid = pair
+        if isinstance(monoid, str):
+            try:
+                columns, monoid = named_pair(columns, monoid)
+            except ValueError as error:
+                raise ValueError(f"aggregation {alias!r}: {error}") from error
         if isinstance(monoid, type) and issubclass(monoid, AbstractMonoid):
             name = monoid.__name__
             raise TypeError(f"aggregation {alias!r}: {name} is a class: write {name}()")
         if not isinstance(monoid, AbstractMonoid):
             raise TypeError(
                 f"aggregation {alias!r} is {given!r}: give a pair of column and monoid, as "
-                '("watts", Max()), or a monoid that reads no column, as Count()'
+                '("watts", "max") or ("watts", Max()), or one that reads no column, as Count()'
             )
         found[alias] = columns, monoid
     return found

@@ -1,7 +1,7 @@
 """Distinct counts, quantiles and frequencies by Apache DataSketches (the extra ``sketches``).
 
-A partial is a sketch of the library, in a page its own serialised bytes, which every DataSketches
-library of any language reads. What holds of merging them, as a monoid must:
+A partial is a sketch of the library; a page holds its serialized bytes, which the DataSketches
+libraries of all languages read. What is guaranteed after any merges:
 
 - DistinctCount (HLL): exactly. The same events give the same result and the same bytes, in whatever
   order they are folded.
@@ -11,12 +11,12 @@ library of any language reads. What holds of merging them, as a monoid must:
   estimates are exact; beyond, another order gives others within the guarantee.
 - CountMin: exactly, as counters add up.
 
-So a replay of KLL may write pages of other names than before it. That harms nobody: pages that no
-snapshot names are what ``mta gc`` finds. But an inner page of KLL that is lost cannot be rebuilt
-from the level below. Audits and ``mta.laws`` compare what sketches answer, within their guarantees.
+So a replay with KLL may write pages under other names. That does no harm: ``mta gc`` finds the
+pages that no snapshot names. But a lost inner page of KLL cannot be rebuilt from the level below.
+Audits and ``mta.laws`` compare what sketches answer, within their guarantees.
 
-The library trusts the bytes that it reads further than a page can be trusted: what would crash it,
-or make it ask for any amount of memory, is refused before.
+The library trusts the bytes that it reads. So bytes that would crash it, or make it allocate any
+amount of memory, are refused before it sees them.
 """
 
 from __future__ import annotations

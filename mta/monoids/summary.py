@@ -1,15 +1,15 @@
-"""Monoids whose partials are heavy: summaries of many events, as sketches and filters are.
+"""Monoids with heavy partials: summaries of many events, such as sketches and filters.
 
-To lift every event into a sketch of its own, and then to merge thousands of them, costs ten to a
-hundred times what it costs to put the events into one sketch. So a partial here is one of three:
+Lifting every event into a sketch of its own and merging thousands of them costs ten to a hundred
+times as much as adding the events to one sketch. So a partial is one of three:
 
     None            no events, the identity
     a plain value   one event, as it came in: lifting costs nothing
     a summary       any events, never changed once it is handed out
 
-and a fold puts the values of a whole group into one new summary, and merges the summaries. What
-goes into a page is always a summary, as bytes. They are checked when a page is read: a page that
-holds no summary of the same kind is a CorruptPage, whoever wrote it.
+and a fold adds the values of a whole group to one new summary, and merges the summaries. A page
+always holds a summary, as bytes, which are checked when it is read: a page without a summary of the
+same kind is a CorruptPage.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ Summary = Any
 
 
 class SummaryMonoid(Monoid[Any, Any, Out]):
-    """A monoid of summaries; a subclass says how one is made, filled, merged, asked and written.
+    """A monoid of summaries; a subclass makes, fills, merges, queries and serializes them.
 
-    ``row_bytes`` is about what the largest summary weighs; the default group sizes follow from it.
+    ``row_bytes`` is the approximate size of the largest summary, from which the default sizes of
+    groups follow.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class SummaryMonoid(Monoid[Any, Any, Out]):
 
     @abstractmethod
     def from_bytes(self, data: bytes) -> Summary:
-        """Bytes out of a page as a summary. May raise anything where they are none."""
+        """Return the summary that a page holds as bytes. May raise anything for other bytes."""
 
     # --- what follows from it -------------------------------------------------------------------
 

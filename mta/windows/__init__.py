@@ -7,5 +7,6 @@
 - ``revision``: what late events change
 - ``shared``, ``shared_single``, ``shared_snapshot``: several windows over one stream
 - ``display``: tables in notebooks, sizes in people's units
+- ``published``: what readers of published windows must know
 - ``opaque``: windows out of their snapshots alone
 """

@@ -30,14 +30,15 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
-from mta.evaluators.ranges import fold_between, fold_positions
-from mta.fiba.aggregator import FiBA
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Setting
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
@@ -51,6 +52,7 @@ from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
+_Log = TypeVar("_Log", bound=FingerTreeLog)
 
 
 class Busy(Protocol):
@@ -543,7 +545,7 @@ class WindowEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; see ``Window.retract``."""
-        structure, micros = by_time(self.structure), to_time(time)
+        structure, micros = by_time(self.structure, FiBA), to_time(time)
         row = structure.retract(micros)
         try:
             if len(structure):
@@ -558,9 +560,9 @@ class WindowEngine(Engine[Out]):
         self.put_fold(self.structure.query() if count else None, count, out, at)
 
 
-def by_time(structure: EventLog) -> FiBA:
+def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
     """A structure that keeps events by time. Raises UnsupportedOperation."""
-    if isinstance(structure, FiBA):
+    if isinstance(structure, kind):
         return structure
     raise UnsupportedOperation(
         f"{structure.name} takes events in order, and out from the oldest on: for retractions "

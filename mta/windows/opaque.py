@@ -24,16 +24,16 @@ from typing import Any
 from mta.columns.schemas import Objects, Payload, Record, Rows, Schema, next_payload
 from mta.errors import CorruptPage, SnapshotMismatch, UnsupportedOperation
 from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
-from mta.fiba import FiBA
-from mta.fiba.aggregator import KeptTree
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import EventLog, OrderedEvents
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Leaf
 from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
 from mta.monoids.base import Monoid, Partial
 from mta.pages.snapshot import MAX_ARITY, Snapshot, corrupt
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.engine import Engine
 from mta.windows.settings import Settings
 from mta.windows.shared_snapshot import shared_snapshot
@@ -60,7 +60,7 @@ class Opaque:
         """
         structure, monoid = self.engine.structure, self.engine.monoid
         events: OrderedEvents
-        if isinstance(structure, LeafReader | FiBA):
+        if isinstance(structure, LeafReader | FingerTreeLog):
             events = structure
         else:
             raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
@@ -190,5 +190,5 @@ _COLUMNS: dict[type[EventLog], Callable[[list[Any], bool], tuple[int, int]]] = {
     PagedFlatFAT: _of_left,
     PagedReactiveAggregator: _of_holes,
     FiBA: _of_tree,
-    KeptTree: _of_tree,
+    FingerTreeLog: _of_tree,
 }

@@ -18,7 +18,7 @@ import numpy as np
 
 from mta.columns.reading import as_given
 from mta.errors import NotRevisable
-from mta.fiba import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.monoids.product import Product
 from mta.windows.engine import WindowEngine
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from mta.errors import SnapshotMismatch
 from mta.evaluators.amortized_mta import AmortizedMTA
-from mta.fiba.aggregator import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.logs.base import Aggregator, EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES

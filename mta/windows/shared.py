@@ -32,18 +32,21 @@ from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import part_of
-from mta.fiba.aggregator import KeptTree
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Batch, EventLog, OnDuplicate
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
+from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
@@ -73,7 +76,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows(EventsFace[Out]):
+class SharedWindows(Publishable, EventsFace[Out]):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -102,7 +105,7 @@ class SharedWindows(EventsFace[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), LevelLog, KeptTree)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog)
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
@@ -117,7 +120,7 @@ class SharedWindows(EventsFace[Out]):
             self.query = single.query  # type: ignore[method-assign]
 
     @property
-    def structure(self) -> LevelLog | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events."""
         return self.engine.structure
 
@@ -245,8 +248,14 @@ class SharedWindows(EventsFace[Out]):
         As ``Window.checkpoint``: save the snapshot before you take the next one.
         """
         engine = self.engine
+        self._settle_published()
         engine.evict()
-        return self._as_snapshot(engine.checkpoint(wait))
+        data = self._as_snapshot(engine.checkpoint(wait or self._publisher is not None))
+        self._publish(data)
+        return data
+
+    def _what(self) -> tuple[What, int]:
+        return what_of_engine("windows", self.engine, self.windows)
 
     @alone
     def snapshot(self) -> bytes:
@@ -295,7 +304,7 @@ class SharedWindows(EventsFace[Out]):
         _check_policies(windows, keep)
         require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
-        checked = Settings.read(locals(), LevelLog, KeptTree).of_snapshot(events)
+        checked = Settings.read(locals(), LevelLog, FingerTreeLog).of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
@@ -394,7 +403,7 @@ class SharedEngine(Engine[Out]):
     ``keep`` is a policy for events that no window holds.
     """
 
-    _structure: LevelLog | KeptTree
+    _structure: LevelLog | FingerTreeLog
 
     def __init__(
         self,
@@ -416,7 +425,7 @@ class SharedEngine(Engine[Out]):
         self.single = SharedSingles(self, self._structure, self.store is not None)
 
     @property
-    def structure(self) -> LevelLog | KeptTree:
+    def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events, with all that have come."""
         self.single.put_back()
         return self._structure
@@ -444,7 +453,10 @@ class SharedEngine(Engine[Out]):
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
         structure = self.structure
-        if isinstance(structure, KeptTree) and structure.newest_time() != self.intake.last_time:
+        if (
+            isinstance(structure, FingerTreeLog)
+            and structure.newest_time() != self.intake.last_time
+        ):
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
@@ -638,7 +650,7 @@ class SharedEngine(Engine[Out]):
         while start < stop:
             if hand is not None and not stepped and isinstance(structure, LevelLog):
                 new = Events(hand.rows, hand.times, hand.count)
-                structure.store(new, self._needed_from())
+                structure.store(new, structure.front)
                 start = stop
                 continue
             if not stepped:
@@ -654,17 +666,11 @@ class SharedEngine(Engine[Out]):
             self._fall_behind()
         return hand
 
-    def _needed_from(self) -> int:
-        """The position from which on windows that have run past a chunk need events."""
-        if self._keep is not None:
-            return 0
-        return min(cursor.front for cursor in self.cursors.values())
-
     # --- events out -----------------------------------------------------------------------------
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; windows are put in their places when next looked at."""
-        by_time(self.structure).retract(to_time(time))
+        by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._fall_behind()
 
     def _trim(self) -> None:

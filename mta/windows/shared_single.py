@@ -18,8 +18,8 @@ import numpy as np
 
 from mta.columns.schemas import Row
 from mta.evaluators.cursor import Cursor
-from mta.fiba.aggregator import KeptTree
 from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
 from mta.monoids.base import Partial
 from mta.times import to_time
@@ -84,7 +84,9 @@ class SharedSingles(NewEvents[SharedOwner]):
 
     __slots__ = ("_ahead", "_is_whole", "_rights", "_shown", "_structure", "cursors", "is_known")
 
-    def __init__(self, owner: SharedOwner, structure: LevelLog | KeptTree, paged: bool) -> None:
+    def __init__(
+        self, owner: SharedOwner, structure: LevelLog | FingerTreeLog, paged: bool
+    ) -> None:
         self._structure = structure
         #: Each window, by its name.
         self.cursors: dict[str, Cursor] = {}

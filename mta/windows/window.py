@@ -18,9 +18,12 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.snapshot import Snapshot
+from mta.publishing.publisher import Publishable
+from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsFace, WindowEngine, alone
+from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from stores import StoreLike
@@ -48,7 +51,7 @@ class Stats:
         return self.late + self.invalid
 
 
-class Window(EventsFace[Out]):
+class Window(Publishable, EventsFace[Out]):
     """The aggregate of the newest events, after every event.
 
     ``store`` is a URL, an open store, or None to keep everything in memory, where values may be any
@@ -197,7 +200,13 @@ class Window(EventsFace[Out]):
         ``wait=False`` does not wait for the store; call its ``flush`` before the snapshot is used.
         Costs one flush, and the deletion of pages that have left. Raises NotPageable.
         """
-        return self.engine.checkpoint(wait)
+        self._settle_published()
+        data = self.engine.checkpoint(wait or self._publisher is not None)
+        self._publish(data)
+        return data
+
+    def _what(self) -> tuple[What, int]:
+        return what_of_engine("window", self.engine, {"": self.policy})
 
     @alone
     def snapshot(self) -> bytes:

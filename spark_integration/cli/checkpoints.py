@@ -1,15 +1,15 @@
 """``mta inspect``, ``check``, ``gc`` and ``migrate`` for what a query left in its checkpoint.
 
-Its roots are in Spark's state, which Spark's reader of state stores reads as it was
+Its snapshots are in Spark's state, which Spark's reader of state stores reads as it was
 after the last batch. Where the pages are in that state too (``spark://state``), nobody but the
 query itself writes them; so they are copied to local disk to be read, and cannot be repaired.
 
-``gc`` marks and sweeps: pages that no root names are found, and deleted later. Such pages are left
-by tasks that died: pages of a batch whose root was never committed, and of events that left, whose
-deletion was cut short. They are harmless but for the room they take. A page is deleted
-when all of this holds, so that no page that is or will be needed ever is:
+``gc`` marks and sweeps: it finds pages that no snapshot names, and deletes them later. Tasks that
+died leave such pages: those of a batch whose snapshot was never committed, and of events that left,
+whose deletion was cut short. They only take room. A page is deleted when all of this holds, so that
+no page that is or will be needed ever is:
 
-1. No root of the last committed batch names it, down to where earlier roots reach back
+1. No snapshot of the last committed batch names it, down to where earlier snapshots reach back
    (``retain``), nor one of an expired key whose pages are still to be deleted; that is found out
    twice, when it is noted and when it is deleted.
 2. It was noted for the first time at least a grace period ago: a task that was given up, but still
@@ -35,12 +35,13 @@ from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
+from mta.audit.published import needed_by_published, unneeded_records
 from mta.audit.walk import Audit
 from mta.cli import snapshots
 from mta.cli.console import plural, say
 from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
-from mta.keyed.kind import AnyWindow
+from mta.keyed.standalone import AnyWindow
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
@@ -49,8 +50,9 @@ from spark_integration.checkpoint import (
     last_batch,
     open_pages,
     ping_home,
+    query_id,
     read_pages,
-    saved_roots,
+    saved_snapshots,
     shown,
 )
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
@@ -83,9 +85,9 @@ def list_windows(
     spark: SparkSession, checkpoint: Path, address: str, limit: int, key: str | None = None
 ) -> snapshots.Listing:
     """The first windows of a checkpoint by their keys and the totals of all, or that of one key."""
-    listing, roots = snapshots.Listing(limit), saved_roots(spark, checkpoint, address)
+    listing, saved = snapshots.Listing(limit), saved_snapshots(spark, checkpoint, address)
     with open_pages(spark, checkpoint, address) as store:
-        keyed = [OpaqueKeys(root, store) for root in roots]
+        keyed = [OpaqueKeys(snapshot, store) for snapshot in saved]
         if key is not None:
             listing.add_one(key, keyed, _NAMES)
             return listing
@@ -108,7 +110,7 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
     """Print the damage by page and a summary; the exit code.
 
     Reads every page of every window once; tables of many keys twice, where some of the keys have a
-    window by itself. Of these inner pages can be rebuilt; tables cannot.
+    standalone window. Of these inner pages can be rebuilt; tables cannot.
     """
     checkpoint, address = locate(folder, store)
     in_state = is_state_url(address)
@@ -118,29 +120,28 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             "can write: leave --repair out, and if a page is damaged, take the query back to an "
             "older batch of its checkpoint"
         )
-    by_handles = read_job(folder) is None
-    if repair and by_handles:
+    unnamed = read_job(folder) is None
+    if repair and unnamed:
         raise InvalidRequest(
             "--repair: a page is rebuilt by the windows' own aggregations, which no checkpoint "
             "tells: in the program restore the window of the damaged key, and call "
             "mta.audit.audit(window, repair=True)"
         )
     session = local_session()
-    roots = saved_roots(session, checkpoint, address)
     saved, keys, found = list[tuple[str, bytes]](), 0, Audit()
     note_facts(damaged=[])
     with open_pages(session, checkpoint, address) as pages:
-        for root in roots:
-            keyed = OpaqueKeys(root, pages)
-            tables, apart = keyed.audit_tables()
+        for snapshot in saved_snapshots(session, checkpoint, address):
+            keyed = OpaqueKeys(snapshot, pages)
+            tables, standalone = keyed.audit_tables()
             snapshots.add_up(found, tables, keyed.name)
-            saved += [(shown(key), handle) for key, handle in apart]
-            keys += keyed.root.counts[0]
+            saved += [(shown(key), window_snapshot) for key, window_snapshot in standalone]
+            keys += keyed.snapshot.counts.keys
         if saved:
             snapshots.verify(found, windows_of(folder, saved, pages), repair)
     left = snapshots.sum_up(found, plural(keys, "key"), address, repair)
     inner = any(damage.level and not isinstance(damage, KeyedDamage) for damage in found.left)
-    if inner and not repair and not in_state and not by_handles:
+    if inner and not repair and not in_state and not unnamed:
         say("what can be rebuilt, --repair does")
     return left
 
@@ -150,34 +151,34 @@ def windows_of(
 ) -> Iterator[tuple[str, AnyWindow | Opaque]]:
     """Every key's window, or windows, of the aggregations and policies in the job's note.
 
-    A query of one's own has no such note; then as its handles alone tell them. No store call.
+    A query of one's own has no such note; then as its snapshots alone tell them. No store call.
     Raises CorruptSnapshot, and SnapshotMismatch where the note is not the run's.
     """
     job = read_job(folder)
     if job is None:
-        yield from ((key, restore_opaque(handle, store)) for key, handle in saved)
+        yield from ((key, restore_opaque(window_snapshot, store)) for key, window_snapshot in saved)
         return
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
-    monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
+    monoid = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
     late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
     keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
-    for key, handle in saved:
-        yield key, keyed.bucket_of("bytes").pattern.restore_like(handle)
+    for key, window_snapshot in saved:
+        yield key, keyed.bucket.standalone.pattern.restore_like(window_snapshot)
 
 
 # gc
 
 
 class Sighting(NamedTuple):
-    """When a page was first seen that no root names, and the last batch that had begun then."""
+    """When a page was first seen that no snapshot names, and the last batch that had begun then."""
 
     seconds: float
     batch: int
 
 
 @spark_errors()
-def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
-    """Note the pages that no root names, print them, and delete those that have been so long.
+def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool = False) -> None:
+    """Note the pages that no snapshot names, print them, and delete those that have been so long.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
@@ -192,21 +193,23 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
     with open_store(address) as pages:
         # In this order: a page in the list was written by a batch that had begun by then.
         keys = list(pages.keys())
-        begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
-        roots = saved_roots(local_session(), checkpoint, address)
-        swept = [OpaqueKeys(root, pages) for root in roots]
-        prefixes = {_prefix(keyed.name) for keyed in swept}
+        started, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
+        saved = saved_snapshots(local_session(), checkpoint, address)
+        all_keyed = [OpaqueKeys(snapshot, pages) for snapshot in saved]
+        prefixes = {_prefix(keyed.name) for keyed in all_keyed}
         live, damaged = set[str](), dict[str, str]()
-        for keyed in swept:
+        for keyed in all_keyed:
             try:
                 live.update(keyed.live_keys(damaged))
             except (MissingPage, CorruptPage) as error:
                 damaged[keyed.name] = str(error)
+        live |= needed_by_published(pages, keys)
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
-        # Where tables are damaged, windows by themselves of their keys are not known either.
+        orphans += unneeded_records(pages, keys, query_id(checkpoint))
+        # Where tables are damaged, standalone windows of their keys are not known either.
         unsure = [key for key in orphans if {key.partition("/")[0], _prefix(key)} & damaged.keys()]
         orphans = sorted(set(orphans) - set(unsure))
-        now = Sighting(time.time(), begun)
+        now = Sighting(time.time(), started)
         sightings = note(folder / NOTE, orphans, now)
         ripe = [
             key
@@ -214,7 +217,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
         snapshots.say_store(address, len(keys))
-        count = sum(keyed.root.counts[0] for keyed in swept)
+        count = sum(keyed.snapshot.counts.keys for keyed in all_keyed)
         say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
         note_facts(keys=count, needed=len(live))
         snapshots.print_unneeded(pages, orphans)
@@ -222,7 +225,9 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             snapshots.say_left_out(window, why)
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
-        snapshots.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
+        snapshots.sweep(
+            pages, ripe, delete, f", seen unneeded for {grace} or more", compact=compact
+        )
         if delete:
             note(folder / NOTE, sorted(set(orphans) - set(ripe)), now)
 
@@ -266,7 +271,7 @@ def migrate(
     buckets: int | None,
     time_limit: str,
 ) -> None:
-    """Make a checkpoint anew, and say how the query goes on."""
+    """Make a new checkpoint of an old one, and say how the query goes on."""
     seconds = _seconds("--time-limit", time_limit)
     if read_job(checkpoint) is not None or read_job(checkpoint.parent) is not None:
         raise InvalidRequest(
@@ -283,7 +288,7 @@ def migrate(
     say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
     say(f"store     {home}")
     say(f"go on     with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
-    say("          Once it has, the checkpoint of before must not be started again.")
+    say("          Once it has, the old checkpoint must not be started again.")
 
 
 # What a checkpoint holds

@@ -11,9 +11,10 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
-from mta.cli import snapshots
+from mta.cli import serving, snapshots
 from mta.cli.commands import Command, CommandLine, at_least_one
-from spark_integration.cli.job import Job, add_options
+from spark_integration.cli.job import Job, add_options, read_job
+from spark_integration.errors import InvalidRequest
 from stores import ping_store
 from stores.credentials import PASSWORD
 from stores.errors import StoreAccessDenied
@@ -41,8 +42,8 @@ def command_line() -> CommandLine:
     add_options(run)
     _add_demo(line.add("demo", _demo, help="run on a generated stream, or on your data"))
     _add_migrate(line.add(
-        "migrate", _migrate, help="make a stopped query's checkpoint anew, for other buckets or "
-        "another store",
+        "migrate", _migrate, help="make a new checkpoint of a stopped query's, for other buckets "
+        "or another store",
     ))  # fmt: skip
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
@@ -50,7 +51,23 @@ def command_line() -> CommandLine:
     )  # fmt: skip
     for name, of_runs_alone in (("inspect", ""), ("check", ""), ("gc", "grace")):
         line.commands[name].set_defaults(command=_of_a_run(name, of_runs_alone))
+    line.commands["serve"].set_defaults(command=_serve)
     return line
+
+
+def _serve(published: str, store: str | None, **options: Any) -> None:
+    """Serve what is published under a name, or by a run, whose output folder is given."""
+    folder = next((f for f in (Path(published), Path(published, "run")) if read_job(f)), None)
+    if folder is None:
+        serving.serve(published, store, **options)
+        return
+    job = read_job(folder) or {}
+    if not job.get("publish"):
+        raise InvalidRequest(
+            f"the run in {folder} publishes nothing: give it --publish with a name, as in "
+            "'mta run --publish features', and run it again"
+        )
+    serving.serve(str(job["publish"]), store or str(job["store"]), **options)
 
 
 def _add_demo(parser: ArgumentParser) -> None:

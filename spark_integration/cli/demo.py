@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +26,12 @@ from spark_integration.cli.stream import read_input
 from spark_integration.errors import InvalidRequest
 from spark_integration.session import local_session
 from stores.errors import WindowStoreError
+from stores.installing import pip_install
 
 AGGREGATIONS = ("peak=max({0})", "mean=mean({0})", "spread=stddev({0})")
 MARK = "made-by-mta-demo"
+#: What its windows are published as.
+NAME = "demo"
 CHECKED_KEYS = 3
 #: pandas updates its sums step by step, and so rounds differently; a maximum has no rounding.
 TOLERANCE = {"max": 0.0, "min": 0.0, "count": 0.0, "stddev": 1e-6}
@@ -48,7 +53,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
         job = job.replace(value=("watts",))
     else:
         job = job.replace(input=(str(data),), on_late="drop", on_invalid="drop")
-    job = job.replace(output=str(folder / "run"))
+    job = job.replace(output=str(folder / "run"), publish=NAME)
     job = guess_job(job, open_source(job))
     if not job.agg:
         job = job.replace(agg=tuple(text.format(job.value[0]) for text in AGGREGATIONS))
@@ -60,6 +65,10 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     say("\n== check: every result of some keys against pandas")
     check(spark, job)
     say(f"\nlook at   {job.folder / 'plot.png'}")
+    if find_spec("uvicorn") is None:
+        say(f"          its windows in a browser need the extra 'serve': {pip_install('serve')}")
+    else:
+        say(f"          its windows in a browser: mta serve {quote(str(folder))}")
 
 
 def check(spark: SparkSession, job: Job) -> None:

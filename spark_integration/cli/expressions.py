@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mta
+from mta.columns.schemas import Record, Times
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.catalogue import factory_of, named
 from spark_integration.errors import InvalidRequest
 
-#: The aggregations that the command line offers.
-FUNCTIONS: dict[str, Callable[[], Any]] = {
-    "max": mta.Max,
-    "min": mta.Min,
-    "mean": mta.Mean,
-    "geomean": mta.GeometricMean,
-    "first": mta.First,
-    "last": mta.Last,
-    "sum": mta.Sum,
-    "count": mta.Count,
-    "stddev": mta.SampleStdDev,
-    "stddev_pop": mta.PopulationStdDev,
-}
 _AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*", re.DOTALL)
+_KEYWORD = re.compile(r"\w+\s*=\s*(.+)", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
+#: The aggregations whose results have the value's unit and size.
+_LIKE_THE_VALUE = frozenset(
+    [
+        "max",
+        "min",
+        "mean",
+        "avg",
+        "geomean",
+        "first",
+        "last",
+        "median",
+        "quantile",
+        "mode",
+        "lag",
+        "nth_value",
+        "decayed_mean",
+        "time_weighted_mean",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -35,39 +46,102 @@ class Aggregation:
     name: str
     function: str
     column: str
+    more: tuple[str, ...] = ()
+    """Further columns that it reads."""
+    arguments: str = ""
+    """What stands behind the columns, as ``0.9``."""
 
     def __str__(self) -> str:
-        return f"{self.name}={self.function}({self.column})"
+        inside = ", ".join(filter(None, [self.column, *self.more, self.arguments]))
+        return f"{self.name}={self.function}({inside})"
 
     @property
     def like_the_value(self) -> bool:
         """Whether the result has the value's unit and size, so that a plot has both on one axis."""
-        return self.function in {"max", "min", "mean", "geomean", "first", "last"}
+        return self.function in _LIKE_THE_VALUE
 
     @property
-    def input(self) -> str | None:
-        """The column that the monoid reads; a count reads none."""
-        return None if self.function == "count" else self.column
+    def columns(self) -> tuple[str, ...]:
+        """The columns of values that are read; a count reads none."""
+        return () if isinstance(self.monoid(), mta.Count) else (self.column, *self.more)
 
-    def monoid(self) -> Any:
-        return FUNCTIONS[self.function]()
+    def pair(self, time: str) -> tuple[tuple[str, ...], str]:
+        """It as ``sliding_aggregate`` takes it; some read the column of the time before the values.
+
+        That column is of timestamps by then.
+        """
+        times = (time,) if _reads_times(self.monoid()) else ()
+        return (*times, *self.columns), self._text
+
+    def monoid(self) -> AbstractMonoid:
+        """What computes it."""
+        return named(self._text)
+
+    @property
+    def _text(self) -> str:
+        return f"{self.function}({self.arguments})"
 
 
 def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
-    """``[name=]function[(column)]``; the column defaults to the first of ``values``."""
+    """``[name=]function[(column, ...)]``; the column defaults to the first of ``values``.
+
+    Behind the columns may be arguments, as in ``quantile(watts, 0.9)``. Raises InvalidRequest.
+    """
     match = _AGGREGATION.fullmatch(text)
     if match is None:
         raise InvalidRequest(f"--agg {text!r} is not of the form name=function(column)")
-    name, function, column = match.groups()
-    if function not in FUNCTIONS:
-        raise InvalidRequest(
-            f"--agg {text!r}: there is no function {function!r}; there are {', '.join(FUNCTIONS)}"
-        )
-    if not column and not values:
+    name, function, inside = match.groups()
+    columns, arguments = _split(inside or "")
+    try:
+        factory_of(function)
+        monoid = named(f"{function}({arguments})")
+    except ValueError as error:
+        raise InvalidRequest(f"--agg {text!r}: {error}") from error
+    if not columns and not values:
         raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
-    column = column or values[0]
-    name = name or f"{function}_{re.sub(r'[^0-9A-Za-z]+', '_', column).strip('_')}"
-    return Aggregation(name, function, column)
+    columns = columns or [values[0]]
+    count = max(_count_of_values(monoid), 1)
+    if count == 1:  # a name may have commas
+        columns = [", ".join(columns)]
+    if len(columns) != count:
+        raise InvalidRequest(
+            f"--agg {text!r} names {len(columns)} of the {count} columns that {function} reads"
+        )
+    name = name or _as_name(f"{function}_{'_'.join(columns)}_{arguments}")
+    return Aggregation(name, function, columns[0], tuple(columns[1:]), arguments)
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")
+
+
+def _split(inside: str) -> tuple[list[str], str]:
+    """What is in the parentheses: columns, and from the first literal after one the arguments."""
+    parts = [part.strip() for part in inside.split(",")] if inside else []
+    at = next((at for at in range(1, len(parts)) if _is_literal(parts[at])), len(parts))
+    return parts[:at], ", ".join(parts[at:])
+
+
+def _is_literal(text: str) -> bool:
+    """Whether a text is a number, a quoted text, or a keyword with one."""
+    keyword = _KEYWORD.fullmatch(text)
+    try:
+        ast.literal_eval(keyword[1] if keyword else text)
+    except (ValueError, SyntaxError):
+        return False
+    return True
+
+
+def _reads_times(monoid: AbstractMonoid) -> bool:
+    inputs = monoid.inputs
+    return isinstance(inputs, Record) and any(isinstance(each, Times) for each in inputs.schemas)
+
+
+def _count_of_values(monoid: AbstractMonoid) -> int:
+    """How many columns of values a monoid reads, beside that of the time."""
+    if not isinstance(monoid.inputs, Record):
+        return 1
+    return sum(not isinstance(schema, Times) for schema in monoid.inputs.schemas)
 
 
 def parse_window(text: str) -> Any:
@@ -96,7 +170,7 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
         name, equals, size = (part.strip() for part in text.partition("="))
         if not equals or not name or name in windows:
             raise InvalidRequest(
-                f"--window {text!r}: of several windows each has a name of its own, as "
+                f"--window {text!r}: each of multiple windows has a name of its own, as "
                 "'day=24 hours'"
             )
         windows[name] = parse_window(size)

@@ -43,15 +43,15 @@ def explain(error: PySparkException) -> str:
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
     cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
     # Which file could not be read is in the error, and why in the cause of its cause.
-    below = _root(error)
+    below = _snapshot(error)
     if full := next((words for words in FULL_DISK if words in f"{text}\n{below}"), None):
         return f"{cause.partition(full)[0].strip()}\n{full}: {MAKE_ROOM}".strip()
     return cause if not below or below in text else f"{cause}\n{below}"
 
 
-def _root(error: BaseException) -> str:
+def _snapshot(error: BaseException) -> str:
     """What the last of an error's causes says, as far as Spark tells them, else nothing."""
     cause = getattr(error, "_cause", None)
     if cause is None:
         return ""
-    return _root(cause) or str(cause).partition("\n\tat ")[0].strip()
+    return _snapshot(cause) or str(cause).partition("\n\tat ")[0].strip()

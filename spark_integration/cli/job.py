@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from mta.cli.commands import at_least_one
-from spark_integration.cli.expressions import FUNCTIONS
 from spark_integration.errors import CorruptState, InvalidRequest
 from stores.address import without_credentials
 from stores.files import replace_file
@@ -59,7 +58,10 @@ class Job:
     carry: tuple[str, ...] = _option((), "also in the results", "COL")
 
     agg: tuple[str, ...] = _option(
-        (), f"{', '.join(FUNCTIONS)}; default: max and mean of each value", "NAME=FUNCTION(COL)"
+        (),
+        "max, mean, sum, count, std, median, quantile(COL, 0.9), ... (docs/catalogue.md has all); "
+        "default: max and mean of each value",
+        "NAME=FUNCTION(COL)",
     )
     window: tuple[str, ...] = _option(
         ("24 hours",),
@@ -71,6 +73,9 @@ class Job:
         "default: in the output folder; spark://state puts the pages into the checkpoint",
         "URL",
         shown=False,
+    )
+    publish: str | None = _option(
+        None, "a name under which 'mta serve' and mta.open_published find the windows", "NAME"
     )
     on_late: Literal["raise", "drop", "side"] = _option(
         "raise", "a row older than its key's last one stops the run, is dropped, or marked as late"
@@ -132,7 +137,7 @@ class Job:
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint: which files were read, and the roots of all windows."""
+        """Spark's checkpoint: which files were read, and the snapshots of all windows."""
         return self.folder / "checkpoint"
 
     @property

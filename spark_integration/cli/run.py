@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from signal import SIGINT, SIGTERM
 from typing import Any
 
@@ -108,13 +109,14 @@ def _check_yield(job: Job, source: sources.Source, progress: Progress) -> None:
 
 def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
     # The results have the value columns that no aggregation reads all the same.
-    unread = set(job.value) - {agg.input for agg in aggregations}
+    unread = set(job.value).difference(*(agg.columns for agg in aggregations))
     return {
         "by": sources.key_column(job),
         "on": str(job.time),
-        "aggregations": {agg.name: (agg.input, agg.monoid()) for agg in aggregations},
+        "aggregations": {agg.name: agg.pair(str(job.time)) for agg in aggregations},
         "window": parse_windows(job.window),
         "store": job.store_url,
+        "publish": job.publish,
         "emit": job.emit,
         "emit_every": None if job.emit_every is None else parse_every(job.emit_every),
         "carry": [*job.carry, *(name for name in job.value if name in unread)],
@@ -282,3 +284,5 @@ def _report(
         say(f"windows   {list_windows(spark, job.checkpoint, job.store_url, limit=0)}")
         say(f"store     {store_totals(spark, job.checkpoint, job.store_url)}")
     say(f"results   {job.result_folder}")
+    if job.publish is not None:
+        say(f"serve     mta serve {quote(job.output)}")

@@ -125,7 +125,8 @@ def resolve_columns(job: Job, source: Source) -> Job:
     time = job.time or _named(TIME_NAMES, source)
     if time is None:
         raise InvalidRequest(f"name a column with --time; {there_are}")
-    named = [parse_aggregation(text, job.value or ("",)).column for text in job.agg]
+    asked = [parse_aggregation(text, job.value or ("",)) for text in job.agg]
+    named = [name for each in asked for name in (each.column, *each.more)]
     value = tuple(dict.fromkeys([*job.value, *filter(None, named)]))
     if not value:
         numeric = _numeric(source, time, job.key)

@@ -103,7 +103,7 @@ def select_columns(job: Job, source: Source) -> Selection:
             from_arrow_type(types[name])
         except PySparkTypeError as error:
             raise InvalidRequest(
-                f"the column {name!r} holds {kind}, a type that Spark lacks: leave it out, or "
+                f"the column {name!r} holds {kind}, a type unknown to Spark: leave it out, or "
                 "write it as text"
             ) from error
     used = (parse_aggregation(text, job.value) for text in job.agg)
@@ -115,7 +115,7 @@ def select_columns(job: Job, source: Source) -> Selection:
         endings=tuple(end for ends in SUFFIXES.values() for end in ends),
         time=time,
         values=job.value,
-        needed=frozenset(each.input for each in used if each.input is not None),
+        needed=frozenset(name for each in used for name in each.columns),
         carried=job.carry,
         types=types,
     )

@@ -17,7 +17,7 @@ from stores.base import PageStore
 if TYPE_CHECKING:
     from spark_integration.step.step import Step
 
-_QUERY_ID = "sql.streaming.queryId"
+_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class After(NamedTuple):
@@ -48,7 +48,7 @@ def advance_bucket(
     rows = from_blobs(blobs) if blobs else plan.row_schema.empty_table()
     watermark = reached * 1000 if reached > 0 else None
     metered = MeteredStore(store)
-    after = step(before, rows, plan.named(_query_id()), metered, watermark)
+    after = step(before, rows, plan.of_batch(*_batch()), metered, watermark)
     timer = None if after.timer is None else max(after.timer // 1000, reached, 1)
     results = pack_results(
         after.rows, after.counts, metered.page_counts(after.promotions, after.merges)
@@ -56,10 +56,14 @@ def advance_bucket(
     return After(after.state, timer, results.to_pandas())
 
 
-def _query_id() -> str:
-    """The id of the running query, which Spark keeps in the checkpoint; only inside a task."""
+def _batch() -> tuple[str, int]:
+    """The id of the running query, which Spark keeps in the checkpoint, and its batch.
+
+    Only inside a task.
+    """
     context = TaskContext.get()
-    found = context.getLocalProperty(_QUERY_ID) if context else None
-    if found is None:
+    query = context.getLocalProperty(_QUERY_ID) if context else None
+    batch = context.getLocalProperty(_BATCH_ID) if context else None
+    if query is None or batch is None:
         raise RuntimeError("no streaming query runs in this task; report this as a bug")
-    return found
+    return query, int(batch)

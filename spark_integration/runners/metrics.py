@@ -23,7 +23,7 @@ class PageCounts(NamedTuple):
     bytes_read: int = 0
     bytes_written: int = 0
     pages_cached: int = 0
-    """Of those that were read, pages that were at hand already."""
+    """Of those that were read, pages that were in memory already."""
     store_micros: int = 0
     """How long tasks waited for the store, in microseconds, all of them together."""
     promotions: int = 0

@@ -1,10 +1,10 @@
 """Pages in Spark's own state store, ``spark://state``: for users who want no server.
 
-The pages of a bucket of keys are a map in the state of that bucket, beside the handles that name
+The pages of a bucket of keys are a map in the state of that bucket, beside the snapshots that name
 them (``streaming.py``). Spark commits both together, and takes both back together: a batch that
-failed leaves no page behind, and an older state has the pages that its handles name.
+failed leaves no page behind, and an older state has the pages that its snapshots name.
 
-    state of a bucket    handles    one value, see ``states.py``
+    state of a bucket    state      one value, see ``states.py``
                          pages      the page's key -> its bytes, see ``mta/page.py``
 
 Every page is a call from Python to Java, as Spark's protocol has none for several: about 45 us to
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # PySpark 3.5 has none
 
 URL = "spark://state"
 #: The variables of a bucket's state, and the columns of the second one's rows.
-HANDLES, PAGES = "handles", "pages"
+STATE, PAGES = "state", "pages"
 KEY, PAGE = "key", "page"
 
 _CAPABILITIES = Capabilities(

@@ -1,4 +1,4 @@
-"""The step over a state of several variables, the handles and a map of pages.
+"""The step over a state of several variables, the snapshots and a map of pages.
 
 For ``spark://state`` alone, which needs PySpark 4.0 or later.
 """
@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from spark_integration.plan import Plan
 from spark_integration.runners.bucket import advance_bucket
 from spark_integration.runners.labels import bucket_of
-from spark_integration.runners.state_pages import HANDLES, KEY, PAGE, PAGES, StatePages
+from spark_integration.runners.state_pages import KEY, PAGE, PAGES, STATE, StatePages
 
 if TYPE_CHECKING:
     from spark_integration.step.step import Step
@@ -41,19 +41,19 @@ class StateWithPages(StatefulProcessor):
         self._timers = handle
         #: The timer that is being handled.
         self._fired: int | None = None
-        self._handles = handle.getValueState(HANDLES, _STATE_SCHEMA)
+        self._window_snapshots = handle.getValueState(STATE, _STATE_SCHEMA)
         self._pages = handle.getMapState(PAGES, _KEY_SCHEMA, _PAGE_SCHEMA)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
         """Advance a bucket by its packed rows."""
-        saved, reached = self._handles.get(), timerValues.getCurrentWatermarkInMs()
+        saved, reached = self._window_snapshots.get(), timerValues.getCurrentWatermarkInMs()
         before = None if saved is None else bytes(saved[0])
         pages = StatePages(self._pages)
         plan = self._plan.of_bucket(bucket_of(key[0]))
         after = advance_bucket(plan, self._step, before, rows, pages, reached)
-        self._handles.update((after.state,))
+        self._window_snapshots.update((after.state,))
         self._set_timer(after.timer)
         yield after.results
 
@@ -100,7 +100,7 @@ class StateAsGiven(StateWithPages):
             columns = (part.iloc[:, place] for place in (2, 3, 4))
             for state, name, page in zip(*columns, strict=True):
                 if name is None:
-                    self._handles.update((bytes(state),))
+                    self._window_snapshots.update((bytes(state),))
                 else:
                     pages.put_many({name: bytes(page)})
         pages.flush()

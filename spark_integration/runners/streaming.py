@@ -2,13 +2,13 @@
 
 | pages | Spark calls by | a bucket's state |
 |---|---|---|
-| in a store | ``applyInPandasWithState`` | a value, the handles |
+| in a store | ``applyInPandasWithState`` | a value, the snapshots |
 | in the state, ``spark://state`` | ``transformWithStateInPandas`` | a value, and a map of pages |
 
 With packed rows, 64 buckets and 300 KB of state in each, both are equally fast (about 1.05 s for a
 batch of 500,000 rows on two cores, most of it outside of them). The first needs neither protobuf
 nor the RocksDB provider, and its value comes and goes with the rows instead of through a socket of
-its own. What it lacks, a map, pages need.
+its own. It has no map, which pages need.
 
 Exactly once: Spark commits the new states and its offsets together. A batch that did not commit
 leaves pages in a store that no state names; when it runs again, it writes the same pages. Pages in

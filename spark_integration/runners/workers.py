@@ -26,7 +26,7 @@ MOST = 8
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_begun: tuple[int, int] = (0, 0)  # a process, and how often it has begun; a fork of it has not
+_calls: tuple[int, int] = (0, 0)  # a process, and how often it has begun; a fork of it has not
 
 
 def settle() -> None:
@@ -35,12 +35,12 @@ def settle() -> None:
     PySpark collects garbage after every task, through all objects of all modules. With pandas and
     pyarrow that takes longer than a small task itself, and the next one waits for it. So what a
     task finds here is no garbage. It is set aside at the first call, the second, the fourth, and so
-    on: the first steps import more modules, and what windows let go later is seldom caught.
+    on: the first steps import more modules, and what windows release later is seldom caught.
     """
-    global _begun
-    process, calls = _begun
+    global _calls
+    process, calls = _calls
     calls = calls + 1 if process == os.getpid() else 1
-    _begun = (os.getpid(), calls)
+    _calls = (os.getpid(), calls)
     if calls & (calls - 1) == 0:
         gc.freeze()
 

@@ -4,5 +4,4 @@
 - ``rows``, ``results``, over ``columns``: what comes in, and what goes out
 - ``windows``, ``states``: the windows of a bucket's keys, and how Spark's state keeps them
 - ``starts``: what a stream goes on from
-- ``hashes``: which bucket Spark puts a key into
 """

@@ -22,7 +22,7 @@ import pyarrow as pa
 from mta.columns.schemas import Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
-from mta.keyed.sweep import empties
+from mta.keyed.table import empties
 from mta.keyed.work import Found
 from mta.monoids.product import result_name
 from spark_integration.options import CORRECTED, LATE
@@ -35,7 +35,7 @@ from spark_integration.step.columns import (
     to_arrow,
 )
 from spark_integration.step.rows import Sorted
-from spark_integration.step.windows import Gone
+from spark_integration.step.windows import Expired
 
 
 class Counts(NamedTuple):
@@ -55,16 +55,16 @@ class Counts(NamedTuple):
     """Rows whose results may be incomplete, as windows or aggregations were changed."""
 
 
-def counts_of(plan: Plan, read: int, begun: int, done: Advance, incomplete: int) -> Counts:
+def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
     """What became of the rows, so many of which were in what the windows began with."""
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
-    invalid = read - begun - len(done.line) - len(done.retracted) - late - missing
-    dropped = begun + invalid + missing + (0 if plan.on_late == "side" else late)
+    invalid = read - before_cutover - len(done.line) - len(done.retracted) - late - missing
+    dropped = before_cutover + invalid + missing + (0 if plan.on_late == "side" else late)
     return Counts(read, dropped, late, invalid, missing, incomplete)
 
 
-def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> pa.Table:
+def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -> pa.Table:
     """All rows that come out."""
     monoid, found = plan.monoid, done.found
     last = plan.emit == "last"
@@ -136,7 +136,7 @@ def _given_again(
 
 
 def _emptied(
-    plan: Plan, done: Advance, group: Sorted, gone: Gone | None
+    plan: Plan, done: Advance, group: Sorted, gone: Expired | None
 ) -> tuple[list[bytes], list[int], list[int]]:
     """Key and moment of windows that became empty, and the place in the line of the next event."""
     keys: list[bytes] = []

@@ -1,17 +1,17 @@
 """A start: windows in a store that a stream goes on from, made of history.
 
     key of a bucket = "start." name "/" bucket
-    its page        = body digest (as a handle: ``mta.pages.snapshot``), of
-                      [ "mta-start", 1, buckets, until, fixed, root ]
-    until           = microseconds since 1970, the seam: rows before it are in the windows, and
+    its page        = body digest (as of ``mta.pages.snapshot``), of
+                      [ "mta-start", 1, buckets, until, fixed, snapshot ]
+    until           = microseconds since 1970, the cutover: rows before it are in the windows, and
                       those of the stream begin with it; nil for none
     fixed           = as in a state (``states``)
-    root            = what ``KeyedWindows.checkpoint`` returned; empty where the bucket has no keys
-    key of the whole = "start." name "/whole", a page like the others without root, written last
+    snapshot        = what ``KeyedWindows.checkpoint`` returned; empty where the bucket has no keys
+    key of the whole = "start." name "/whole", a page like the others without snapshot, written last
 
-A bucket without a state takes up its start with its first rows: all that it keeps is read, and
-written under the query's own names into the query's own store. So any number of queries may begin
-with one start, and it stays until you delete it (``delete_history``).
+A bucket without a state continues from its start with its first rows: all that it holds is read,
+and written under the query's own names into the query's own store. So any number of queries may
+begin with one start, and it stays until you delete it (``delete_history``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Start(NamedTuple):
     buckets: int
     until: int | None
     fixed: list[tuple[str, str]]
-    root: bytes = b""
+    snapshot: bytes = b""
 
     def encode(self) -> bytes:
         """The page."""
@@ -65,7 +65,7 @@ def begin(store: PageStore, name: str) -> None:
 
 def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> None:
     """Say that a start is whole, of which some buckets were made and the others have no keys."""
-    bare = start._replace(root=b"")
+    bare = start._replace(snapshot=b"")
     rest = [bucket for bucket in range(start.buckets) if bucket not in set(made)]
     for at in range(0, len(rest), 256):
         put_starts(store, name, dict.fromkeys(rest[at : at + 256], bare))
@@ -96,8 +96,8 @@ def pages_of(store: PageStore, name: str) -> list[str]:
 
 
 @contextmanager
-def root_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | None]:
-    """The root that a plan's bucket begins with, and the store of its pages; None without any.
+def snapshot_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | None]:
+    """The snapshot that a plan's bucket begins with, and the store of its pages; None without any.
 
     Raises MissingPage, CorruptSnapshot and StateMismatch.
     """
@@ -108,10 +108,10 @@ def root_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | 
     with nullcontext(store) if asked.store == plan.store else open_store(asked.store) as pages:
         start = read_start(pages, asked.name, asked.bucket)
         require_suitable(start, asked.name, plan.buckets, plan.fixed)
-        yield (start.root, pages) if start.root else None
+        yield (start.snapshot, pages) if start.snapshot else None
 
 
-def behind_the_seam(rows: pa.Table, plan: Plan) -> pa.Table:
+def after_cutover(rows: pa.Table, plan: Plan) -> pa.Table:
     """The rows that are not in the start."""
     if plan.start is None or plan.start.until is None:
         return rows
@@ -138,8 +138,8 @@ def _key(name: str, bucket: int | str) -> str:
 
 def _validated(values: list[Any]) -> Start:
     match values:
-        case [int(buckets), int() | None as until, list(fixed), bytes(root)]:
+        case [int(buckets), int() | None as until, list(fixed), bytes(snapshot)]:
             lines = [(what, text) for what, text in fixed]
             if all(type(part) is str for line in lines for part in line):
-                return Start(buckets, until, lines, root)
+                return Start(buckets, until, lines, snapshot)
     raise corrupt("its fields are of the wrong types")

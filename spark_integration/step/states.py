@@ -1,14 +1,14 @@
-"""The format of a bucket's state, as Spark's state store keeps it: the root of its windows.
+"""The format of a bucket's state, as Spark's state store keeps it: the snapshot of its windows.
 
     state   = xxh3_64(body) as 8 bytes, big-endian ++ body
-    body    = msgpack array [magic, version, buckets, fixed, root]
+    body    = msgpack array [magic, version, buckets, fixed, snapshot]
     magic   = "mta-spark"
     version = 1
     buckets = over how many buckets the query spreads its keys
     fixed   = array of [what, text]: what may not be changed; windows and aggregations are in the
-              root, and may be
-    root    = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are bytes, each the msgpack
-              of an array with the value of each key column (``rows``)
+              snapshot, and may be
+    snapshot = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are bytes, each the
+              msgpack of an array with the value of each key column (``rows``)
 
 Spark's state store is trusted to keep bytes, not to be the right one: the digest tells a damaged
 value, ``buckets`` and ``fixed`` a checkpoint that other settings wrote.
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
     buckets: int
     fixed: Fixed
-    root: bytes
+    snapshot: bytes
 
     def encode(self) -> bytes:
         """The state as bytes."""
@@ -68,12 +68,12 @@ class State(NamedTuple):
                     f"this checkpoint has state format {version}, this program knows {VERSION}: "
                     "run the program's version that wrote it, or start with a new checkpoint folder"
                 )
-            case [str(magic), int(), int(buckets), list(fixed), bytes(root)] if magic == MAGIC:
-                return cls(buckets, [_line(each) for each in fixed], root)
+            case [str(magic), int(), int(buckets), list(fixed), bytes(snapshot)] if magic == MAGIC:
+                return cls(buckets, [_line(each) for each in fixed], snapshot)
         raise _foreign()
 
-    def root_for(self, buckets: int, fixed: Fixed) -> bytes:
-        """The root, for a query of these settings. Raises StateMismatch for others."""
+    def snapshot_for(self, buckets: int, fixed: Fixed) -> bytes:
+        """The snapshot, for a query of these settings. Raises StateMismatch for others."""
         if self.buckets != buckets:
             raise StateMismatch(
                 f"this checkpoint spreads its keys over {self.buckets} buckets, the query asks for "
@@ -85,7 +85,7 @@ class State(NamedTuple):
                 "this checkpoint holds the windows of other keys or times: restore these settings, "
                 f"or start with a new checkpoint folder\n{shown}"
             )
-        return self.root
+        return self.snapshot
 
 
 def _line(entry: object) -> tuple[str, str]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_integration.plan import Plan
 from spark_integration.step.results import Counts, counts_of, results_of
 from spark_integration.step.rows import complete, sort_rows
-from spark_integration.step.starts import behind_the_seam, root_of
+from spark_integration.step.starts import after_cutover, snapshot_of
 from spark_integration.step.states import State
 from spark_integration.step.windows import Windows
 from stores.base import PageStore
@@ -64,30 +64,37 @@ def step(
 
     O(rows * log rows) for the sort, plus what ``KeyedWindows.extend`` costs. The results of a key
     are in order of time: of all accepted rows, or of the last. ``watermark``, in microseconds, is
-    what the stream's event time has reached; keys that it finds silent are expired if the plan
+    what the stream's event time has reached; keys that it finds idle are expired if the plan
     says so, and their pages deleted by a later step. Raises NullKey, InvalidTime, InvalidValue,
     LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
     lost then, since the old state still stands.
     """
-    before = None if state is None else State.decode(state).root_for(plan.buckets, plan.fixed)
+    before = None if state is None else State.decode(state).snapshot_for(plan.buckets, plan.fixed)
     if plan.idle == "emit" or plan.by_boundaries:
         rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
     known = complete(rows, plan)
-    later = behind_the_seam(known, plan)
+    later = after_cutover(known, plan)
     group = sort_rows(later, plan)
-    with root_of(plan, store) if state is None else nullcontext() as start:
+    if plan.part is not None:
+        store = plan.part.guarded(store)
+    with snapshot_of(plan, store) if state is None else nullcontext() as start:
         windows = Windows(plan, store, before, start)
     done = windows.advance(group)
     gone = windows.expire(watermark)
-    begun, incomplete = known.num_rows - later.num_rows, windows.incomplete(group.times[done.line])
-    counts = counts_of(plan, rows.num_rows, begun, done, incomplete)
+    before_cutover, incomplete = (
+        known.num_rows - later.num_rows,
+        windows.incomplete(group.times[done.line]),
+    )
+    counts = counts_of(plan, rows.num_rows, before_cutover, done, incomplete)
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
-    root = windows.keyed.checkpoint(wait=False)
+    snapshot = windows.keyed.checkpoint(wait=False)
+    if plan.part is not None:
+        plan.part.write(store, snapshot)
     store.hurry()
     # While its pages are written; only after the flush are they durable.
     found = results_of(plan, group, done, gone)
-    after = State(plan.buckets, plan.fixed, root).encode()
+    after = State(plan.buckets, plan.fixed, snapshot).encode()
     timer = windows.timer(watermark)
     store.flush()
     return Advanced(after, found, counts, timer, windows.promotions, windows.merges)

@@ -1,10 +1,10 @@
 """The windows of one bucket of keys, out of Spark's state, and a micro-batch of theirs.
 
-They are one structure, ``mta.keyed``, of which the state holds a root of at most 64 KiB. Windows by
-count and time under monoids of columns are swept together, and no key costs anything by itself; of
-others each key has a window by itself, behind the same calls.
+They are one structure, ``mta.keyed``, of which the state holds a snapshot of at most 64 KiB.
+Windows by count and time under monoids of columns are vectorized; of others each key has a
+standalone window, behind the same calls.
 
-A key that falls silent is expired: a window is empty once its newest event is as old as the
+An idle key is expired: a window is empty once its newest event is as old as the
 window is long (``lifetime``), and a stream knows that this moment has passed when its watermark is
 later. Until then, and in any micro-batch that brings rows of the key itself, rows go first: a key
 is expired only if its window is empty after them. Its pages go once no state that Spark may still
@@ -30,8 +30,7 @@ import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
 from mta.keyed.bucket import NEVER, Advance, Batch, Late
-from mta.keyed.sweep import is_swept
-from mta.keyed.table import Table
+from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
@@ -41,13 +40,11 @@ from spark_integration.step.columns import DAY, Ints, to_numpy
 from spark_integration.step.rows import Sorted
 from stores.base import PageStore
 
-#: Keys as the state knows them: each key's values as msgpack.
-_KIND = "bytes"
 #: How many events a window holds before it has pages of its own.
 PROMOTE_AT = 1024
 
 
-class Gone(NamedTuple):
+class Expired(NamedTuple):
     """Keys that were expired."""
 
     table: Table
@@ -58,7 +55,7 @@ class Gone(NamedTuple):
 
 
 class Windows:
-    """The windows of one bucket, out of a root, or as they begin."""
+    """The windows of one bucket, out of a snapshot, or as they begin."""
 
     def __init__(
         self,
@@ -71,7 +68,7 @@ class Windows:
         settings: dict[str, Any] = {
             "on_late": "drop", "on_invalid": "drop", "retain": plan.retain, "timed": True,
         }  # fmt: skip
-        if plan.sized or not sweeps(plan):
+        if plan.sized or not vectorizes(plan):
             settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
         if plan.by_time:
             settings["allowed_lateness"] = (plan.lateness or 0) / 1e6
@@ -87,16 +84,16 @@ class Windows:
             self.keyed = KeyedWindows(plan.monoid, plan.window, name=name, **settings)
             if start is not None:
                 self.keyed.take_over(*start)
-        self.bucket = self.keyed.bucket_of(_KIND)
-        self._apart, self._runs = self.bucket.apart, self._numbers()
+        self.bucket = self.keyed.bucket
+        self._standalone, self._runs = self.bucket.counts.standalone, self._numbers()
 
     def _numbers(self) -> set[int]:
-        return {run.number for run in self.bucket.tiers.runs}
+        return {run.number for run in self.bucket.tree.runs}
 
     @property
     def promotions(self) -> int:
         """Windows that have come to have pages of their own, less those that were expired."""
-        return max(0, self.bucket.apart - self._apart)
+        return max(0, self.bucket.counts.standalone - self._standalone)
 
     @property
     def merges(self) -> int:
@@ -148,7 +145,7 @@ class Windows:
             )
         return done
 
-    def expire(self, watermark: int | None) -> Gone | None:
+    def expire(self, watermark: int | None) -> Expired | None:
         """Expire the keys whose windows are empty by the watermark; None if there are none."""
         plan, lifetime = self.plan, self.plan.lifetime
         if watermark is None or lifetime is None or plan.idle == "keep" or plan.temporary:
@@ -164,7 +161,7 @@ class Windows:
             return None
         trigger = plan.trigger
         due = self.bucket.due(table, trigger) if isinstance(trigger, EveryPeriod) else None
-        return Gone(table, self._end_of(table.newest()), due)
+        return Expired(table, self._end_of(table.newest()), due)
 
     def _end_of(self, newest: Any) -> Any:
         """When windows become empty after their newest events, or the first boundaries then."""
@@ -186,9 +183,9 @@ class Windows:
         return None if earliest is None else int(self._end_of(earliest)) + self.plan.patience
 
 
-def sweeps(plan: Plan) -> bool:
-    """Whether windows are swept by columns, in place of each key's by itself."""
-    return is_swept(plan.monoid, list(plan.windows.values()))
+def vectorizes(plan: Plan) -> bool:
+    """Whether windows are vectorized by columns, in place of each key's by itself."""
+    return is_vectorized(plan.monoid, list(plan.windows.values()))
 
 
 def _wanted(plan: Plan) -> Want:

@@ -11,8 +11,8 @@ import pytest
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
-from mta.fiba.aggregator import KeptTree
 from mta.logs.base import Aggregator
+from mta.logs.finger_tree.log import FingerTreeLog
 from mta.pages.snapshot import Snapshot
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared_snapshot import SharedSnapshot
@@ -21,8 +21,8 @@ from tests.support.naive import AGGREGATORS, joined, pages_of
 
 SIZES = {"few": 5, "more": 60, "most": 200}
 N = 400
-#: Structures of which nothing is told to be garbage, as any of their pages may be written again.
-WRITTEN_ANEW = ("FlatFAT", "Reactive Aggregator")
+#: Structures of which nothing is called garbage, as any of their pages may be written again.
+WRITTEN_AGAIN = ("FlatFAT", "Reactive Aggregator")
 #: Events in order, kept in level queues, or late ones as well, kept in a tree.
 ORDERS = pytest.mark.parametrize("lateness", [None, 20], ids=["in order", "late"])
 
@@ -30,7 +30,7 @@ ORDERS = pytest.mark.parametrize("lateness", [None, 20], ids=["in order", "late"
 @pytest.fixture(autouse=True)
 def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees have room for hardly any node in memory, so that pages are written before snapshots."""
-    monkeypatch.setattr(KeptTree, "resident_nodes", 3)
+    monkeypatch.setattr(FingerTreeLog, "resident_nodes", 3)
 
 
 def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWindows:
@@ -107,8 +107,8 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
         assert (found.key, found.needed) == (key, True)
         holders = [name for name, size in SIZES.items() if found.last >= N - size]
         assert found.windows == tuple(holders)
-        told = f"in window{'s' * (len(holders) > 1)} {', '.join(holders)}; "
-        assert (told if holders else "in no window, but kept; ") in str(found)
+        reported = f"in window{'s' * (len(holders) > 1)} {', '.join(holders)}; "
+        assert (reported if holders else "in no window, but kept; ") in str(found)
         assert audit(restore_opaque(snapshot, store)).damaged == [found]
         seen.add(found.windows)
         store.put_many({key: data})
@@ -199,13 +199,13 @@ def test_garbage_never_becomes_alive(beginning: Begin, seed: int) -> None:
             held = restore_opaque(saved[-1], store)
             live = set(live_keys(held))
             assert live == set(live_keys(windows.restore_like(saved[-1])))
-            assert not live & garbage, "a page that was told to be garbage is needed"
+            assert not live & garbage, "a page that was called garbage is needed"
             garbage |= {key for key in pages_of(store) if key not in live and is_garbage(held, key)}
         store.delete_many([key for key in garbage if random.random() < 0.5])
     for snapshot in saved:
         assert not [d for d in audit(windows.restore_like(snapshot)).damaged if d.needed]
     windows.check()
-    assert bool(garbage) != (windows.engine.structure.name in WRITTEN_ANEW)
+    assert bool(garbage) != (windows.engine.structure.name in WRITTEN_AGAIN)
 
 
 def add(windows: Window | SharedWindows, count: int, mark: str, random: Random) -> None:

@@ -75,6 +75,7 @@ ON_SPARK = (
     "spark",
     "spark_keys",
     "spark_public",
+    "objects",
     "pba_engine",
     "state_40mb",
     "state_1gb",

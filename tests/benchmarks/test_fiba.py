@@ -10,7 +10,7 @@ from benchmarks.papers.fiba import experiments as fiba
 from benchmarks.papers.operators import Operator, operators
 from benchmarks.report.experiment import Progress
 from mta import Monoid
-from mta.fiba import FingerTree
+from mta.logs.finger_tree import FingerTree
 
 
 @pytest.fixture(autouse=True)

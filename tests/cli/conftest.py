@@ -10,5 +10,5 @@ from spark_integration.session import local_session
 
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
-    """The session that the commands use, for what needs one before any command has begun it."""
+    """The session that the commands use, for what needs one before any command has started it."""
     return local_session()

@@ -13,7 +13,7 @@ import pytest
 from mta import KeyedWindows, TimeWindow
 from mta.cli.exits import Exit
 from spark_integration.cli import main
-from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_roots
+from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_snapshots
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.request import make_product
 from spark_integration.session import local_session
@@ -59,7 +59,7 @@ def copied(run, folder):
 
 @pytest.fixture(scope="module")
 def run_of_two(tmp_path_factory):
-    """A run over two keys with a window by itself; an inner page is over 5040 events.
+    """A run over two keys with a standalone window; an inner page is over 5040 events.
 
     That is so where windows begin with few events.
     """
@@ -68,7 +68,7 @@ def run_of_two(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run_of_many(tmp_path_factory):
-    """A run over many keys, of which one has a window by itself."""
+    """A run over many keys, of which one has a standalone window."""
     keys = {f"k{number:03}": 100 for number in range(300)} | {"large": 2000}
     return ran(tmp_path_factory.mktemp("many"), keys)
 
@@ -118,7 +118,7 @@ def test_a_run_as_one_json_document(out, capsys):
     assert found["unneeded"] == [leaf.replace("/", ":x/", 1)]
 
 
-def test_damage_is_told_by_page_and_an_inner_page_is_repaired(out, capsys):
+def test_damage_is_reported_by_page_and_an_inner_page_is_repaired(out, capsys):
     inner, leaf = keys_of(out, 1)[-1], keys_of(out, 0)[-1]
     with open_store(f"file://{out / 'pages'}") as store:
         whole = store.get_many([inner, leaf])
@@ -155,13 +155,13 @@ def test_pages_that_nobody_needs_are_deleted_after_the_grace_period(out, capsys)
     assert "nothing was deleted" in printed
     with open_store(f"file://{out / 'pages'}") as store:
         assert set(store.keys()) == before
-    begun = last_batch(out / "checkpoint" / "offsets")
-    (out / "checkpoint" / "offsets" / str(begun + 1)).touch()
+    started = last_batch(out / "checkpoint" / "offsets")
+    (out / "checkpoint" / "offsets" / str(started + 1)).touch()
     (out / "gc.json").unlink()
     for _ in range(2):  # noted while a batch is under way, which may write them again
         assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
     assert re.search(r"deleted +0 pages", capsys.readouterr().out)
-    (out / "checkpoint" / "offsets" / str(begun + 1)).unlink()
+    (out / "checkpoint" / "offsets" / str(started + 1)).unlink()
     (out / "gc.json").unlink()
     for _ in range(2):
         assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
@@ -201,12 +201,12 @@ def test_a_table_of_many_keys_cannot_be_rebuilt(many, capsys):
         store.delete_many([table])
     assert mta("check", many) == Exit.DAMAGED
     printed = capsys.readouterr().out
-    told = rf"page {table} \(level 0, run 1\): it is not in the store; it holds events of"
-    assert re.search(told, printed)
+    reported = rf"page {table} \(level 0, run 1\): it is not in the store; it holds events of"
+    assert re.search(reported, printed)
     assert "--repair does" not in printed
     assert mta("check", many, "--repair") == Exit.DAMAGED
     printed = capsys.readouterr().out
-    assert "which are in no other page: put back a copy of it" in printed
+    assert "which are in no other page: restore a copy of it" in printed
     assert re.search(r"damaged +1 page, 0 repaired", printed)
 
 
@@ -225,14 +225,16 @@ def test_one_key_of_a_run(many, capsys):
 
 
 def attempt_and_die(out):
-    """What a batch leaves that never ended: pages of new rows, whose roots are lost."""
+    """What a batch leaves that never ended: pages of new rows, whose snapshots are lost."""
     address = f"file://{out / 'pages'}"
     aggregations = [parse_aggregation(text, ["watts"]) for text in AGGREGATIONS[1::2]]
     monoid = make_product({each.name: (each.input, each.monoid()) for each in aggregations})
     with open_store(address) as store:
         before = set(store.keys())
-        for root in saved_roots(local_session(), out / "checkpoint", address):
-            windows = KeyedWindows.restore(root, monoid, TimeWindow("7 days"), store, timed=True)
+        for snapshot in saved_snapshots(local_session(), out / "checkpoint", address):
+            windows = KeyedWindows.restore(
+                snapshot, monoid, TimeWindow("7 days"), store, timed=True
+            )
             keys = [msgpack.packb([f"new {number}"]) for number in range(1000)]
             times = np.full(1000, np.datetime64("2025-01-09"))
             windows.extend(keys, {"watts": np.arange(1000.0)}, times)
@@ -255,7 +257,7 @@ def test_what_a_killed_attempt_left_is_deleted(many, capsys):
 
 
 def test_with_a_damaged_table_all_keys_are_left_out(many, capsys):
-    """Nobody knows then which keys have windows by themselves, nor where."""
+    """Nobody knows then which keys have standalone windows, nor where."""
     with open_store(f"file://{many / 'pages'}") as store:
         store.delete_many(tables_of(many))
         before = set(store.keys())

@@ -145,7 +145,7 @@ def test_what_goes_together(every, lateness):
     assert Options(**_arguments(job, aggregations)).emit == "last"
 
 
-def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
+def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
     write(tmp_path / "1.csv", 0, 3)
     out = tmp_path / "out"
     command = ("run", tmp_path / "1.csv", "--key", "device", "--output", out)

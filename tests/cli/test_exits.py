@@ -114,10 +114,10 @@ def test_errors_of_the_system_have_codes_and_bugs_have_none() -> None:
 def test_a_full_disk_of_sparks_says_what_to_do() -> None:
     stack = "\n\tat org.apache.spark.x(x.scala:1)"
     text = f"[TASK_WRITE_FAILED] Task failed.{stack}\nCaused by: java.io.IOException: "
-    told = explain(Exception(f"{text}No space left on device{stack}"))  # type: ignore[arg-type]
-    assert "No space left on device: make room on the disk of the output folder" in told
-    assert "run again: it continues" in told
-    assert exit_code(RunFailed(told)) is Exit.NO_SPACE
+    reported = explain(Exception(f"{text}No space left on device{stack}"))  # type: ignore[arg-type]
+    assert "No space left on device: make room on the disk of the output folder" in reported
+    assert "run again: it continues" in reported
+    assert exit_code(RunFailed(reported)) is Exit.NO_SPACE
 
 
 # JSON
@@ -125,7 +125,7 @@ def test_a_full_disk_of_sparks_says_what_to_do() -> None:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A store, and a folder with a snapshot of several windows and a root."""
+    """A store, and a folder with a snapshot of multiple windows and a snapshot."""
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     values = np.arange(2000.0)
     with open_store(address) as store:
@@ -135,7 +135,7 @@ def saved(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         (tmp_path / "several").write_bytes(several.checkpoint())
         keyed = KeyedWindows(Max(), CountWindow(100), store, "keyed")
         keyed.extend([f"k{i % 7}" for i in range(2000)], values)
-        (tmp_path / "root").write_bytes(keyed.checkpoint())
+        (tmp_path / "snapshot").write_bytes(keyed.checkpoint())
     yield address, tmp_path
 
 
@@ -167,7 +167,9 @@ def test_inspect_as_json(saved: tuple[str, Path], capsys: pytest.CaptureFixture[
         address, count, "Max",
     )  # fmt: skip
     assert int(str(found["disk_bytes"])) > 0
-    code, found = document(capsys, "inspect", folder / "root", "--store", address, "--limit", "2")
+    code, found = document(
+        capsys, "inspect", folder / "snapshot", "--store", address, "--limit", "2"
+    )
     assert (code, found["keys"], found["events"], len(found["windows"])) == (0, 7, 700, 2)  # type: ignore[arg-type]
 
 
@@ -186,7 +188,7 @@ def test_check_as_json(saved: tuple[str, Path], capsys: pytest.CaptureFixture[st
 
 def test_gc_as_json(saved: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     address, folder = saved
-    arguments = ("gc", folder / "root", folder / "several", "--store", address)
+    arguments = ("gc", folder / "snapshot", folder / "several", "--store", address)
     code, found = document(capsys, *arguments)
     assert (code, found["unneeded"], found["deleted"], found["to_delete"]) == (0, [], 0, 0)
     code, found = document(capsys, "gc", "--name", "several", "--store", address)

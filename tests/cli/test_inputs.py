@@ -288,10 +288,10 @@ REFUSED = {
         {},
         r"--time 'ts' holds time32\[ms\], not.*in one column",
     ),
-    "a type that Spark lacks": (
+    "a type unknown to Spark": (
         {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64())))},
         {"carry": ("n",)},
-        r"the column 'n' holds list<.*>, a type that Spark lacks",
+        r"the column 'n' holds list<.*>, a type unknown to Spark",
     ),
     "keys of two kinds": (
         {"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])},

@@ -31,7 +31,7 @@ def no_java(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_the_wrapper_leaves_out_only_what_it_is_told(tmp_path):
+def test_the_wrapper_leaves_out_only_what_it_is_reported(tmp_path):
     real = fake_java(tmp_path / "a folder", "25.0.2")
     wrapper = java.write_wrapper(tmp_path / "home", real, java.DROPPED_ARGUMENTS)
     arguments = ["-cp", "a b:*", java.DROPPED_ARGUMENTS[0], "--add-modules=other", "", "$x"]

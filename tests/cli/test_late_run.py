@@ -1,4 +1,4 @@
-"""``mta run`` with late rows and several windows, and what the other commands make of it."""
+"""``mta run`` with late rows and multiple windows, and what the other commands make of it."""
 
 import re
 

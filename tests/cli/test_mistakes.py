@@ -116,7 +116,7 @@ def test_a_named_input_without_rows_ends_with_an_error_after_the_others_were_rea
     assert len(pd.read_parquet(out / "results")) == 2
 
 
-def test_the_reason_why_a_file_cannot_be_read_is_told():
+def test_the_reason_why_a_file_cannot_be_read_is_reported():
     error, read, reason = Exception("cannot read 2.csv"), Exception("read"), Exception("header: a")
     error._cause, read._cause = read, reason
     assert explain(error) == "cannot read 2.csv\nheader: a"
@@ -133,8 +133,8 @@ def test_the_reason_why_a_file_cannot_be_read_is_told():
         ("by names column 'a', on='b'", "--key names column 'a', --time b"),
     ],
 )  # fmt: skip
-def test_errors_name_options_as_they_are_typed(told, shown):
-    assert as_options(told) == shown
+def test_errors_name_options_as_they_are_typed(reported, shown):
+    assert as_options(reported) == shown
 
 
 @pytest.mark.parametrize("arguments", [
@@ -163,7 +163,7 @@ def test_one_event_is_drawn_without_a_warning():
 
 
 @pytest.mark.parametrize("store", [None, "redis://:wrong@host/0"])
-def test_whoever_leaves_the_password_to_the_note_is_told(tmp_path, monkeypatch, capsys, store):
+def test_whoever_leaves_the_password_to_the_note_is_reported(tmp_path, monkeypatch, capsys, store):
     def refuse(*_, **__):
         raise StoreAccessDenied("refused")
 

@@ -22,7 +22,7 @@ __all__ = ["spark"]
 PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
 
 
-@pytest.fixture(scope="module", params=[Max(), PLAIN], ids=["swept", "key by key"])
+@pytest.fixture(scope="module", params=[Max(), PLAIN], ids=["vectorized", "key by key"])
 def job(spark: Any, tmp_path_factory: pytest.TempPathFactory, request: Any) -> Job:
     job = Job(spark, tmp_path_factory.mktemp("own"))
     write_files(spread(make_events(900, 4)), job.input, files=2)

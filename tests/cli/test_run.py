@@ -121,7 +121,7 @@ def test_follow_until_a_signal(tmp_path, capsys):
     assert len(results(out)) == 20
 
 
-def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
+def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
     assert mta("run", tmp_path / "none.csv", "--output", tmp_path / "out") == 2
     assert "there is no file or folder" in capsys.readouterr().err
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)

@@ -1,4 +1,4 @@
-"""``mta inspect``, ``check`` and ``gc`` on handles that a program saved by itself."""
+"""``mta inspect``, ``check`` and ``gc`` on snapshots that a program saved by itself."""
 
 import re
 
@@ -20,18 +20,18 @@ def mta(*arguments):
 
 @pytest.fixture
 def saved(tmp_path):
-    """A store, and the handles of several windows and of a single one in it."""
+    """A store, and the snapshots of multiple windows and of a single one in it."""
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     values = np.random.default_rng(1).normal(size=EVENTS)
     with open_store(address) as store:
         policies = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
         several = SharedWindows(Max(), policies, store, "several", arity=8, leaf_arity=64)
         several.extend(values, np.arange(EVENTS) * 10)
-        (tmp_path / "several.handle").write_bytes(several.checkpoint())
+        (tmp_path / "several.snapshot").write_bytes(several.checkpoint())
         one = Window(Max(), CountWindow(1000), store, "one", arity=8, leaf_arity=64)
         one.extend(values)
-        (tmp_path / "one.handle").write_bytes(one.checkpoint())
-    return address, tmp_path / "several.handle", tmp_path / "one.handle"
+        (tmp_path / "one.snapshot").write_bytes(one.checkpoint())
+    return address, tmp_path / "several.snapshot", tmp_path / "one.snapshot"
 
 
 def keys_of(address):
@@ -59,10 +59,10 @@ def test_what_each_window_holds(saved, capsys):
     assert "policy    CountWindow(1000)" in printed
 
 
-def test_damage_is_told_by_page_and_by_window(saved, capsys):
+def test_damage_is_reported_by_page_and_by_window(saved, capsys):
     address, several, one = saved
-    for handle, name in ((several, "day, hour"), (one, "one")):
-        assert mta("check", handle, "--store", address) == 0
+    for window_snapshot, name in ((several, "day, hour"), (one, "one")):
+        assert mta("check", window_snapshot, "--store", address) == 0
         printed = capsys.readouterr().out
         assert re.search(rf"^windows +{name}$", printed, re.MULTILINE)
         assert re.search(r"pages +\d+ verified", printed)
@@ -100,21 +100,21 @@ def test_garbage_goes_and_nothing_that_is_needed(saved, capsys):
     assert keys_of(address) == sorted([*before, garbage[2], ahead, *others])
     assert mta("gc", one, several, "--store", address, "--delete") == 0
     assert keys_of(address) == sorted([*before, ahead, *others])
-    for handle in (several, one):
-        assert mta("check", handle, "--store", address) == 0
+    for window_snapshot in (several, one):
+        assert mta("check", window_snapshot, "--store", address) == 0
 
 
-def test_the_newer_of_two_handles_does_not_make_the_older_ones_pages_garbage(saved, tmp_path):
+def test_the_newer_of_two_snapshots_does_not_make_the_older_ones_pages_garbage(saved, tmp_path):
     address, several, _ = saved
     with open_store(address) as store:
         policies = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
         windows = SharedWindows.restore(several.read_bytes(), Max(), policies, store, retain=9)
         windows.extend(np.zeros(9_000), np.arange(EVENTS, EVENTS + 9_000) * 10)
-        newer = tmp_path / "newer.handle"
+        newer = tmp_path / "newer.snapshot"
         newer.write_bytes(windows.checkpoint())
     before = keys_of(address)
-    for handles in ((newer,), (several, newer)):
-        assert mta("gc", *handles, "--store", address, "--delete") == 0
+    for window_snapshots in ((newer,), (several, newer)):
+        assert mta("gc", *window_snapshots, "--store", address, "--delete") == 0
         assert keys_of(address) == before
     assert mta("check", several, "--store", address) == 0
 

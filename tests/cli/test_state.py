@@ -70,7 +70,7 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
     assert "--repair does" not in printed
 
 
-def test_what_is_not_possible_is_told(out, capsys):
+def test_what_is_not_possible_is_reported(out, capsys):
     assert mta("check", out, "--repair") == 2
     assert "nobody but the query can write" in capsys.readouterr().err
     assert mta("gc", out, "--delete") == 0

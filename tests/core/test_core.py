@@ -36,8 +36,8 @@ from stores import open_store
 from stores.installing import pip_install
 
 EXTRAS = (
-    "couchbase", "datasketches", "google", "matplotlib", "pandas", "pyarrow", "pyspark", "redis",
-    "zstandard",
+    "couchbase", "datasketches", "google", "matplotlib", "obstore", "pandas", "pyarrow",
+    "pyspark", "redis", "zstandard",
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 WHOLE = WITHOUT + "from spark_integration.cli import main; sys.exit(main())"
@@ -166,10 +166,11 @@ def test_what_only_spark_reads_says_so(entry: str, tmp_path: Path) -> None:
 
 
 def test_a_store_without_its_library_says_what_to_install() -> None:
-    for scheme in ("redis", "couchbase"):
+    extras = {"redis": "redis", "couchbase": "couchbase", "s3": "objects", "az": "objects"}
+    for scheme, extra in extras.items():
         code = f"from stores import open_store; open_store('{scheme}://host/0')"
         done = python(WITHOUT + code)
-        assert done.stderr.splitlines()[-1].endswith(pip_install(scheme))
+        assert done.stderr.splitlines()[-1].endswith(pip_install(extra))
 
 
 def test_sliding_aggregate_says_what_to_install() -> None:
@@ -212,6 +213,7 @@ def test_every_module_of_the_core_needs_no_extra() -> None:
         "mta.__main__",
         "stores.redis",
         "stores.couchbase",
+        "stores.object_store",
         "mta.monoids.sketches",
         "mta.dataframes.of_",
     )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import doctest
 import inspect
-import json
 import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mta import open_published
 from stores import open_store
 from tests.support.documents import DOCS, README, ROOT, blocks, documents, name_of
 
@@ -42,6 +43,8 @@ def needs_spark(block: str) -> bool:
 
 #: Pages whose blocks are one script together.
 WHOLE = (DOCS / "for-spark.md", DOCS / "own.md")
+#: Pages whose blocks are parts of an example, which tests run as a whole.
+EXCERPTS = {DOCS / "kafka.md": "kafka", DOCS / "tables.md": "tables"}
 
 
 def run(block: str, page: Path, space: Space, folder: Path) -> Space:
@@ -57,7 +60,7 @@ def of_boundaries(block: str) -> bool:
 
 
 def of_kind(kind: Callable[[str], bool]) -> list[Any]:
-    pages = [page for page in PAGES if page not in WHOLE]
+    pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS)]
     found = [(page, block) for page in pages for block in blocks(page, "python") if kind(block)]
     return [
         pytest.param(page, block, id=f"{name_of(page)}-{number}")
@@ -68,7 +71,8 @@ def of_kind(kind: Callable[[str], bool]) -> list[Any]:
 def test_no_example_is_left_out() -> None:
     elsewhere = {path for path in documents() if path not in PAGES and blocks(path, "python")}
     assert not elsewhere
-    everywhere = sum(len(blocks(page, "python")) for page in PAGES if page not in WHOLE)
+    pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS)]
+    everywhere = sum(len(blocks(page, "python")) for page in pages)
     of_scripts = [block for page in SCRIPTS for block in scripts(page)]
     kinds = (is_session, is_suite, needs_spark, of_boundaries)
     assert everywhere == sum(len(of_kind(kind)) for kind in kinds) + len(of_scripts)
@@ -144,16 +148,25 @@ def keyed(space: Space, printed: str) -> None:
         recent = of_key & (times > times[of_key].max() - day)
         assert meters.query(key) == values[recent].max()
         assert space["peaks"][of_key][-1] == values[recent].max()
-    assert len(space["root"]) < 1 << 16
+    assert len(space["snapshot"]) < 1 << 16
     last = dict(zip(keys.tolist(), times.tolist(), strict=True))
     assert sorted(space["gone"]) == sorted(k for k, time in last.items() if time <= 400_000 - day)
     assert len(space["gone"]) > 0 and not printed
+
+
+def serving(space: Space, printed: str) -> None:
+    features = open_published(space["cards"].store, "card-features")
+    found = features.query(space["keys"], at=datetime(2024, 5, 1, 11))
+    assert found["payments_hour"].tolist() == [0, 1, 0]
+    assert found["largest_day"].tolist() == [20.0, 7.5, 20.0]
+    assert features.query("4711")["largest_hour"] == 5.0 and not printed
 
 
 SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
     README: ten_lines,
     DOCS / "keyed.md": keyed,
     DOCS / "late.md": late,
+    DOCS / "serving.md": serving,
     DOCS / "several.md": several,
     DOCS / "triggers.md": triggers,
 }
@@ -166,8 +179,10 @@ def scripts(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", SCRIPTS, ids=name_of)
 def test_scripts(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = scripts(page)
-    SCRIPTS[page](run(block, page, {}, tmp_path), capsys.readouterr().out)
+    space: Space = {}
+    for block in scripts(page):
+        space = run(block, page, space, tmp_path)
+    SCRIPTS[page](space, capsys.readouterr().out)
 
 
 # --- Spark ----------------------------------------------------------------------------------------
@@ -370,35 +385,13 @@ def block_with(page: Path, text: str) -> str:
     return block
 
 
-def test_the_job_on_kafka(spark: SparkSession, incoming: Path, tmp_path: Path) -> None:
-    """The whole job, with text files in place of the source and the sink."""
-    pd = pytest.importorskip("pandas")
-    (tmp_path / "in").mkdir()
-    events = pd.read_parquet(incoming)
-    lines = events.assign(ts=events.ts.astype(str)).to_json(orient="records", lines=True)
-    (tmp_path / "in" / "events.txt").write_text(lines + "no json\n")
-    block = block_with(DOCS / "commands.md", 'format("kafka")')
-    for old, new in {
-        'readStream.format("kafka")': 'readStream.format("text")',
-        'writeStream.format("kafka")': 'writeStream.trigger(availableNow=True).format("json")',
-        '"kafka.bootstrap.servers": "broker:9092", "subscribe": "readings"':
-            f'"path": "{tmp_path}/in"',
-        '"kafka.bootstrap.servers": "broker:9092", "topic": "peaks"': f'"path": "{tmp_path}/out"',
-        '"checkpoint/"': f'"{tmp_path}/checkpoint"',
-    }.items():  # fmt: skip
-        assert old in block
-        block = block.replace(old, new)
-    run(block, DOCS / "commands.md", {}, tmp_path)
-    rows = [json.loads(value) for (_, value) in _pairs(spark, tmp_path / "out")]
-    assert {key for key, _ in _pairs(spark, tmp_path / "out")} == {"a", "b"}
-    found = sorted((row["device"], row["ts"], row["peak"]) for row in rows)
-    wanted = expected(incoming)
-    assert [peak for *_, peak in found] == wanted.peak.tolist()
-
-
-def _pairs(spark: SparkSession, folder: Path) -> list[tuple[str, str]]:
-    frame = spark.read.schema("key string, value string").json(str(folder))
-    return [(row.key, row.value) for row in frame.collect()]
+@pytest.mark.parametrize("page", EXCERPTS, ids=name_of)
+def test_excerpts_are_of_an_example(page: Path) -> None:
+    files = (ROOT / "examples" / EXCERPTS[page]).glob("*.py")
+    sources = "".join(path.read_text() for path in files)
+    found = blocks(page, "python")
+    assert len(found) > 2
+    assert not [block for block in found if block not in sources]
 
 
 def test_counts_for_prometheus_and_opentelemetry(

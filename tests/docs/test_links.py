@@ -20,7 +20,7 @@ PAST = {ROOT / "CHANGELOG.md"}
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _TICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 #: Classes of others that documents speak of.
-FOREIGN = {"DataFrame", "Observation"}
+FOREIGN = {"DataFrame", "Observation", "StreamingQueryException"}
 
 
 def ticks(page: Path) -> set[str]:
@@ -91,8 +91,10 @@ def test_paths_exist(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def classes() -> set[str]:
-    """Every class and function of the packages, and every built-in."""
+    """Every class and function of the packages, every built-in, and every problem over HTTP."""
     found = {*dir(builtins), *FOREIGN}
+    problems = (ROOT / "mta" / "serve" / "problems.py").read_text()
+    found |= set(re.findall(r'^    "([A-Z]\w+)": \(\d{3}, ', problems, re.MULTILINE))
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -109,7 +111,7 @@ def test_classes_exist(page: Path, classes: set[str]) -> None:
 
 
 def test_the_tests_can_fail() -> None:
-    assert is_there("mta.Window.checkpoint") and is_there("mta.fiba")
+    assert is_there("mta.Window.checkpoint") and is_there("mta.logs.finger_tree")
     assert not is_there("mta.windows.nothing") and not is_there("mta.Window.nothing")
     assert not is_there("nothing.at.all")
     assert {"ten-lines-of-python", "read-on"} <= anchors(README)

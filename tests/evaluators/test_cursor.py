@@ -1,11 +1,10 @@
-"""Cursors over a plain list of events, and what they are made of: blocks, ranks, lookups."""
+"""Cursors over a plain list of events, and what they are made of: blocks and leaves."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import (
-    ColumnarMonoid,
     Count,
     CountWindow,
     FiBA,
     Max,
-    MaxText,
     Mean,
     Min,
     Product,
@@ -29,10 +26,8 @@ from mta.errors import EventsGone, InvalidTime
 from mta.evaluators import cursor
 from mta.evaluators.cursor import Chunk, Cursor, Leaf
 from mta.folds.blocks import Blocks
-from mta.folds.fronts import Stretch, TimeFronts, fronts_upto, known, rows_at
-from mta.folds.overlaps import Overlaps, may_overlap
 from mta.folds.sliding import Events
-from mta.kernels.ranks import SortedTimes
+from mta.kernels.segments import ranks
 from mta.logs.base import Aggregator
 from mta.logs.leaves import JoinedLeaf
 from mta.logs.levels.log import LeafReader, LevelLog
@@ -341,198 +336,14 @@ def test_blocks_fold_any_ranges(
     if steady:
         given = range(first - min(first, starts[0]), count - min(first, starts[0]))
         begins = np.array(given)
-    for blocks in all_blocks(monoid, lifted, count, bits):
-        found = blocks.folds(given, first)
-        for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
-            rows = monoid.partials.cut(lifted, begin, end + 1)
-            expected = monoid.fold(rows, end + 1 - begin)
-            assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
+    found = Blocks(monoid, lifted, count, bits).folds(given, first)
+    for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        rows = monoid.partials.cut(lifted, begin, end + 1)
+        expected = monoid.fold(rows, end + 1 - begin)
+        assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
 
 
-def all_blocks(
-    monoid: AbstractMonoid, lifted: Any, count: int, bits: int
-) -> list[Blocks | Overlaps]:
-    """Every kind of blocks that suits a monoid."""
-    blocks: list[Blocks | Overlaps] = [Blocks(monoid, lifted, count, bits)]
-    if may_overlap(monoid):
-        blocks.append(Overlaps(monoid, lifted, count))
-    return blocks
-
-
-def test_which_operations_take_a_row_twice_as_once() -> None:
-    assert may_overlap(Max())
-    assert may_overlap(SPREAD)
-    assert not any(map(may_overlap, (Mean(), PAIR, joined(), Product({"a": ("x", Mean())}))))
-
-
-@pytest.mark.parametrize("jump", [1, 40])
-def test_overlapping_blocks_take_few_combines(jump: int) -> None:
-    """One a range, and one a row for each doubling up to the longest, once for all windows."""
-    counted = Counted()
-    monoid = ColumnarMonoid(
-        "counted", inputs="f8", partials="f8", identity=-np.inf, ufuncs=(np.maximum,)
-    )
-    monoid.combine_rows = lambda one, other, count: counted.rows(np.maximum, one, other)  # type: ignore[method-assign]
-    rows, count = np.arange(1000) * 37 % 101.0, 1000
-    blocks = Overlaps(monoid, rows, count)
-    for length in (64, 200):
-        moved = np.arange(200, count) // 7 % jump
-        starts = np.maximum.accumulate(np.arange(200, count) - length + moved)
-        found = counted.of(lambda: blocks.folds(starts, 200), at_most=(2 + 7) * count)  # noqa: B023
-        for at, start in enumerate(starts.tolist()):
-            assert found[at] == rows[start : 201 + at].max()
-    again = np.arange(count - 200)
-    counted.of(lambda: blocks.folds(again, 200), at_most=2 * count)
-
-
-@pytest.mark.parametrize("kind", sorted(MONOIDS))
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 101])
-def test_prefixes_come_out_of_blocks(kind: str, count: int) -> None:
-    monoid, values = MONOIDS[kind](count)
-    lifted = monoid.lift_rows(values, count)
-    expected = monoid.prefixes(lifted, count, monoid.identity)
-    for blocks in all_blocks(monoid, lifted, count, bits=2):
-        found = blocks.prefixes_of_all()
-        for at in range(count):
-            one, other = (monoid.partials.at(rows, at) for rows in (found, expected))
-            assert monoid.same(one, other)
-
-
-@pytest.mark.parametrize("kind", sorted(MONOIDS))
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 101, 400])
-def test_suffixes_come_out_of_blocks(kind: str, count: int) -> None:
-    monoid, values = MONOIDS[kind](count + 1)
-    lifted = monoid.lift_rows(values, count + 1)
-    right, rows = monoid.partials.at(lifted, count), monoid.partials.cut(lifted, 0, count)
-    expected = monoid.suffixes(rows, count, right)
-    for blocks in all_blocks(monoid, rows, count, bits=2):
-        for start in {0, 1, 2, 7, count // 2, count - 129, count - 1} & set(range(count)):
-            found = blocks.suffixes_of_all(start, right)
-            for at in range(start, count):
-                assert monoid.same(
-                    monoid.partials.at(found, at - start), monoid.partials.at(expected, at)
-                )
-
-
-# --- fronts -------------------------------------------------------------------------------------
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    gaps=st.lists(st.integers(0, 9), min_size=40, max_size=120),
-    cuts=st.lists(st.integers(1, 80), min_size=1, max_size=3, unique=True),
-    age=st.integers(1, 60),
-    stood=st.sampled_from([None, -5, 0, 10, 30]),
-    part=st.tuples(st.integers(0, 40), st.integers(1, 60)),
-    levels=st.sampled_from([1, 3, 100]),
-)
-def test_fronts_are_searched_for_as_far_as_need_be(
-    gaps: list[int],
-    cuts: list[int],
-    age: int,
-    stood: int | None,
-    part: tuple[int, int],
-    levels: int,
-) -> None:
-    """As a search for each; the earlier times in stretches, as if a hand began at position 20."""
-    all_times = np.cumsum(gaps)
-    ends = [*sorted(cut for cut in cuts if cut < len(gaps)), len(gaps)]
-    times = all_times[len(gaps) // 3 :]
-    expected = all_times.searchsorted(times - age, side="right") - 20
-    stretches, begin, done = [], 0, 0
-    for end in ends:
-        stored = all_times[begin:end]
-        served = len(times) if end == len(gaps) else int(times.searchsorted(stored[-1] + age))
-        if served > done:
-            stretches.append(Stretch(SortedTimes(stored), begin - 20, served))
-            done = served
-        begin = end
-    fronts = TimeFronts(times, age, stretches)
-    if stood is not None:
-        fronts, expected = fronts.not_before(stood), np.maximum(expected, stood)
-    start, count = min(part[0], len(times) - 1), part[1]
-    for some, right in (
-        (fronts, expected),
-        (fronts[start : start + count], expected[start : start + count]),
-        (fronts[start:], expected[start:]),
-    ):
-        assert list(some.known()) == right.tolist()
-        assert [some[at] for at in range(len(some))] == right.tolist()
-        assert some[-1] == right[-1]
-        places = np.arange(0, len(right), 3)
-        assert some.some(places).tolist() == right[places].tolist()
-        positions = np.unique(right)
-        assert some.below(positions).tolist() == right.searchsorted(positions).tolist()
-        rows = -(np.arange(200) * levels // 100).astype(float)
-        found = rows_at(Max(), rows, some, int(right[0]))
-        assert found.tolist() == rows[right - right[0]].tolist()
-        last, few = int(right[len(right) // 2]), len(right) * 3 // 4 + 1
-        upto = fronts_upto(some, last, few)
-        assert list(known(upto)) == right[: min(few, right.searchsorted(last, "right"))].tolist()
-
-
-def test_folds_at_fronts_by_time_may_be_any() -> None:
-    """Objects, and rows of many numbers, of which some change seldom."""
-    times = np.arange(300) * 10
-    fronts = TimeFronts(times + 1000, 1000, [Stretch(SortedTimes(times + times % 7), 0, 300)])
-    expected = np.asarray(fronts.known())
-    texts = [str(at // 50) for at in range(301)]
-    assert rows_at(MaxText(), texts, fronts, 0) == [texts[at] for at in expected]
-    wide = np.repeat(np.arange(301)[:, None] // 50, 5, axis=1)
-    wide[:, :4] = 0
-    assert rows_at(Max(), wide, fronts, 0).tolist() == wide[expected].tolist()
-
-
-# --- ranks --------------------------------------------------------------------------------------
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    gaps=st.lists(st.integers(0, 40), min_size=1, max_size=40),
-    jitter=st.sampled_from([0, 1, 8, 300]),
-    shift=st.integers(-3000, 3000),
-    pace=st.integers(1, 3),
-    count=st.sampled_from([3, 130, 400]),
-    seed=st.integers(0, 9),
-)
-def test_ranks_are_a_search(
-    gaps: list[int], jitter: int, shift: int, pace: int, count: int, seed: int
-) -> None:
-    """At a steady pace, nearly steady, at random, at another pace than the keys."""
-    random = np.random.default_rng(seed)
-    times = np.sort(np.arange(400) * 10 + random.integers(0, jitter + 1, 400))
-    keys = np.sort(np.arange(count) * 10 * pace + random.integers(0, jitter + 1, count)) + shift
-    for given_times in (times, np.cumsum(gaps)):
-        found = SortedTimes(given_times).ranks(keys + 9, age=9)
-        assert list(found) == np.searchsorted(given_times, keys, side="right").tolist()
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    gap=st.sampled_from([0, 1, 7, 1000, 10**9]),
-    burst=st.sampled_from([0, 1, 50, 400]),
-    shift=st.sampled_from([-(10**6), -3, 0, 5, 10**5]),
-    seed=st.integers(0, 9),
-)
-def test_a_table_is_a_search(gap: int, burst: int, shift: int, seed: int) -> None:
-    """Times at random, all in one cell, all equal, and keys outside."""
-    random = np.random.default_rng(seed)
-    gaps = random.integers(0, gap + 1, 700)
-    gaps[100 : 100 + burst] = 0
-    times = np.cumsum(gaps)
-    keys = np.sort(random.choice(times, 1500) + random.integers(-2, 3, 1500)) + shift
-    found = np.empty(1500, np.int64)
-    SortedTimes(times)._look_up(keys + 77, 77, found)
-    assert found.tolist() == np.searchsorted(times, keys, side="right").tolist()
-
-
-def test_a_steady_pace_is_noticed() -> None:
-    times = np.arange(1000) * 10
-    assert SortedTimes(times).ranks(times[300:], 1005) == range(200, 900)
-    jittered = times + np.random.default_rng(1).integers(0, 10, 1000)
-    found = SortedTimes(jittered).ranks(jittered[300:], 1000)
-    assert isinstance(found, np.ndarray)
-    assert set(np.unique(found - np.arange(200, 900)).tolist()) == {0, 1}
+# --- leaves -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("counts", [[1], [5], [5, 1], [1, 1], [4, 1, 3, 1], [2, 2]])
@@ -548,7 +359,7 @@ def test_groups_joined_are_one_leaf(counts: list[int]) -> None:
         found = leaf.suffixes(position, "z", monoid)[: leaf.stop - position]
         assert found == plain.suffixes(position, "z", monoid)[: leaf.stop - position]
         assert found[0] == "".join(rows[position - 100 :]) + "z"
-    assert list(leaf.searched.ranks(times, 10)) == list(range(size))  # of times before the last
+    assert list(ranks(leaf.searched, times, 10)) == list(range(size))  # of times before the last
     assert leaf.groups == groups
     assert leaf.times is not None and leaf.times.tolist() == times.tolist()
     assert list(leaf.rows) == rows

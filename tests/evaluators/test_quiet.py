@@ -20,8 +20,8 @@ from mta import (
     Window,
 )
 from mta.audit.walk import audit
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import Aggregator
-from mta.reactive.paged import PagedReactiveAggregator
 from mta.windows.shared import SharedWindows
 
 #: Sums of these overflow, in whatever order they are added.

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mta import CountWindow, TimeWindow, Window
 from mta.errors import EventsGone
-from mta.evaluators.ranges import fold_between, fold_positions
 from mta.logs.base import Aggregator
 from mta.logs.levels.queues import BEFORE_ALL
+from mta.logs.ranges import fold_between, fold_positions
 from tests.support.naive import IN_ORDER, joined
 
 BEGIN = 10**15

@@ -13,7 +13,6 @@ from mta.evaluators import amortized_mta as chunks
 from mta.folds.sliding import SHORT
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
-from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid
 from stores import MemoryStore
 from stores.errors import StoreUnavailable
@@ -239,36 +238,6 @@ def test_a_batch_longer_than_the_window_has_the_same_results_without_kernels(
         else:
             found.append(window.extend(values, times))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
-
-
-@pytest.mark.parametrize("batch", [2**14, 2**16])
-def test_without_kernels_few_fronts_of_extremes_are_searched_for(
-    batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their folds seldom change from one front to the next."""
-    searched: list[int] = []
-    ranks = SortedTimes.ranks
-
-    def counted(self: Any, keys: np.ndarray, *rest: Any) -> Any:
-        searched.append(len(keys))
-        return ranks(self, keys, *rest)
-
-    monkeypatch.setattr(SortedTimes, "ranks", counted)
-    random = np.random.default_rng(5)
-    values, times = random.random(2**19), np.cumsum(random.random(2**19) + 0.5)
-    found = {}
-    with native.numpy_alone():
-        for monoid in (Max(), Sum()):
-            searched.clear()
-            window = Window(monoid, TimeWindow(2**17), store=None)
-            pieces = [
-                window.extend(values[at : at + batch], times[at : at + batch])
-                for at in range(0, len(values), batch)
-            ]
-            found[monoid.name] = sum(searched), np.concatenate(pieces)
-    most, total = found["Max"], found["Sum"]
-    assert most[0] < total[0] / 4 and total[0] > 2**18
-    assert most[1][-1] == values[times > times[-1] - 2**17].max()
 
 
 @pytest.mark.parametrize("policy", [CountWindow(50 * LEAF), TimeWindow(50 * LEAF)])

@@ -20,9 +20,12 @@ SCRIPTS = {
     "edge": ["edge.py", "measure.py"],
     "feature_store": ["feature_store.py"],
     "history_first": ["history_first.py"],
+    "kafka": ["job.py", "readings.py"],
     "late_sensors": ["late_sensors.py"],
     "recovery": ["recovery.py"],
+    "serving": ["serving.py"],
     "spark_redis": ["spark_redis.py"],
+    "tables": ["job.py", "tables.py"],
 }
 
 
@@ -60,8 +63,8 @@ def test_edge_goes_on_where_it_ended(tmp_path: Path) -> None:
 def test_edge_needs_the_core_alone(tmp_path: Path) -> None:
     """As after ``pip install .``: nothing that an extra brings is imported."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nfor name in ('pandas', 'pyarrow', 'polars', 'redis', 'pyspark', 'couchbase'):"
-        "\n    sys.modules[name] = None\n"
+        "import sys\nfor name in ('pandas', 'pyarrow', 'polars', 'redis', 'pyspark', 'couchbase', "
+        "'obstore'):\n    sys.modules[name] = None\n"
     )
     sizes = ("--folder", tmp_path / "device", "--window", 40_000, "--events", 1 << 16)
     output = run("edge/edge.py", *sizes, path=tmp_path)
@@ -145,6 +148,87 @@ def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
         assert "more files have come, the job starts again\n" in output
         assert re.search(r"in Redis: \d+ pages", output)
         assert output.endswith("all 3,000 results equal pandas: peak to the bit, mean to 1e-9\n")
+        with redis.Redis(port=server.port) as client:
+            assert client.dbsize() == 0  # it leaves nothing behind
+    finally:
+        server.stop()
+
+
+def readings_through_kafka(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, events: int, limit: int, kills: int
+) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("redis")
+    from tests.support.kafka import broker, connector
+    from tests.support.spark.session import quick_environment
+
+    for name, value in quick_environment(folder).items():
+        monkeypatch.setenv(name, value)
+    server = RedisServer(folder)
+    try:
+        with broker(folder) as kafka:
+            given = "--servers", kafka.servers, "--store", server.url, "--jars", connector()
+            sizes = "--events", events, "--limit", limit, "--kills", kills
+            output = run("kafka/readings.py", *given, *sizes)
+    finally:
+        server.stop()
+    assert output.count("killed while it wrote batch") == kills
+    assert "1 x late" in output
+    assert output.endswith(f"all {events + 1:,} results equal lists, each once\n")
+
+
+@pytest.mark.proves("PySpark", "Kafka in and out")
+def test_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings_through_kafka(tmp_path, monkeypatch, 2000, limit=500, kills=1)
+
+
+@pytest.mark.soak
+def test_soak_of_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings_through_kafka(tmp_path, monkeypatch, 200_000, limit=20_000, kills=5)
+
+
+def windows_between_tables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *options: object, kills: int
+) -> None:
+    from tests.support.spark.session import quick_environment
+    from tests.support.tables import package_of
+
+    jars = package_of(kind)
+    for name, value in quick_environment(folder).items():
+        monkeypatch.setenv(name, value)
+    given = "--format", kind, "--jars", jars, "--kills", kills
+    output = run("tables/tables.py", *given, *options)
+    assert output.count("killed after") == kills
+    assert re.findall(r"(\w+): all .* results equal pandas, each once", output) == [
+        "peaks", "newest",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_windows_between_tables(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--by-batch"] if kind == "delta" else []
+    sizes = "--events", 600, "--meters", 4, "--files", 3
+    windows_between_tables(tmp_path, monkeypatch, kind, *options, *sizes, kills=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_soak_of_windows_between_tables(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows_between_tables(tmp_path, monkeypatch, kind, kills=3)
+
+
+def test_features_are_served_while_the_stream_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("uvicorn", reason="NOT TESTED: mta serve, as the extra serve is missing")
+    redis = pytest.importorskip("redis")
+    server = RedisServer(tmp_path)  # skips, and says so, where there is none
+    try:
+        sizes = "--payments", 2000, "--cards", 10, "--files", 2
+        output = run("serving/serving.py", "--store", server.url, *sizes)
+        assert output.count("questions, each answer as a list has it\n") == 2
+        assert output.endswith("all 100 answers equal a list of the payments\n")
         with redis.Redis(port=server.port) as client:
             assert client.dbsize() == 0  # it leaves nothing behind
     finally:

@@ -9,26 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import (
-    ArgMax,
-    ColumnarMonoid,
-    Count,
-    Max,
-    Mean,
-    Min,
-    Monoid,
-    PopulationStdDev,
-    Product,
-    SampleStdDev,
-    Sum,
-)
-from mta.folds import sliding
-from mta.folds.scans import scan_each
-from mta.folds.sliding import Events, ShortRun, SlidingFolds, short_run_of, turning_folds
+from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product, Sum
+from mta.folds.sliding import Events, ShortRun, SlidingFolds, short_run_of
 from mta.frames import CountWindow, TimeWindow
-from mta.kernels.native import numpy_alone
 from mta.monoids.base import AbstractMonoid
-from tests.support.bits import HARD, bits
 
 KINDS: dict[str, Callable[[np.ndarray], tuple[AbstractMonoid, object]]] = {
     "plain functions": lambda numbers: (
@@ -125,48 +109,3 @@ def test_which_runs_are_short() -> None:
     assert short_run_of(Sum(), window=300, coming=4096) == 0
     plain, _ = KINDS["plain functions"](np.arange(1))
     assert short_run_of(plain, window=1, coming=9) == 0
-
-
-STEADY: dict[str, Callable[[], AbstractMonoid]] = {
-    "sum": Sum, "sum of integers": lambda: Sum("int64"), "max": Max, "min": Min, "mean": Mean,
-    "sample": SampleStdDev, "population": PopulationStdDev,
-    "product": lambda: Product({"a": ("x", Mean()), "b": ("x", SampleStdDev()), "n": Count()}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", STEADY)
-@pytest.mark.parametrize("hard", [False, True])
-def test_steady_fronts_take_many_windows_at_once(
-    name: str, hard: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To the bit what each window by itself gives, wherever the piece ends."""
-    rng, monoid = np.random.default_rng(len(name) + hard), STEADY[name]()
-    for size, count, held in ((2, 9, 1), (3, 70, 5), (7, 200, 6), (40, 333, 50), (50, 160, 49)):
-        values = rng.choice(HARD, held + count) if hard else rng.normal(0, 3, held + count)
-        if name == "sum of integers":
-            values = np.arange(held + count)
-        with numpy_alone(), np.errstate(all="ignore"):
-            rows = (values,) if isinstance(monoid, Product) else values
-            lifted, begun = monoid.lift_rows(rows, held + count), held + 1 - size
-            fronts = range(begun, begun + count)
-            one_by_one = list(turning_folds(monoid, lifted, np.array(fronts), held))
-            for most in (3 * size, 1 << 13):
-                monkeypatch.setattr(sliding, "_STEADY", most)
-                at_once = list(turning_folds(monoid, lifted, fronts, held))
-                assert [at for at, _ in at_once] == sorted(at for at, _ in at_once)
-                assert len(at_once) < len(one_by_one)
-                assert _shown(monoid, at_once, count) == _shown(monoid, one_by_one, count)
-
-
-def _shown(monoid: AbstractMonoid, pieces: list[tuple[int, object]], count: int) -> object:
-    out = monoid.outputs.new(count)
-    for at, folds in pieces:
-        monoid.outputs.put_many(out, at, monoid.lower_rows(folds))
-    return bits(out)
-
-
-def test_only_some_monoids_fold_blocks_at_once() -> None:
-    rows = np.arange(6.0), np.arange(6.0), np.ones(6, "?")
-    assert scan_each(ArgMax(), rows, 3, backwards=False) is None
-    both = Product({"a": ("x", Max()), "b": (("x", "y"), ArgMax())})
-    assert scan_each(both, (np.arange(6.0), rows), 3, backwards=True) is None

@@ -36,14 +36,12 @@ from mta import (
     SampleStdDev,
     Sum,
 )
-from mta.folds.blocks import Blocks, fold_ranges
-from mta.folds.scans import scan_blocks
+from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, kernel_lowers, sweep_into
 from mta.kernels import native
 from mta.kernels.native import Kernel, Sweep, numpy_alone
-from mta.kernels.ranks import SortedTimes
-from mta.kernels.segments import bounds_of, first_later
-from mta.monoids.base import AbstractMonoid
+from mta.kernels.segments import bounds_of, first_later, ranks
+from mta.monoids.base import AbstractMonoid, Refold
 from tests.support import oracle
 from tests.support.bits import HARD, bits
 
@@ -91,6 +89,21 @@ def same_with_and_without(work: Callable[[], Any]) -> None:
     assert bits(found) == bits(expected)
 
 
+def same_folds_with_and_without(
+    monoid: AbstractMonoid, rows: Any, count: int, fronts: np.ndarray
+) -> None:
+    """Sliding folds, up to the rounding that the order of additions makes."""
+    with np.errstate(all="ignore"):
+        found = SlidingFolds(monoid, rows, count).folds(fronts, 0)
+        with numpy_alone():
+            expected = SlidingFolds(monoid, rows, count).folds(fronts, 0)
+        for at, front in enumerate(fronts.tolist()):
+            one, other = (monoid.partials.at(folds, at) for folds in (found, expected))
+            piece = monoid.partials.cut(rows, front, at + 1)
+            fold = Refold.of_rows(monoid, piece, at + 1 - front)
+            assert fold.agrees(one) and fold.agrees(other), (at, front, one, other)
+
+
 @needs_compiled
 @pytest.mark.parametrize("name", MONOIDS)
 @pytest.mark.parametrize("hard", [False, True])
@@ -103,11 +116,6 @@ def test_the_same_bits(name: str, hard: bool) -> None:
         for start in (identity, schema.at(one, 0)):
             same_with_and_without(lambda r=rows, n=count, s=start: monoid.prefixes(r, n, s))
             same_with_and_without(lambda r=rows, n=count, s=start: monoid.suffixes(r, n, s))
-        for size in (1, 2, 5, 128):
-            for back in (False, True):
-                same_with_and_without(
-                    lambda r=rows, n=count, s=size, b=back: scan_blocks(monoid, r, n, s, b)
-                )
         if not count:
             continue
         for reach in (1, 3, 64, 1000):
@@ -119,14 +127,7 @@ def test_the_same_bits(name: str, hard: bool) -> None:
             )
             fronts = np.maximum(np.arange(count) - reach + 1, 0)
             for each in (fronts, np.maximum.accumulate(fronts // 7 * 7)):
-                same_with_and_without(
-                    lambda r=rows, n=count, f=each: SlidingFolds(monoid, r, n).folds(f, 0)
-                )
-            first = count // 2
-            some = range(max(first - reach, 0), max(first - reach, 0) + count - first)
-            same_with_and_without(
-                lambda r=rows, n=count, f=some, at=first: Blocks(monoid, r, n, 3).folds(f, at)
-            )
+                same_folds_with_and_without(monoid, rows, count, each)
 
 
 @needs_compiled
@@ -170,8 +171,7 @@ def test_searches(seed: int) -> None:
     size, count = rng.choice([0, 1, 2, 9, 500, 5000]), rng.choice([1, 2, 130, 2000])
     times = np.sort(np.array([rng.randint(-near, near) for _ in range(size)], "i8"))
     keys = np.sort(np.array([rng.randint(-near, near) for _ in range(count)], "i8"))
-    found = SortedTimes(times).ranks(keys, age=near // 3)
-    assert list(found) == times.searchsorted(keys - near // 3, side="right").tolist()
+    same_with_and_without(lambda: np.array(ranks(times, keys, age=near // 3)))
     counts = np.array([rng.choice([0, 0, 1, 5]) for _ in range(30)])
     bounds = bounds_of(counts)
     lanes = np.array([rng.randint(-near, near) for _ in range(int(bounds[-1]))], "i8")
@@ -271,19 +271,18 @@ def test_another_key_of_the_same_hash_is_not_met(change: str) -> None:
 @needs_compiled
 def test_ranks_that_grow_by_one_are_a_range() -> None:
     times = np.arange(300) * 10
-    assert SortedTimes(times).ranks(times[20:] + 5, age=100) == range(11, 291)
+    assert ranks(times, times[20:] + 5, age=100) == range(11, 291)
 
 
 @needs_compiled
 def test_what_does_not_suit_is_left_to_numpy() -> None:
     kernel = Kernel("sum_f8")
     with np.errstate(all="ignore"):
-        assert native.blocks(kernel, np.arange(3), 2, False) is None
-        assert native.blocks(kernel, np.arange(3.0, dtype="f4"), 2, False) is None
-        assert native.blocks(kernel, (np.arange(3.0), np.arange(3.0)), 2, False) is None
+        for rows in (np.arange(3), np.arange(3.0, dtype="f4"), (np.arange(3.0), np.arange(3.0))):
+            assert native.join(kernel, rows, rows) is None
         every_second = np.arange(6.0)[::2]
-        found = native.blocks(kernel, every_second, 3, False)
-    assert found is not None and found.tolist() == [0.0, 2.0, 6.0]
+        found = native.join(kernel, every_second, every_second)
+    assert found is not None and found.tolist() == [0.0, 4.0, 8.0]
 
 
 @needs_compiled

@@ -13,7 +13,6 @@ from mta.kernels.scans import (
     accumulate_blocks,
     are_ones,
     are_zeros,
-    combine_blocks,
     ones,
     reduce,
     running_count,
@@ -41,9 +40,6 @@ def test_scans(ufunc: np.ufunc, count: int, backwards: bool, equal: bool) -> Non
         blocks = [column[at : at + size].tolist() for at in range(0, count, size)]
         found = accumulate_blocks(ufunc, column, size, backwards)
         assert found.tolist() == [row for block in blocks for row in folded(block)]
-        beside = np.arange(len(blocks)) * 13 % 7
-        expected = [int(ufunc(beside[at // size], column[at])) for at in range(count)]
-        assert combine_blocks(ufunc, beside, column, size).tolist() == expected
 
 
 @pytest.mark.parametrize("count", [0, 3, 5000, 70_000])

@@ -89,19 +89,13 @@ def test_first_later(seed: int) -> None:
     assert first_later(*columns).tolist() == expected
 
 
-def test_lanes_that_do_not_fit_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the room is, results are the same."""
+def test_segments_that_do_not_fit_64_bits_are_taken_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(2)
     bounds = bounds_of(rng.integers(0, 5, 50))
     count = int(bounds[-1])
     values = rng.integers(-1000, 1000, count)
-    times = values.copy()
-    for start, stop in pairwise(bounds.tolist()):
-        times[start:stop].sort()
-    asked, which = rng.integers(-1100, 1100, 300), np.sort(rng.integers(0, 50, 300))
     largest = running_max(values, bounds).tolist()
-    first = first_later(times, bounds, which, asked).tolist()
-    for room in (1, 3000, 20_000, 90_000):
-        monkeypatch.setattr(segments, "_ROOM", room)
-        assert running_max(values, bounds).tolist() == largest
-        assert first_later(times, bounds, which, asked).tolist() == first
+    monkeypatch.setattr(segments, "_ROOM", 1)
+    assert running_max(values, bounds).tolist() == largest

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mta.keyed import doomed, tiers, windows
+from mta.keyed import lsm, pages, windows
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing stays in the root, and everything is a power of two."""
+    """Nothing stays in the snapshot, and everything is a power of two."""
     monkeypatch.setattr(windows, "_INLINE", 0)
-    monkeypatch.setattr(tiers, "_TOP", 2)
-    monkeypatch.setattr(tiers, "_FANOUT", 3)
-    monkeypatch.setattr(tiers, "_TIER_BITS", 1)
-    monkeypatch.setattr(tiers, "_FIRST_TIER", 300)
-    monkeypatch.setattr(tiers, "_AT_ONCE", 2)
-    monkeypatch.setattr(doomed, "ROOM", 150)
-    monkeypatch.setattr(doomed, "_LIST_BYTES", 80)
+    monkeypatch.setattr(lsm, "_TOP", 2)
+    monkeypatch.setattr(lsm, "_FANOUT", 3)
+    monkeypatch.setattr(lsm, "_ORDER_BITS", 1)
+    monkeypatch.setattr(lsm, "_FIRST_ORDER", 300)
+    monkeypatch.setattr(lsm, "_AT_ONCE", 2)
+    monkeypatch.setattr(pages, "ROOM", 150)
+    monkeypatch.setattr(pages, "_LIST_BYTES", 80)

@@ -1,4 +1,4 @@
-"""What reads roots without their monoid: live pages are just those that are in the store."""
+"""What reads snapshots without their monoid: live pages are just those that are in the store."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_every_page_in_the_store_is_live_and_no_other(retain: int, late: dict[st
         windows.extend(keys, np.arange(30.0), [step * 10 + n // 10 for n in range(30)])
         if step % 3 == 2:
             windows.expire(before=step * 10)
-        root = windows.checkpoint()
-        opaque = OpaqueKeys(root, store)
+        snapshot = windows.checkpoint()
+        opaque = OpaqueKeys(snapshot, store)
         assert set(opaque.live_keys()) == set(store.keys())
         found = opaque.audit()
         assert found.pages > 0 and not found.damaged

@@ -1,4 +1,4 @@
-"""Other windows and aggregations for a root, at random, beside plain lists of what is kept."""
+"""Other windows and aggregations for a snapshot, at random, beside plain lists of what is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stores.testing.faults import FaultyStore
 
 
 def meters() -> tuple[KeyedWindows, MemoryStore]:
-    """An hour's maximum of ``a`` for two keys, one of them with a window by itself."""
+    """An hour's maximum of ``a`` for two keys, one of them with a standalone window."""
     store = MemoryStore()
     product = Product({"peak": ("a", Max()), "last": ("a", Last())})
     made = KeyedWindows(product, TimeWindow("1 hour"), store, promote_at=50, leaf_arity=8)
@@ -38,18 +38,18 @@ def meters() -> tuple[KeyedWindows, MemoryStore]:
 
 def test_what_reads_stored_columns_goes_on_from_what_is_kept() -> None:
     made, store = meters()
-    root = made.checkpoint()
-    assert made.stats().apart == 1
+    snapshot = made.checkpoint()
+    assert made.stats().standalone == 1
     other = Product({"low": ("a", Min()), "n": Count(), "all": ("a", Collect())})
-    found = KeyedWindows.restore(root, other, TimeWindow("1 hour"), store, promote_at=50)
+    found = KeyedWindows.restore(snapshot, other, TimeWindow("1 hour"), store, promote_at=50)
     assert found.coverage().complete
     assert found.query("few") == {"low": 0.0, "n": 6, "all": [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]}
     assert found.query("many")["n"] == 180
     # A shorter window needs nothing that is not there; what it does without is gone.
     short = KeyedWindows.restore(found.checkpoint(), other, TimeWindow("10 minutes"), store)
     assert short.query("many")["n"] == 30 and short.coverage().complete
-    assert short.stats().apart == 2 and KeyedWindows.restore(
-        root, made.monoid, made.policy, store
+    assert short.stats().standalone == 2 and KeyedWindows.restore(
+        snapshot, made.monoid, made.policy, store
     ).query("few") == {"peak": 5.0, "last": 0.0}
 
 
@@ -73,7 +73,7 @@ def test_incomplete_results_are_reported() -> None:
     assert again.coverage() == found.coverage()
 
 
-def test_pages_of_before_are_deleted_with_the_roots_that_name_them() -> None:
+def test_pages_of_an_earlier_snapshot_are_deleted_with_the_snapshots_that_name_them() -> None:
     made, store = meters()
     for size in ("2 hours", "1 hour", "30 minutes"):
         made = KeyedWindows.restore(
@@ -89,22 +89,22 @@ def test_pages_of_before_are_deleted_with_the_roots_that_name_them() -> None:
     assert {*store.keys()} == set()
 
 
-def test_a_store_that_fails_leaves_the_root_as_it_was() -> None:
+def test_a_store_that_fails_leaves_the_snapshot_as_it_was() -> None:
     made, store = meters()
-    root = made.checkpoint()
+    snapshot = made.checkpoint()
     wanted = made.monoid, TimeWindow("2 hours")
     failing = FaultyStore(store)
     for nth in count(1):
         failing.fail(nth)
         try:
-            KeyedWindows.restore(root, *wanted, failing, promote_at=50).checkpoint()
+            KeyedWindows.restore(snapshot, *wanted, failing, promote_at=50).checkpoint()
         except StoreUnavailable:
             continue
         break
     assert nth > 5
-    before = KeyedWindows.restore(root, made.monoid, made.policy, store)
+    before = KeyedWindows.restore(snapshot, made.monoid, made.policy, store)
     assert before.query("many") == made.query("many")
-    one, two = (KeyedWindows.restore(root, *wanted, store, promote_at=50) for _ in range(2))
+    one, two = (KeyedWindows.restore(snapshot, *wanted, store, promote_at=50) for _ in range(2))
     assert one.checkpoint() == two.checkpoint()
 
 

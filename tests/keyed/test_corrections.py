@@ -125,16 +125,16 @@ class Listed:
 class Life:
     """Random batches with corrections into keyed windows and lists."""
 
-    def __init__(self, seed: str, shapes: list[str], existing: str, swept: bool) -> None:
+    def __init__(self, seed: str, shapes: list[str], existing: str, vectorized: bool) -> None:
         self.random = random = Random(seed)
         self.shapes = {name: SHAPES[name] for name in shapes}
-        self.existing, self.swept = existing, swept
+        self.existing, self.vectorized = existing, vectorized
         self.lateness = random.choice([0, 5, 30])
         self.keys = random.choice([1, 3, 12])
         self.monoid: Any = PLAIN
         if existing == "combine":
             self.monoid = JOINING
-        elif swept:
+        elif vectorized:
             self.monoid = rolling_hash()
         self.store: MemoryStore | None = random.choice([None, MemoryStore(), MemoryStore()])
         single = len(shapes) == 1
@@ -209,7 +209,7 @@ class Life:
             place = listed.add(time, value)
             expected[at] = [listed.result(shape, place + 1, time) for shape in self.shapes.values()]
         if not self.sure(rows, before):
-            self.lists = before  # what has left may be meant: not to be told by a list
+            self.lists = before  # what has left may be meant: a list cannot say
             return
         names = [f"key-{row[0]}" for row in rows]
         values = [self.value("z" if row[3] else row[2]) for row in rows]
@@ -237,7 +237,7 @@ class Life:
                     assert self.part(found, shape)[number] in self.shown(texts), (at, rows[at])
 
     def sure(self, rows: list[Any], before: dict[int, Listed]) -> bool:
-        """Whether no retraction is of an event that some windows may have let go of."""
+        """Whether no retraction is of an event that some windows may have evicted."""
         for key, time, _, retracts in rows:
             listed = before.get(key)
             if not retracts or listed is None:
@@ -274,10 +274,10 @@ class Life:
     ) -> None:
         """All that a batch changes: as Spark asks for, with corrections."""
         (shape,) = self.shapes.values()
-        keys, codes = read_keys(names, self.windows._key_kind)
+        keys, codes = read_keys(names, self.windows.bucket.key_kind)
         rows, _ = self.windows.reader.rows(values, len(names))
         batch = Batch(keys, codes, rows, times.view("i8"), None, retracts=marks, on_missing="drop")
-        done = self.windows.bucket_of("text").advance(batch, "changed")
+        done = self.windows.bucket.advance(batch, "changed")
         found: Found = done.found
         if not len(found):
             assert all(texts is None for texts in expected.values())
@@ -299,29 +299,29 @@ class Life:
             return  # results may be short, before and after
         for key, listed in self.lists.items():
             old = before.get(key, Listed(self.existing))
-            stood = {event: place for place, event in enumerate(old.events)}
+            previous = {event: place for place, event in enumerate(old.events)}
             for place, event in enumerate(listed.events):
                 now, floor = listed.result(shape, place + 1, event[0]), floors.get(key)
                 if floor is not None and event[0] < floor:
                     continue  # its window has lost events
-                if event in stood and old.result(shape, stood[event] + 1, event[0]) == now:
+                if event in previous and old.result(shape, previous[event] + 1, event[0]) == now:
                     continue
                 held = seen.get(key, {}).get(event[0], [])
                 assert any(result in self.shown(now) for result in held), (key, event)
 
     def go_on(self) -> None:
-        """Save a root, or go back to one of the last two."""
+        """Save a snapshot, or go back to one of the last two."""
         if self.store is None:
             return
         copies = {key: listed.copy() for key, listed in self.lists.items()}
         self.saved.append((self.windows.checkpoint(), copies))
         if self.random.random() < 0.5:
             back = self.random.choice([1, 1, 2])
-            root, lists = self.saved[-back:][0]
+            snapshot, lists = self.saved[-back:][0]
             del self.saved[len(self.saved) - back + 1 :]
             self.lists = {key: listed.copy() for key, listed in lists.items()}
             self.windows = KeyedWindows.restore(
-                root, self.monoid, self.policy, self.store, **self.settings
+                snapshot, self.monoid, self.policy, self.store, **self.settings
             )
 
     def run(self, steps: int) -> None:
@@ -337,20 +337,20 @@ class Life:
                 self.windows.check()
             if self.random.random() < 0.5:
                 self.go_on()
-        assert self.windows.stats().swept == (self.swept and self.existing != "combine")
+        assert self.windows.stats().vectorized == (self.vectorized and self.existing != "combine")
 
 
 SETS = [["time"], ["short"], ["count"], ["one"], ["time", "count"], ["short", "one", "time"]]
 
 
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
-@pytest.mark.parametrize("swept", [True, False], ids=["swept", "apart"])
+@pytest.mark.parametrize("vectorized", [True, False], ids=["vectorized", "standalone"])
 @pytest.mark.parametrize("shapes", SETS, ids="-".join)
-def test_keyed_windows_are_lists(shapes: list[str], existing: str, swept: bool) -> None:
-    if existing == "combine" and swept:
+def test_keyed_windows_are_lists(shapes: list[str], existing: str, vectorized: bool) -> None:
+    if existing == "combine" and vectorized:
         pytest.skip("texts do not go by columns: numbers below")
     for seed in (0, 3):
-        Life(f"{seed} {shapes} {existing} {swept}", shapes, existing, swept).run(14)
+        Life(f"{seed} {shapes} {existing} {vectorized}", shapes, existing, vectorized).run(14)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["one", "product"])
@@ -388,18 +388,18 @@ def test_values_join_by_columns(named: bool) -> None:
             assert windows.query(key) == window.query()
         windows.checkpoint()
     windows.check()
-    assert windows.stats().swept
+    assert windows.stats().vectorized
 
 
 def test_what_is_refused() -> None:
     windows = KeyedWindows(Sum(), CountWindow(3), "memory://", "r", allowed_lateness=60)
     windows.extend(["a", "a", "b"], [1.0, 2.0, 4.0], [0, 10, 10])
-    root = windows.checkpoint()
+    snapshot = windows.checkpoint()
     with pytest.raises(NoSuchEvent, match=r"1 of 2 .* index 1: key 'b', time 1970-01-01T00:00:05"):
         windows.extend(["a", "b"], [0, 0], [0, 5], retracts=[True, True])
     with pytest.raises(NoSuchEvent, match="key 'c'"):
         windows.retract("c", 10)
-    assert windows.checkpoint() == root
+    assert windows.checkpoint() == snapshot
     windows.extend(["a", "b", "a"], [np.nan, 8.0, 5.0], [10, 20, 10], retracts=[True, False, False])
     assert windows.query(["a", "b"]).tolist() == [6.0, 12.0]
     with pytest.raises(InvalidValue, match="a column of 1 booleans"):
@@ -415,21 +415,21 @@ def test_what_is_refused() -> None:
 
 
 def test_the_newest_goes_and_comes_again() -> None:
-    """A key whose newest event goes stands where it stood, until something as new has come."""
+    """A key whose newest event goes stays where it was, until something as new has come."""
     windows = KeyedWindows(Sum(), TimeWindow(10), MemoryStore(), "n", allowed_lateness=3)
     windows.extend(["a", "a", "b"], [1.0, 2.0, 4.0], [0, 9, 9])
     windows.retract("a", 9)
-    assert (windows.query("a"), windows.stats().apart) == (1.0, 1)
+    assert (windows.query("a"), windows.stats().standalone) == (1.0, 1)
     with pytest.raises(LateEvent):
         windows.extend(["a"], [1.0], [5])
     settings: dict[str, Any] = {"allowed_lateness": 3}
     for _ in range(2):
-        root = windows.checkpoint()
-        windows = KeyedWindows.restore(root, Sum(), TimeWindow(10), windows.store, **settings)
+        snapshot = windows.checkpoint()
+        windows = KeyedWindows.restore(snapshot, Sum(), TimeWindow(10), windows.store, **settings)
     with pytest.raises(LateEvent):
         windows.extend(["a"], [1.0], [5])
     windows.extend(["a"], [8.0], [9])
-    assert (windows.query("a"), windows.stats().apart) == (9.0, 0)
+    assert (windows.query("a"), windows.stats().standalone) == (9.0, 0)
     windows.retract("b", 9)
     assert windows.query("b") == 0.0 and "b" in windows
     assert windows.expire(before=30).tolist() in (["a", "b"], ["b", "a"])
@@ -439,16 +439,16 @@ def test_the_newest_goes_and_comes_again() -> None:
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
 def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
-    """A batch of corrections that fails is given again after the last root, with equal results."""
+    """A batch of corrections that fails is given again after the last snapshot; results agree."""
 
     def run(store: PageStore) -> tuple[list[Any], list[bytes]]:
-        random, found, roots = Random(9), [], []
+        random, found, snapshots = Random(9), [], []
         settings: dict[str, Any] = {
             "allowed_lateness": 20, "on_duplicate": existing, "on_missing": "drop", "promote_at": 4,
             "arity": 2, "leaf_arity": 2, "page_bytes": 200, "cache_bytes": 1,
         }  # fmt: skip
         windows = KeyedWindows(Sum(), TimeWindow(30), store, "w", **settings)
-        roots.append(windows.checkpoint())
+        snapshots.append(windows.checkpoint())
         for step in range(6):
             keys = [random.randrange(5) for _ in range(30)]
             times = [1000 + 10 * step + random.randrange(20) for _ in keys]
@@ -458,42 +458,42 @@ def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
                 try:
                     results = windows.extend(keys, values, times, retracts=marks).tolist()
                     now = windows.query(list(range(5))).tolist()
-                    root = windows.checkpoint()
+                    snapshot = windows.checkpoint()
                     break
                 except StoreUnavailable:
                     windows = KeyedWindows.restore(
-                        roots[-1], Sum(), TimeWindow(30), store, **settings
+                        snapshots[-1], Sum(), TimeWindow(30), store, **settings
                     )
-            roots.append(root)
+            snapshots.append(snapshot)
             found.append((results, now))
         if isinstance(store, FaultyStore):
             store.heal()
         windows.check()
-        return found, roots
+        return found, snapshots
 
-    expected, roots = run(MemoryStore())
+    expected, snapshots = run(MemoryStore())
     for nth in range(1, 400, 19):
         store = FaultyStore(MemoryStore())
         store.fail(nth, operations=["get", "put"], applied=done)
         assert run(store)[0] == expected, nth
         if not store.fired:
             break
-    assert nth > 20 and len(roots) == 7
+    assert nth > 20 and len(snapshots) == 7
 
 
 def test_a_key_that_is_standalone_again_keeps_the_pages_that_it_had_before() -> None:
-    """They have the content of those that it left, which are deleted a few roots later."""
+    """They have the content of those that it left, which are deleted a few snapshots later."""
     store, settings = MemoryStore(), {"allowed_lateness": 60, "leaf_arity": 2, "arity": 2}
     windows = KeyedWindows(Sum(), TimeWindow(1000), store, **settings)
     windows.extend(["a"] * 8, [1.0] * 8, range(8))
     for newest, later in ((7, 9), (9, 11), (11, 13)):
         windows.retract("a", newest)
         windows = windows.restore_like(windows.checkpoint())
-        assert windows.stats().apart == 1
+        assert windows.stats().standalone == 1
         if later < 13:
             windows.extend(["a"], [1.0], [later])
             windows = windows.restore_like(windows.checkpoint())
-            assert windows.stats().apart == 0
+            assert windows.stats().standalone == 0
     for moment in range(4):
         windows.extend(["b"], [1.0], [moment])
         windows = windows.restore_like(windows.checkpoint())

@@ -11,7 +11,7 @@ import pytest
 
 from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, Sum, TimeWindow
 from mta.kernels import native, ranges
-from mta.keyed import leaves, tiers
+from mta.keyed import leaves, lsm
 from stores import MemoryStore
 from stores.base import Capabilities
 from stores.wrapper import WrapperStore
@@ -41,7 +41,7 @@ class Tally(WrapperStore):
         self.deletes.append(list(keys))
         super().delete_many(self.deletes[-1])
 
-    def forget_counts(self) -> None:
+    def reset_counts(self) -> None:
         self.gets, self.puts, self.deletes, self.written = [], [], [], 0
 
     @property
@@ -68,26 +68,26 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
     leaves = sum(level == 0 for level in levels(store.pages))
     assert leaves > 2000  # two levels of indexes
     for count in (1, 10, 200):
-        store.forget_counts()
+        store.reset_counts()
         keys = np.arange(count) * 97
         windows.extend(keys, np.ones(count, "i8"))
         heights = [set(levels(keys)) for keys in store.gets]
         assert heights == [{1}, {0}] or heights == [{2}, {1}, {0}]
         assert len(store.gets[-1]) <= count
-        assert len(store.gets[0]) <= min(count, tiers._TOP)
+        assert len(store.gets[0]) <= min(count, lsm._TOP)
         assert not store.puts and not store.deletes
-    # What was read stays at hand, within the bound.
-    store.forget_counts()
+    # What was read stays in memory, within the bound.
+    store.reset_counts()
     warm = KeyedWindows.restore(windows.checkpoint(), Sum("int64"), CountWindow(3), store)
     warm.extend([1, 2, 3], [1, 1, 1])
-    store.forget_counts()
+    store.reset_counts()
     warm.extend([1, 2, 3], [1, 1, 1])
     assert store.gets == []
 
 
 def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ``get_many`` a level, however many runs there are."""
-    monkeypatch.setattr(tiers, "_TIER_BITS", 4)  # so many of one order are not merged
+    monkeypatch.setattr(lsm, "_ORDER_BITS", 4)  # so many of one order are not merged
     store = Tally()
     windows = many(store, 20_000, page_bytes=300, cache_bytes=1)
     for step in range(10):
@@ -95,10 +95,10 @@ def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
         windows.extend(keys, np.ones(700, "i8"))
         windows.checkpoint()
     assert windows.stats().runs > 5
-    store.forget_counts()
+    store.reset_counts()
     windows.extend([13, 26, 39], [1, 1, 1])
     assert len(store.gets) <= 3
-    store.forget_counts()
+    store.reset_counts()
     windows.query(list(range(50)))
     assert len(store.gets) <= 3
 
@@ -110,7 +110,7 @@ def test_a_checkpoint_writes_once_a_level_and_nothing_that_was_not_touched() -> 
     for count in (1, 100, 1000):
         keys = np.arange(count) * 17
         windows.extend(keys, np.ones(count, "i8"))
-        store.forget_counts()
+        store.reset_counts()
         windows.checkpoint()
         assert len(store.puts) <= 2
         assert store.written < 60 * count + 1000
@@ -121,28 +121,29 @@ class Meter:
 
     def __init__(self, keys: int, batch: int, steps: int, window: Any, **settings: Any) -> None:
         self.store, rng = Tally(), np.random.default_rng(7)
-        self.root = b""
+        self.snapshot = b""
         windows = KeyedWindows(Max(), window, self.store, **settings)
-        self.roots, events, self.most_pages = 0, 0, 0
+        self.snapshots, events, self.most_pages = 0, 0, 0
         self.largest = 0
         for now in range(steps):
             times = now + np.sort(rng.random(batch))
             windows.extend(rng.integers(0, keys, batch), rng.random(batch), times)
-            self.root = windows.checkpoint()
-            self.largest = max(self.largest, len(self.root))
-            self.roots += len(self.root)
+            self.snapshot = windows.checkpoint()
+            self.largest = max(self.largest, len(self.snapshot))
+            self.snapshots += len(self.snapshot)
             events += batch * 24  # a key, a value, a time
             self.most_pages = max(self.most_pages, len(self.store.pages))
         self.windows = windows
-        self.amplification = (self.store.written + self.roots) / events
+        self.amplification = (self.store.written + self.snapshots) / events
 
 
 def test_bytes_written_over_bytes_of_events() -> None:
-    """As a million keys with batches of 100,000 rows, at a tenth: 3.0, with all roots."""
+    """As a million keys with batches of 100,000 rows, at a tenth: 3.0, with all snapshots."""
     meter = Meter(keys=100_000, batch=10_000, steps=50, window=TimeWindow(20))
     assert meter.amplification <= 5
     assert meter.largest <= 1 << 16
-    # A run holds each key's events once; with all runs and those that are doomed, four times.
+    # A run holds each key's events once; with all runs and those that are pending deletion, four
+    # times.
     held = meter.windows.stats().run_bytes
     assert sum(len(page) for page in meter.store.get_many(meter.store.pages) if page) < 4 * held
 
@@ -152,7 +153,7 @@ def test_pages_stay_bounded_and_none_is_left_over(retain: int) -> None:
     sizes: dict[str, Any] = {"page_bytes": 400, "retain": retain, "promote_at": 8, "leaf_arity": 4}
     window = TimeWindow(20)
     meter = Meter(40, 50, 90, window, **sizes)
-    assert meter.windows.stats().apart > 0
+    assert meter.windows.stats().standalone > 0
     store, windows = meter.store, meter.windows
     early = Meter(40, 50, 40, window, **sizes)
     assert meter.most_pages < 1.5 * early.most_pages
@@ -161,9 +162,9 @@ def test_pages_stay_bounded_and_none_is_left_over(retain: int) -> None:
     assert store.pages == []
 
 
-def test_a_root_stays_small_at_a_million_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_stays_small_at_a_million_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of a few keys make as many pages as a hundred million keys would."""
-    monkeypatch.setattr(tiers, "_FANOUT", 32)
+    monkeypatch.setattr(lsm, "_FANOUT", 32)
     store = Tally()
     windows = KeyedWindows(
         Product({"n": Count(), "l": ("v", Last())}), CountWindow(2), store, page_bytes=2000
@@ -180,8 +181,8 @@ def test_a_root_stays_small_at_a_million_keys(monkeypatch: pytest.MonkeyPatch) -
     assert max(levels(store.pages)) >= 2
 
 
-def test_a_root_stays_small_however_much_is_doomed() -> None:
-    """Many roots kept, and many windows by themselves expired at once."""
+def test_a_snapshot_stays_small_however_much_is_pending_deletion() -> None:
+    """Many snapshots kept, and many standalone windows expired at once."""
     store = Tally()
     settings: dict[str, Any] = {"retain": 256, "promote_at": 1, "page_bytes": 300, "leaf_arity": 4}
     windows = KeyedWindows(Max(), TimeWindow(50), store, "w", **settings)
@@ -191,16 +192,16 @@ def test_a_root_stays_small_however_much_is_doomed() -> None:
         windows.extend(keys, np.ones(300), np.full(300, now))
         now += 30
         windows.expire(before=now)
-        root = windows.checkpoint()
-        assert len(root) <= 1 << 16
-    assert windows.stats().apart > 0
-    assert 15 in levels(store.pages)  # lists of what is doomed
-    windows = KeyedWindows.restore(root, Max(), TimeWindow(50), store, **settings)
+        snapshot = windows.checkpoint()
+        assert len(snapshot) <= 1 << 16
+    assert windows.stats().standalone > 0
+    assert 15 in levels(store.pages)  # lists of what is pending deletion
+    windows = KeyedWindows.restore(snapshot, Max(), TimeWindow(50), store, **settings)
     assert len(windows.expire(before=now + 10_000)) > 0
     before = len(store.pages)
     for _ in range(260):
-        root = windows.checkpoint()
-        assert len(root) <= 1 << 16
+        snapshot = windows.checkpoint()
+        assert len(snapshot) <= 1 << 16
     assert len(store.pages) < before / 4
     windows.check()
     windows.delete_pages()
@@ -210,13 +211,13 @@ def test_a_root_stays_small_however_much_is_doomed() -> None:
 @pytest.mark.parametrize(
     "value", ["x" * 100_000, "\N{SNOWMAN}" * 30_000, ["a"] * 10_000, b"x" * 99_000]
 )
-def test_large_values_do_not_stay_in_the_root(value: Any) -> None:
+def test_large_values_do_not_stay_in_the_snapshot(value: Any) -> None:
     store = Tally()
     windows = KeyedWindows(Collect(), CountWindow(2), store, leaf_arity=2, arity=2)
     windows.extend(["a", "b", "a", "a"], [value] * 4)
-    root = windows.checkpoint()
-    assert len(root) <= 1 << 13
-    again = KeyedWindows.restore(root, Collect(), CountWindow(2), store)
+    snapshot = windows.checkpoint()
+    assert len(snapshot) <= 1 << 13
+    again = KeyedWindows.restore(snapshot, Collect(), CountWindow(2), store)
     assert again.query("a") == [value, value]
 
 
@@ -239,20 +240,20 @@ def test_expiring_reads_what_falls_due_and_no_page_again_in_vain() -> None:
     windows.extend(np.arange(keys)[5:], np.ones(keys - 5), np.full(keys - 5, 50.0))
     windows.checkpoint()
     leaves = sum(level == 0 for level in levels(store.pages))
-    store.forget_counts()
+    store.reset_counts()
     assert sorted(windows.expire(before=120).tolist()) == [0, 1, 2, 3, 4]
     looked = sum(map(len, store.gets))
     assert 0 < looked <= 2 * leaves
     # No key has its newest event between: nothing is read.
     for moment in (121, 130, 149):
         windows.checkpoint()
-        store.forget_counts()
+        store.reset_counts()
         assert windows.expire(before=moment).tolist() == []
         assert store.gets == [] == store.puts
         assert windows.earliest() == 50_000_000
-    store.forget_counts()
-    root = windows.checkpoint()
-    again = KeyedWindows.restore(root, Max(), TimeWindow(100), store)
+    store.reset_counts()
+    snapshot = windows.checkpoint()
+    again = KeyedWindows.restore(snapshot, Max(), TimeWindow(100), store)
     assert again.expire(before=149).tolist() == []
     assert store.gets == []
     assert len(again.expire(before=150)) == keys - 5
@@ -278,7 +279,7 @@ def test_results_alone_cost_no_combines_of_rows_between() -> None:
     counted.of(lambda: windows.extend(keys, np.ones(10_000, "i8"), emit="last"), 40_000)
 
 
-def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -> None:
+def test_keys_with_standalone_windows_write_snapshots_only_when_they_change() -> None:
     store = Tally()
     windows = KeyedWindows(
         Max(), CountWindow(50), store, promote_at=5, leaf_arity=4, arity=4, page_bytes=400
@@ -286,9 +287,9 @@ def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -
     keys = np.repeat(np.arange(100), 20)
     windows.extend(keys, np.ones(2000))
     windows.checkpoint()
-    assert windows.stats().apart == 100
+    assert windows.stats().standalone == 100
     windows.extend([1000], [1.0])
-    store.forget_counts()
+    store.reset_counts()
     windows.checkpoint()
     assert store.written < 500
 
@@ -298,7 +299,7 @@ def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -
 def test_a_window_that_begins_with_many_events_has_larger_groups(
     several: bool, lateness: int | None
 ) -> None:
-    """So a batch of it writes and reads few pages, and few events make a small handle."""
+    """So a batch of it writes and reads few pages, and few events make a small snapshot."""
     late: dict[str, Any] = {} if lateness is None else {"allowed_lateness": lateness}
     policy: Any = {"a": TimeWindow(30_000), "b": TimeWindow(500)} if several else TimeWindow(30_000)
     least = 240 if lateness is None else 120
@@ -310,10 +311,10 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
         for batch in range(2):
             values, times = rng.random(events), batch * events + np.arange(events)
             kept = np.concatenate((kept, values))
-            store.forget_counts()
+            store.reset_counts()
             found = windows.extend(np.zeros(events, int), values, times)
-            root = windows.checkpoint()
-            windows = KeyedWindows.restore(root, Max(), policy, store, **late)
+            snapshot = windows.checkpoint()
+            windows = KeyedWindows.restore(snapshot, Max(), policy, store, **late)
             if events == 40_000:
                 pages = sum(map(len, store.puts)) + sum(map(len, store.gets))
                 assert pages < 2.5 * events / leaf + 30
@@ -361,7 +362,7 @@ class Taken:
 def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
     page_bytes: int, text: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All hashes and heads; of each touched key and run 16 bytes an event and a few more.
+    """All hashes and heads; of each touched key and run 16 bytes per event and a few more.
 
     How often Python asks does not follow from how many pages there are.
     """
@@ -376,7 +377,7 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
     taken = Taken(monkeypatch)
     for count in (50, 500):
         taken.calls = taken.bytes = 0
-        store.forget_counts()
+        store.reset_counts()
         some = names[np.arange(count) * (keys // count)]
         windows.query(list(some))
         pages = len(store.gets[-1])
@@ -389,7 +390,7 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
 def test_how_often_is_taken_out_does_not_follow_from_how_many_runs_there_are(
     text: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiers, "_TIER_BITS", 4)
+    monkeypatch.setattr(lsm, "_ORDER_BITS", 4)
     store, keys = Tally(), 300
     names = np.array([f"key {at}" for at in range(keys)], object) if text else np.arange(keys)
     # The first run outweighs the others, so that none is merged.

@@ -37,11 +37,11 @@ from mta import (
 from mta.errors import LateEvent
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy, Both
-from mta.keyed.dealing import deal
-from mta.keyed.table import HANDLE
+from mta.keyed.repartitioning import repartition
+from mta.keyed.table import STANDALONE
 from stores import MemoryStore
-from tests.keyed.lives import at
-from tests.keyed.lives import same as identical
+from tests.keyed.scenarios import at
+from tests.keyed.scenarios import same as identical
 from tests.support.naive import pages_of
 
 SECOND = 1_000_000
@@ -147,7 +147,7 @@ class Life:
         self.lateness: int | None = rng.choice([None, 0, 0, 5, 30])
         self.promotes = rng.random() < 0.6
         self.lines: dict[int, Line] = {}
-        #: The latenesses of before, each up to a moment; the one that applied until now.
+        #: The previous latenesses, each up to a moment; the one that applied until now.
         self.less: list[tuple[int, int]] = []
         self.until_now: int | None = None
         self.expired: int | None = None
@@ -155,9 +155,9 @@ class Life:
         self.partial: set[str] = set()
         self.now = self.number = self.changed = self.incomplete = 0
         self.choose()
-        self.windows = self.begun("w", self.store)
+        self.windows = self.started("w", self.store)
 
-    def begun(self, name: str, store: MemoryStore) -> KeyedWindows:
+    def started(self, name: str, store: MemoryStore) -> KeyedWindows:
         return KeyedWindows(self.product, self.policies, store, name, **self.settings)
 
     @property
@@ -216,31 +216,33 @@ class Life:
             starts += [front(policy, times, place, cutoff) for policy in policies]
         return min(starts)
 
-    def stands_apart(self, key: int) -> bool:
+    def is_standalone(self, key: int) -> bool:
         known = self.windows._known(key)
-        return known is not None and bool(known.marks[0] == HANDLE)
+        return known is not None and bool(known.marks[0] == STANDALONE)
 
     def change(self) -> None:
-        """Go on from a root under others."""
+        """Go on from a snapshot under others."""
         rng, old = self.rng, dict(self.named)
         for line in self.lines.values():
             first = self.needed(line, line.kept)
             line.lost |= first > 0
             line.kept = line.kept[first:]
             line.unsure |= line.retracted > 0 and any(map(by_count, old.values()))
-        apart = {key for key in self.lines if self.stands_apart(key)}
-        root, columns = self.windows.checkpoint(), set(self.product.columns)
+        standalone = {key for key in self.lines if self.is_standalone(key)}
+        snapshot, columns = self.windows.checkpoint(), set(self.product.columns)
         before = {each.window for each in self.windows.coverage().incomplete}
         known = self.known()
         self.note_lateness()
         if rng.random() < 0.25:
-            self.restore(root)  # of the same windows and aggregations
+            self.restore(snapshot)  # of the same windows and aggregations
             return
         self.choose()
         timed = any(policy.needs_times for policy in self.named.values())
         given_up = set()
         if self.lateness is None and timed and not any(p.needs_times for p in old.values()):
-            given_up = {k for k in apart if self.lines[k].clock is not None and self.lines[k].kept}
+            given_up = {
+                k for k in standalone if self.lines[k].clock is not None and self.lines[k].kept
+            }
             for key in given_up:
                 self.lines[key].kept, self.lines[key].lost = [], True
         if given_up:
@@ -250,7 +252,7 @@ class Life:
             line.since = 0
             for event in line.kept:
                 event.stored &= columns
-        self.restore(root)
+        self.restore(snapshot)
         self.changed = self.number
         self.check_claims(old, before, known, bool(given_up))
         if rng.random() < 0.5:
@@ -264,31 +266,36 @@ class Life:
         self.lateness = self.rng.choice([self.lateness, 0, 5, 30, 80])
         self.until_now = applied if applied < self.lateness else None
 
-    def restore(self, root: bytes) -> None:
-        how = self.rng.choice(["restore"] * 4 + ["take over", "deal"])
-        if how == "deal":
-            root = self.dealt(root)
+    def restore(self, snapshot: bytes) -> None:
+        how = self.rng.choice(["restore"] * 4 + ["take over", "repartition"])
+        if how == "repartition":
+            snapshot = self.repartitioned(snapshot)
         if how == "take over":
             store, self.store = self.store, MemoryStore()
-            self.windows = self.begun("v" + str(self.rng.randrange(9)), self.store)
-            self.windows.take_over(root, store)
+            self.windows = self.started("v" + str(self.rng.randrange(9)), self.store)
+            self.windows.take_over(snapshot, store)
         else:
             self.windows = KeyedWindows.restore(
-                root, self.product, self.policies, self.store, **self.settings
+                snapshot, self.product, self.policies, self.store, **self.settings
             )
         assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
 
-    def dealt(self, root: bytes) -> bytes:
-        """The keys of a root in two other ones, and these as one."""
+    def repartitioned(self, snapshot: bytes) -> bytes:
+        """The keys of a snapshot in two other ones, and these as one."""
 
-        def nothing(handle: bytes) -> None:
+        def nothing(window_snapshot: bytes) -> None:
             """The pages are there already."""
 
-        two = deal(
-            {0: root}, self.store, self.store, lambda _: [0, 1], lambda key: sum(key) % 2, nothing
+        two = repartition(
+            {0: snapshot},
+            self.store,
+            self.store,
+            lambda _: [0, 1],
+            lambda key: sum(key) % 2,
+            nothing,
         )
-        one = deal(two, self.store, self.store, lambda _: [0], lambda _: 0, nothing)
-        return one.get(0, root)
+        one = repartition(two, self.store, self.store, lambda _: [0], lambda _: 0, nothing)
+        return one.get(0, snapshot)
 
     # --- what is claimed --------------------------------------------------------------------------
 
@@ -447,8 +454,8 @@ class Life:
     ) -> None:
         """A result beside those of the lists; of the newest window where no event is named."""
         own = self.expected(line, line.kept, event, window, alias)
-        told = self.seed, window, alias, got
-        assert any(same(got, each) for each in own), (*told, own)
+        reported = self.seed, window, alias, got
+        assert any(same(got, each) for each in own), (*reported, own)
         whole = self.expected(line, line.whole, event, window, alias, anyway=True)
         place = len(line.whole) - 1 if event is None else line.whole.index(event)
         time = line.clock if event is None else event.time
@@ -456,7 +463,7 @@ class Life:
         if claim is not None and not self.is_whole(claim, line, place, time or 0):
             self.incomplete += not any(same(got, each) for each in whole)
             return
-        assert any(same(got, each) for each in whole), (*told, claim, whole)
+        assert any(same(got, each) for each in whole), (*reported, claim, whole)
 
     def expected(
         self, line: Line, events: list[Event], event: Event | None, window: str, alias: str,
@@ -502,10 +509,10 @@ class Life:
                                                       if e.time == event.time):  # fmt: skip
                     continue
                 rows.append((key, event.time))
-                stands = [e for e, place in zip(there, places, strict=True) if place >= first]
-                found.append(bool(stands))
-                if stands:
-                    line.remove(stands[-1])
+                counts = [e for e, place in zip(there, places, strict=True) if place >= first]
+                found.append(bool(counts))
+                if counts:
+                    line.remove(counts[-1])
         if not rows:
             return
         values = {c: [0.0] * len(rows) for c in "abcd"}
@@ -544,10 +551,10 @@ class Life:
         cutoff = self.cutoff(lines[key])
         assert cutoff is not None
         values = {c: [0.0] for c in "abcd"}
-        root, copy = self.windows.checkpoint(), MemoryStore()
+        snapshot, copy = self.windows.checkpoint(), MemoryStore()
         copy.put_many(pages_of(self.store))
         windows = KeyedWindows.restore(
-            root, self.product, self.policies, copy, **{**self.settings, "on_late": "raise"}
+            snapshot, self.product, self.policies, copy, **{**self.settings, "on_late": "raise"}
         )
         with pytest.raises(LateEvent):
             windows.extend([key], values, [cutoff - 1])
@@ -578,18 +585,18 @@ def test_incomplete_results_are_reported_and_no_others(seed: int) -> None:
     Life(seed).run()
 
 
-def test_lives_meet_incomplete_results() -> None:
+def test_scenarios_have_incomplete_results() -> None:
     assert sum(Life(seed).run() for seed in range(5)) > 20
 
 
 # --- one case of each kind ------------------------------------------------------------------------
 
 
-def sums(policy: Any, store: MemoryStore, root: bytes | None = None, **settings: Any) -> Any:
+def sums(policy: Any, store: MemoryStore, snapshot: bytes | None = None, **settings: Any) -> Any:
     monoid = Product({"n": ("v", Sum())})
-    if root is None:
+    if snapshot is None:
         return KeyedWindows(monoid, policy, store, **settings)
-    return KeyedWindows.restore(root, monoid, policy, store, **settings)
+    return KeyedWindows.restore(snapshot, monoid, policy, store, **settings)
 
 
 def ones(count: int) -> dict[str, list[float]]:
@@ -629,8 +636,8 @@ def test_events_newer_than_a_late_one_are_not_in_its_window(promote_at: int, kno
     store = MemoryStore()
     windows = sums(TimeWindow(10), store, allowed_lateness=10, promote_at=promote_at)
     windows.extend(["a"] * 41, ones(41), range(41))
-    root = windows.checkpoint()
-    windows = sums(CountWindow(15), store, root, allowed_lateness=10, promote_at=promote_at)
+    snapshot = windows.checkpoint()
+    windows = sums(CountWindow(15), store, snapshot, allowed_lateness=10, promote_at=promote_at)
     (found,) = windows.coverage().incomplete
     # Of the events held, those from 21 to 30 are older than whatever comes.
     assert found.complete_after_events == 15 - known
@@ -662,7 +669,7 @@ def test_a_column_and_a_window_are_whole_once_both_are() -> None:
 
 
 @pytest.mark.parametrize("promote_at", [2, 1000])
-@pytest.mark.parametrize("way", ["restore", "take over", "deal"])
+@pytest.mark.parametrize("way", ["restore", "take over", "repartition"])
 def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int, way: str) -> None:
     store = MemoryStore()
     two = Product({"s": ("v", Sum()), "m": ("v", Max())})
@@ -670,14 +677,16 @@ def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int
     windows = KeyedWindows(two, TimeWindow(10), store, **settings)
     windows.extend(["a"] * 3, ones(3), [88, 96, 101])
     windows.retract("a", 101)
-    root, one = windows.checkpoint(), Product({"s": ("v", Sum())})
-    if way == "deal":
-        root = deal({0: root}, store, store, lambda _: [0], lambda _: 0, lambda _: None)[0]
+    snapshot, one = windows.checkpoint(), Product({"s": ("v", Sum())})
+    if way == "repartition":
+        snapshot = repartition(
+            {0: snapshot}, store, store, lambda _: [0], lambda _: 0, lambda _: None
+        )[0]
     if way == "take over":
         again = KeyedWindows(one, TimeWindow(10), store, "other", **settings)
-        again.take_over(root, store)
+        again.take_over(snapshot, store)
     else:
-        again = KeyedWindows.restore(root, one, TimeWindow(10), store, **settings)
+        again = KeyedWindows.restore(snapshot, one, TimeWindow(10), store, **settings)
     for moment in (97, 100.9):
         with pytest.raises(LateEvent):
             again.extend(["a"], ones(1), [moment])
@@ -702,7 +711,7 @@ def test_what_has_left_is_not_retracted_however_a_key_is_stored(
     times, retracts = [23, 24, 36, 36], [False, False, False, True]
     count = 3 + standalone
     windows.extend(["a"] * count, [1.0] * count, times[:count], retracts=retracts[:count])
-    assert windows.stats().apart == standalone
+    assert windows.stats().standalone == standalone
     windows.extend(["a", "a"], [1.0] * 2, [23, 39], retracts=[True, False])
     assert windows.last_accepted is not None
     assert windows.last_accepted.tolist() == [False, True]

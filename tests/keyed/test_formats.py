@@ -1,4 +1,4 @@
-"""The formats of keyed windows' pages and roots, byte by byte, as the files in ``golden`` pin them.
+"""The formats of keyed windows' pages and snapshots, byte by byte, as files in ``golden`` pin them.
 
 A release's files are never written again: a change of format after it is a new version.
 """
@@ -28,12 +28,11 @@ from mta import (
 )
 from mta.columns.schemas import Array, Record
 from mta.errors import CorruptPage, CorruptSnapshot, SnapshotMismatch
-from mta.keyed.doomed import LIST, DoomedPages
 from mta.keyed.keys import read_keys
 from mta.keyed.leaves import MAGIC, Leaves, TableLayout
-from mta.keyed.pages import Index, decode, encode
-from mta.keyed.root import Unread, is_root
-from mta.keyed.table import HANDLE, Table
+from mta.keyed.pages import LIST, Index, PendingPages, decode, encode
+from mta.keyed.snapshot import UnreadSnapshot, is_keyed_snapshot
+from mta.keyed.table import STANDALONE, Table
 from mta.pages.page import name_of
 from stores import MemoryStore
 
@@ -45,13 +44,13 @@ MOMENTS = TableLayout("w", "datetime", Record([]), timed=False)
 
 
 def text_table() -> Table:
-    """Three keys, one of them with a handle, one expired."""
+    """Three keys, one of them with a snapshot, one expired."""
     keys, _ = read_keys(["a", "b", "c"], None)
     bounds, times = np.array([0, 2, 3, 3]), np.array([5, 7, 6])
     table = Table.of(TEXT.schema, keys, bounds, times, np.array([0.5, 1.5, 2.5]))
-    table.marks[:] = [0, HANDLE, 3]
+    table.marks[:] = [0, STANDALONE, 3]
     table.left[0] = 9
-    table.handles = [b"handle"]
+    table.window_snapshots = [b"snapshot"]
     return table
 
 
@@ -89,12 +88,12 @@ CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
     "table_of_tuples": (TUPLES, 0, tuple_table()),
     "table_of_datetimes": (MOMENTS, 0, datetime_table()),
     "index": (TEXT, 1, index()),
-    "list": (TEXT, LIST, [b"handle", DoomedPages(3, 2, [b"c" * 16], below=False)]),
+    "list": (TEXT, LIST, [b"snapshot", PendingPages(3, 2, [b"c" * 16], below=False)]),
 }
 
 
 def windows() -> KeyedWindows:
-    """What the golden root is of: runs, a young table, what is doomed, and what was expired."""
+    """The golden snapshot has runs, a memtable, pending deletions and an expiry."""
     found = KeyedWindows(
         Max(), POLICY, MemoryStore(), "g", leaf_arity=2, arity=2, on_late="drop", **SETTINGS
     )
@@ -132,7 +131,7 @@ def test_pages_are_what_is_pinned(name: str) -> None:
         assert found.keys.as_column().tolist() == content.keys.as_column().tolist()
         for column in ("marks", "left", "bounds"):
             assert getattr(found, column).tolist() == getattr(content, column).tolist()
-        assert found.handles == content.handles
+        assert found.window_snapshots == content.window_snapshots
     elif isinstance(content, Index):
         assert isinstance(found, Index) and found.oldest is not None
         assert (found.names, found.firsts.tolist()) == (content.names, content.firsts.tolist())
@@ -141,27 +140,31 @@ def test_pages_are_what_is_pinned(name: str) -> None:
         assert found == content
 
 
-def test_a_root_is_what_is_pinned() -> None:
+def test_a_snapshot_is_what_is_pinned() -> None:
     """With the names of all its pages, which are digests of their bytes."""
     made = windows()
-    root = made.checkpoint()
-    assert root == golden("root")
-    assert is_root(root) and not is_root(b"") and not is_root(root[1:])
-    found = KeyedWindows.restore(root, Max(), POLICY, made.store, **SETTINGS)
+    snapshot = made.checkpoint()
+    assert snapshot == golden("snapshot")
+    assert (
+        is_keyed_snapshot(snapshot)
+        and not is_keyed_snapshot(b"")
+        and not is_keyed_snapshot(snapshot[1:])
+    )
+    found = KeyedWindows.restore(snapshot, Max(), POLICY, made.store, **SETTINGS)
     some = ["key 1", "key 33", "large"]
     for key in some:
         assert repr(found.query(key)) == repr(made.query(key))
-    assert (len(found), found.stats().apart) == (len(made), made.stats().apart)
+    assert (len(found), found.stats().standalone) == (len(made), made.stats().standalone)
     found.check()
-    assert 0 < found.stats().apart < len(found)
+    assert 0 < found.stats().standalone < len(found)
     assert found.stats().resident_bytes > 0 < found.stats().runs
-    assert found.checkpoint() != root  # what was doomed is gone
+    assert found.checkpoint() != snapshot  # what was pending deletion is gone
 
 
-def test_an_empty_root_is_what_is_pinned() -> None:
-    root = KeyedWindows(Max(), CountWindow(2), "memory://", "g").checkpoint()
-    assert root == golden("empty_root")
-    found = KeyedWindows.restore(root, Max(), CountWindow(2), MemoryStore())
+def test_an_empty_snapshot_is_what_is_pinned() -> None:
+    snapshot = KeyedWindows(Max(), CountWindow(2), "memory://", "g").checkpoint()
+    assert snapshot == golden("empty_snapshot")
+    found = KeyedWindows.restore(snapshot, Max(), CountWindow(2), MemoryStore())
     assert (len(found), found.query("a") != found.query("a")) == (0, True)
     assert found.extend([1], [2.0]).tolist() == [2.0]
 
@@ -169,20 +172,20 @@ def test_an_empty_root_is_what_is_pinned() -> None:
 # --- damage ---------------------------------------------------------------------------------------
 
 
-def test_every_damaged_byte_of_a_root_is_named() -> None:
-    root = golden("root")
-    for cut in range(len(root)):
+def test_every_damaged_byte_of_a_snapshot_is_named() -> None:
+    snapshot = golden("snapshot")
+    for cut in range(len(snapshot)):
         with pytest.raises(CorruptSnapshot):
-            Unread.decode(root[:cut])
-    for place in range(len(root)):
+            UnreadSnapshot.decode(snapshot[:cut])
+    for place in range(len(snapshot)):
         for flip in (0x01, 0x80):
-            bad = bytearray(root)
+            bad = bytearray(snapshot)
             bad[place] ^= flip
             with pytest.raises(CorruptSnapshot):
-                Unread.decode(bytes(bad))
-    for odd in (None, "text", 5, b"", root + b"\0", root * 2):
+                UnreadSnapshot.decode(bytes(bad))
+    for odd in (None, "text", 5, b"", snapshot + b"\0", snapshot * 2):
         with pytest.raises(CorruptSnapshot):
-            Unread.decode(odd)  # type: ignore[arg-type]
+            UnreadSnapshot.decode(odd)  # type: ignore[arg-type]
 
 
 @PAGES
@@ -304,8 +307,8 @@ HOSTILE: dict[str, tuple[int, Any, Any]] = {
     "list": (LIST, 1, [("msgpack", msgpack.packb([[-1, 0, True, b""]]))]),
     "list of a high run": (LIST, 1, [("msgpack", msgpack.packb([[1, 7, True, b""]]))]),
     "list of names": (LIST, 1, [("msgpack", msgpack.packb([[1, 0, True, b"a"]]))]),
-    "list of one less": (LIST, 2, [("msgpack", msgpack.packb([b"handle"]))]),
-    "list of text": (LIST, 1, [("msgpack", msgpack.packb(["handle"]))]),
+    "list of one less": (LIST, 2, [("msgpack", msgpack.packb([b"snapshot"]))]),
+    "list of text": (LIST, 1, [("msgpack", msgpack.packb(["snapshot"]))]),
 }  # fmt: skip
 
 
@@ -328,14 +331,14 @@ def test_an_unknown_version_of_an_index_is_named(version: Any) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])
-def test_an_unknown_version_of_a_root_is_named(version: Any) -> None:
+def test_an_unknown_version_of_a_snapshot_is_named(version: Any) -> None:
     with pytest.raises(CorruptSnapshot, match="this release reads format 1"):
-        Unread.decode(resealed(_set(1, version)))
+        UnreadSnapshot.decode(resealed(_set(1, version)))
 
 
 def resealed(change: Any) -> bytes:
-    """The golden root with its body changed, and a digest that fits."""
-    body = msgpack.unpackb(golden("root")[:-16])
+    """The golden snapshot with its body changed, and a digest that fits."""
+    body = msgpack.unpackb(golden("snapshot")[:-16])
     change(body)
     packed: bytes = msgpack.packb(body)
     return packed + xxhash.xxh3_128_digest(packed)
@@ -345,7 +348,7 @@ def _set(place: int, value: Any) -> Any:
     return lambda body: body.__setitem__(place, value)
 
 
-ROOTS: dict[str, Any] = {
+SNAPSHOTS: dict[str, Any] = {
     "magic": _set(0, "mta-other"), "window": _set(2, "a/b"),
     "kind": _set(3, "complex"), "monoid": _set(4, ["Max"]), "policies": _set(5, [["t"]]),
     "no policies": _set(5, []), "policies of one name": _set(5, 2 * [["t", "x", bytes(16)]]),
@@ -361,8 +364,8 @@ ROOTS: dict[str, Any] = {
     "number": _set(8, -1), "counts": _set(9, [1]),
     "negative counts": _set(9, [-1, 0, 0, 0, 0]), "expired": _set(10, "now"),
     "runs": _set(11, [[1, 2]]), "run of negatives": _set(11, [[-1, 0, 0, 0, 0, [0, []]]]),
-    "high run": _set(11, [[1, 0, 0, 0, 7, [0, []]]]), "young": _set(12, [1]),
-    "doomed": _set(13, [[1]]), "doomed of text": _set(13, [[1, ["handle"]]]),
+    "high run": _set(11, [[1, 0, 0, 0, 7, [0, []]]]), "memtable": _set(12, [1]),
+    "pending deletion": _set(13, [[1]]), "pending deletion of text": _set(13, [[1, ["snapshot"]]]),
     "changed": _set(14, 1), "columns": _set(14, [[["v", 1]], 0, []]),
     "changes": _set(14, [[], -1, []]), "starts": _set(14, [[], 0, [["t", None]]]),
     "start": _set(14, [[], 0, [["t", "x", 1]]]),
@@ -370,10 +373,10 @@ ROOTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ROOTS)
-def test_forged_roots_are_named(name: str) -> None:
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_forged_snapshots_are_named(name: str) -> None:
     with pytest.raises(CorruptSnapshot):
-        Unread.decode(resealed(ROOTS[name]))
+        UnreadSnapshot.decode(resealed(SNAPSHOTS[name]))
 
 
 @pytest.mark.parametrize(
@@ -389,20 +392,20 @@ def test_forged_roots_are_named(name: str) -> None:
         lambda body: body.__setitem__(12, encode(TEXT, 0, 0, text_table())),
     ],
 )
-def test_forged_tables_of_a_root_are_named(change: Any) -> None:
-    root = resealed(change)
+def test_forged_tables_of_a_snapshot_are_named(change: Any) -> None:
+    snapshot = resealed(change)
     with pytest.raises(CorruptSnapshot):
-        KeyedWindows.restore(root, Max(), POLICY, MemoryStore(), **SETTINGS)
+        KeyedWindows.restore(snapshot, Max(), POLICY, MemoryStore(), **SETTINGS)
 
 
-# --- others' roots --------------------------------------------------------------------------------
+# --- others' snapshots ----------------------------------------------------------------------------
 
 
-def test_roots_of_other_windows_are_refused() -> None:
+def test_snapshots_of_other_windows_are_refused() -> None:
     store = MemoryStore()
     made = KeyedWindows(Max(), TimeWindow(60), store, allowed_lateness=2)
     made.extend(["a"], [1.0], [5])
-    root = made.checkpoint()
+    snapshot = made.checkpoint()
     others: list[tuple[Any, Any, dict[str, Any], str]] = [
         (Sum("int64"), TimeWindow(60), {"allowed_lateness": 2}, "read other values"),
         (Product({"m": ("v", Max())}), TimeWindow(60), {"allowed_lateness": 2}, "read other"),
@@ -417,9 +420,9 @@ def test_roots_of_other_windows_are_refused() -> None:
     ]
     for monoid, policy, settings, message in others:
         with pytest.raises(SnapshotMismatch, match=message):
-            KeyedWindows.restore(root, monoid, policy, store, **settings)
+            KeyedWindows.restore(snapshot, monoid, policy, store, **settings)
     with pytest.raises(SnapshotMismatch, match="monoid"):
-        KeyedWindows(Sum("int64"), TimeWindow(60), store, allowed_lateness=2).restore_like(root)
+        KeyedWindows(Sum("int64"), TimeWindow(60), store, allowed_lateness=2).restore_like(snapshot)
     untimed = KeyedWindows(Max(), CountWindow(2), store)
     untimed.extend(["a"], [1.0])
     bare = untimed.checkpoint()
@@ -427,11 +430,18 @@ def test_roots_of_other_windows_are_refused() -> None:
         KeyedWindows.restore(bare, Max(), CountWindow(2), store, timed=True)
     with pytest.raises(SnapshotMismatch, match=r"\* window +CountWindow\(2\) +TimeWindow"):
         KeyedWindows.restore(bare, Max(), TimeWindow(2), store)
-    with pytest.raises(ValueError, match="a root's pages are in a store"):
-        KeyedWindows.restore(root, Max(), TimeWindow(60), None, allowed_lateness=2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a snapshot's pages are in a store"):
+        KeyedWindows.restore(snapshot, Max(), TimeWindow(60), None, allowed_lateness=2)  # type: ignore[arg-type]
     # Its own settings are other ones' to choose.
     found = KeyedWindows.restore(
-        root, Max(), TimeWindow(60), store, allowed_lateness=2, promote_at=1, page_bytes=1, retain=9
+        snapshot,
+        Max(),
+        TimeWindow(60),
+        store,
+        allowed_lateness=2,
+        promote_at=1,
+        page_bytes=1,
+        retain=9,
     )
     assert found.query("a") == 1.0
 

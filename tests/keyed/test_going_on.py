@@ -1,4 +1,4 @@
-"""Windows that shrink, and roots that go on with another lateness."""
+"""Windows that shrink, and snapshots that go on with another lateness."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SIZE = 20
 def test_a_window_goes_and_comes_back_with_its_events(
     policy: Any, lateness: int | None, stored: bool
 ) -> None:
-    """Bursts of 60 events make it one by itself, and 30 s with one event each 9 s swept again."""
+    """Bursts of 60 events make it standalone, and 30 s with one event each 9 s vectorized again."""
     store = MemoryStore() if stored else None
     late: dict[str, Any] = {} if lateness is None else {"allowed_lateness": lateness}
     windows = KeyedWindows(Sum(), policy, store, "w", **late, **SIZES)
     known: list[tuple[float, float]] = []
-    apart, now, rng = [], 0.0, np.random.default_rng(5)
+    standalone, now, rng = [], 0.0, np.random.default_rng(5)
     for _ in range(4):
         for steps in ([0.1] * 60, [9.0] * 8):
             for part in np.array_split(np.array(steps), 4):
@@ -49,13 +49,13 @@ def test_a_window_goes_and_comes_back_with_its_events(
                 found = list(found.values()) if isinstance(policy, dict) else [found]
                 expected = [sum(v for t, v in known if t > newest - size + 1e-9) for size in sizes]
                 assert found == expected
-                apart.append(windows.stats().apart)
+                standalone.append(windows.stats().standalone)
                 if store is not None:
-                    root = windows.checkpoint()
-                    windows = KeyedWindows.restore(root, Sum(), policy, store, **late, **SIZES)
+                    snapshot = windows.checkpoint()
+                    windows = KeyedWindows.restore(snapshot, Sum(), policy, store, **late, **SIZES)
         windows.check()
-    goes = sum(one < other for one, other in pairwise(apart))
-    comes = sum(one > other for one, other in pairwise(apart))
+    goes = sum(one < other for one, other in pairwise(standalone))
+    comes = sum(one > other for one, other in pairwise(standalone))
     assert goes >= 3 and comes >= 3
     if store is not None:
         for _ in range(4):
@@ -69,27 +69,27 @@ def test_a_window_goes_and_comes_back_with_its_events(
 @pytest.mark.parametrize("promote_at", [2, 1000])
 @pytest.mark.parametrize("seed", range(8))
 def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_at: int) -> None:
-    """Whatever is taken in has the result that all events give; what the root kept is taken in."""
+    """Whatever is taken in has the result of all events; what the snapshot has is taken in."""
     rng, store, policy = np.random.default_rng(seed), MemoryStore(), TimeWindow(SIZE)
     sizes = {**SIZES, "promote_at": promote_at, "on_late": "drop"}
-    lateness, root = 10, b""
+    lateness, snapshot = 10, b""
     windows = KeyedWindows(Sum(), policy, store, "w", allowed_lateness=lateness, **sizes)
     known: dict[int, list[tuple[int, float]]] = {}
     floors: dict[int, int] = {}
     now, taken, refused = 1000, 0, 0
     for step in range(60):
         if step % 4 == 3:
-            root = windows.checkpoint()
+            snapshot = windows.checkpoint()
             lateness = int(rng.choice([0, 10, 40, 90]))
             windows = KeyedWindows.restore(
-                root, Sum(), policy, store, allowed_lateness=lateness, **sizes
+                snapshot, Sum(), policy, store, allowed_lateness=lateness, **sizes
             )
         now += int(rng.integers(0, 9))
         count = int(rng.integers(1, 5))
         keys = rng.integers(0, 3, count)
         times = now - rng.integers(0, 100, count)
         values = rng.integers(1, 99, count).astype(float)
-        # The least that must be taken: what is as late as ever was allowed.
+        # The least that must be taken: what is as late as was ever allowed.
         newest = {key: max(t for t, _ in rows) for key, rows in known.items()}
         for key, last in newest.items():
             floors[key] = max(floors.get(key, 0), last - lateness)
@@ -119,16 +119,16 @@ def test_what_was_kept_for_more_is_taken_at_once() -> None:
     store, policy = MemoryStore(), TimeWindow(SIZE)
     windows = KeyedWindows(Max(), policy, store, "w", allowed_lateness=10)
     windows.extend(["a", "b"] * 50, np.arange(100.0), np.arange(100))
-    root = windows.checkpoint()
+    snapshot = windows.checkpoint()
     with pytest.raises(SnapshotMismatch, match="lateness"):
-        KeyedWindows.restore(root, Max(), policy, store)
-    windows = KeyedWindows.restore(root, Max(), policy, store, allowed_lateness=50)
-    assert windows.checkpoint() == root  # nothing has come
+        KeyedWindows.restore(snapshot, Max(), policy, store)
+    windows = KeyedWindows.restore(snapshot, Max(), policy, store, allowed_lateness=50)
+    assert windows.checkpoint() == snapshot  # nothing has come
     windows.extend(["a"], [500.0], [88])
     with pytest.raises(LateEvent, match="key 'a'"):
         windows.extend(["a"], [0.0], [87])
-    root = windows.checkpoint()
-    windows = KeyedWindows.restore(root, Max(), policy, store, allowed_lateness=50)
+    snapshot = windows.checkpoint()
+    windows = KeyedWindows.restore(snapshot, Max(), policy, store, allowed_lateness=50)
     windows.extend(["a", "new"], [1.0, 1.0], [200, 200])
     windows.extend(["a", "new"], [2.0, 2.0], [150, 150])
     with pytest.raises(LateEvent, match="key 'b'"):

@@ -196,8 +196,8 @@ def test_keys_of_every_type_live_in_pages(kind: str) -> None:
     for _ in range(12):
         count += 1
         assert windows.extend(keys, [1] * len(keys)).tolist() == [count] * len(keys)
-        root = windows.checkpoint()
-        windows = KeyedWindows.restore(root, Sum("int64"), CountWindow(99), store, **settings)
+        snapshot = windows.checkpoint()
+        windows = KeyedWindows.restore(snapshot, Sum("int64"), CountWindow(99), store, **settings)
     assert sorted(windows.keys()) == sorted(keys)
     assert set(map(type, windows.keys())) == {type(keys[0])}
     assert windows.query(keys).tolist() == [count] * len(keys)
@@ -394,7 +394,9 @@ def test_one_key_is_read() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3, 1000])
-def test_keys_whose_hashes_meet_stay_apart(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_keys_whose_hashes_collide_stay_separate(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
     monkeypatch.setattr(module, "hash_of", lambda key: sum(key) % width)
     texts = [f"{number}" for number in range(60)]
     assert read(texts * 2) == texts * 2
@@ -407,8 +409,8 @@ def test_keys_whose_hashes_meet_stay_apart(monkeypatch: pytest.MonkeyPatch, widt
     assert read_keys(["x"], None)[0].find(every).tolist() == [-1] * 60
     distinct, order, place = merged([some, every, some])
     assert distinct.as_column().tolist() == every.as_column().tolist()
-    stood = [*some.as_column(), *every.as_column(), *some.as_column()]
-    assert [stood[at] for at in order.tolist()] == [distinct.at(at) for at in place.tolist()]
+    previous = [*some.as_column(), *every.as_column(), *some.as_column()]
+    assert [previous[at] for at in order.tolist()] == [distinct.at(at) for at in place.tolist()]
     # Of one key, those of earlier sets come first.
     pairs = zip(order, order[1:], place, place[1:], strict=False)
     assert all(a < b for a, b, p, q in pairs if p == q)

@@ -14,7 +14,7 @@ from mta import CountWindow, KeyedWindows, TimeWindow
 from mta.frames.base import Both
 from mta.keyed import keys as hashing
 from stores import MemoryStore
-from tests.keyed.lives import KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
+from tests.keyed.scenarios import KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
 
 SEEDS = 25
 SIZES = [
@@ -37,14 +37,14 @@ def test_a_life_of_the_usual_sizes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.usefixtures("tiny")
-def test_a_life_whose_hashes_meet(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_life_whose_hashes_collide(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 3)
     Life(10_000 + seed).run()
 
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("tiny")
-def test_many_lives() -> None:
+def test_many_scenarios() -> None:
     """Ten minutes of them; the seed of one that fails is in its message."""
     first = time.time_ns() % 10**9
     sys.stdout.write(f"seeds from {first} on\n")
@@ -102,8 +102,8 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
             held = [value for _, _, value in line][_front(policy, times, place) : place + 1]
             assert same(at(found, row), plain(held)), (seed, row, policy, monoid)
         if rng.random() < 0.6:
-            root = windows.checkpoint()
-            windows = KeyedWindows.restore(root, monoid, policy, store, **sizes, **late)
+            snapshot = windows.checkpoint()
+            windows = KeyedWindows.restore(snapshot, monoid, policy, store, **sizes, **late)
             windows.check()
 
 
@@ -157,16 +157,16 @@ def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, 
         if rng.random() < 0.3:
             ours.check()
         if stores[0] is not None and rng.random() < 0.5:
-            root = ours.checkpoint()
+            snapshot = ours.checkpoint()
             if rng.random() < 0.5:
-                ours = KeyedWindows.restore(root, monoid, policy, stores[0], **sizes)
+                ours = KeyedWindows.restore(snapshot, monoid, policy, stores[0], **sizes)
     # Once nothing comes any more, all are expired, and what it took to know them goes with them.
     assert set(ours.expire(before=now + lifetime).tolist()) == newest.keys()
     assert ours.earliest() is None
     if stores[0] is not None:
         for _ in range(sizes.get("retain", 2) + 1):
             ours.checkpoint()
-        assert ours.stats().apart == len(ours) == 0
+        assert ours.stats().standalone == len(ours) == 0
         ours.extend([1], [1], [now + lifetime])
         ours.check()
         ours.delete_pages()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")
 #: Monoids and policies, and sizes that force promotion, merges and small pages.
 SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "swept": (Max(), TimeWindow(30), {"promote_at": 1000, "page_bytes": 200}),
+    "vectorized": (Max(), TimeWindow(30), {"promote_at": 1000, "page_bytes": 200}),
     "promoted": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300}),
     "late": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300, "allowed_lateness": 5}),
     "plain": (PLAIN, TimeWindow(30), {"page_bytes": 300}),
@@ -54,17 +54,17 @@ def flat(results: Any) -> Any:
 
 
 class Program:
-    """What a user does: batches, now and then forgetting, roots; and when a call fails, again."""
+    """What a user does: batches, sometimes expiry, snapshots; and when a call fails, again."""
 
     def __init__(self, shape: str, store: PageStore, **settings: Any) -> None:
         self.monoid, self.policy, sizes = SHAPES[shape]
         self.store, self.settings = store, {"arity": 2, "leaf_arity": 2, **sizes, **settings}
         self.windows = KeyedWindows(self.monoid, self.policy, store, "w", **self.settings)
-        self.roots = [self.windows.checkpoint()]
+        self.snapshots = [self.windows.checkpoint()]
 
-    def restore(self, root: bytes | None = None) -> None:
+    def restore(self, snapshot: bytes | None = None) -> None:
         self.windows = KeyedWindows.restore(
-            root or self.roots[-1], self.monoid, self.policy, self.store, **self.settings
+            snapshot or self.snapshots[-1], self.monoid, self.policy, self.store, **self.settings
         )
 
     def step(self, number: int, batch: Batch) -> Any:
@@ -75,11 +75,11 @@ class Program:
         gone: list[int] = []
         if number % 3 == 2:
             gone = sorted(self.windows.expire(before=max(times)).tolist())
-        self.roots.append(self.windows.checkpoint())
+        self.snapshots.append(self.windows.checkpoint())
         return found, gone
 
 
-def undisturbed(shape: str, steps: int, **settings: Any) -> tuple[list[Any], Program]:
+def uninterrupted(shape: str, steps: int, **settings: Any) -> tuple[list[Any], Program]:
     """What a run without failures gives."""
     program = Program(shape, MemoryStore(), **settings)
     found = [program.step(number, batch) for number, batch in enumerate(batches(steps))]
@@ -127,8 +127,8 @@ class FailsAt(WrapperStore):
 
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_call_fails_in_turn_and_the_last_root_goes_on(shape: str, done: bool) -> None:
-    expected, clean = undisturbed(shape, STEPS)
+def test_every_call_fails_in_turn_and_the_last_snapshot_goes_on(shape: str, done: bool) -> None:
+    expected, clean = uninterrupted(shape, STEPS)
     assert isinstance(clean.store, MemoryStore)
     for at in places_of(shape, done):
         memory = MemoryStore()
@@ -144,7 +144,7 @@ def test_every_call_fails_in_turn_and_the_last_root_goes_on(shape: str, done: bo
         assert store.failed
         program.windows.check()
         if shape != "late":  # a tree that was restored is written in other parts
-            assert program.roots[-1] == clean.roots[-1], at
+            assert program.snapshots[-1] == clean.snapshots[-1], at
             assert pages(memory).items() >= pages(clean.store).items(), at
 
 
@@ -160,8 +160,8 @@ def places_of(shape: str, more: bool = False) -> range:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None:
-    """Who tries a failed call again gets what it would have got, or is told to restore."""
-    expected, _ = undisturbed(shape, STEPS)
+    """A failed call that is tried again gives its results, or an error that says to restore."""
+    expected, _ = uninterrupted(shape, STEPS)
     again = 0
     for at in (0, *places_of(shape)):  # at 0 none fails
         store = FailsAt(MemoryStore(), at, done=False)
@@ -187,15 +187,15 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None
                     results.append(call())
                     again += 1
             assert tuple(results[:2]) == expected[number], (at, number)
-            program.roots.append(results[2])
+            program.snapshots.append(results[2])
             if at and not store.failed:
                 continue  # as where none fails
             store.paused = True
             windows = program.windows
             windows.check()
-            # All that the last two roots need is there.
-            for root in program.roots[-2:]:
-                program.restore(root)
+            # All that the last two snapshots need is there.
+            for snapshot in program.snapshots[-2:]:
+                program.restore(snapshot)
                 program.windows.check()
             program.windows, store.paused = windows, False
     assert again > TRIES // 2
@@ -203,10 +203,10 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None
 
 @pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_root_needs(
+def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     shape: str, fault: str
 ) -> None:
-    """Each of the last two roots is what it was, and in the end nothing is left over."""
+    """Each of the last two snapshots is what it was, and in the end nothing is left over."""
     every = batches(STEPS + 3)
     main, answers = Program(shape, MemoryStore()), list[Any]()
     for number in range(STEPS - 1):
@@ -218,7 +218,7 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_root_needs(
         memory.put_many(there)
         store = FaultyStore(memory)
         program = Program(shape, store)
-        program.restore(main.roots[-1])
+        program.restore(main.snapshots[-1])
         keys, values, times = every[STEPS - 1]
         given: Any = {"v": np.array(values)} if isinstance(program.monoid, Product) else values
         program.windows.extend(keys, given, times)
@@ -230,15 +230,17 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_root_needs(
                 break
         fired, windows = store.fired, program.windows
         store.heal()
-        for root, answer in [] if not fired else zip(main.roots[-2:], answers[-2:], strict=True):
-            program.restore(root)
+        for snapshot, answer in (
+            [] if not fired else zip(main.snapshots[-2:], answers[-2:], strict=True)
+        ):
+            program.restore(snapshot)
             program.windows.check()
             assert {key: program.windows.query(key) for key in answer} == answer
         program.windows = windows
         for number in range(STEPS, STEPS + 3):
             program.step(number, every[number])
         program.windows.check()
-        assert set(OpaqueKeys(program.roots[-1], memory).live_keys()) == set(memory.keys())
+        assert set(OpaqueKeys(program.snapshots[-1], memory).live_keys()) == set(memory.keys())
         if not fired:
             break
     assert nth > 3
@@ -247,7 +249,7 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_root_needs(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("retain", [2, 4])
 def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
-    """From any root that may be restored, with rows in another order: the same in all."""
+    """From any snapshot that may be restored, with rows in another order: the same in all."""
     expected, every, rng = [], batches(STEPS), random.Random(5)
     main = Program(shape, MemoryStore(), retain=retain)
     for start in range(1, STEPS):
@@ -256,10 +258,10 @@ def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
         program = Program(shape, MemoryStore(), retain=retain)
         program.store.put_many(pages(main.store))
         for back in range(min(retain, start + 1)):
-            before = main.roots[: len(main.roots) - back]
+            before = main.snapshots[: len(main.snapshots) - back]
             made = []
-            for order_of in (_as_they_stood, lambda batch: _shuffled(batch, rng)):
-                program.roots = list(before)
+            for order_of in (_as_they_were, lambda batch: _shuffled(batch, rng)):
+                program.snapshots = list(before)
                 program.restore()
                 for number in range(start - back, start):
                     order = order_of(every[number])
@@ -267,14 +269,14 @@ def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
                     found, gone = program.step(number, (keys, values, times))
                     assert gone == expected[number][1]
                     assert _ordered(found, order) == expected[number][0]
-                made.append(program.roots[-1])
+                made.append(program.snapshots[-1])
             assert made[0] == made[1]
         program.windows.check()
         if shape != "late":  # a tree that was restored is written in other parts
-            assert made[0] == main.roots[-1]
+            assert made[0] == main.snapshots[-1]
 
 
-def _as_they_stood(batch: Batch) -> list[int]:
+def _as_they_were(batch: Batch) -> list[int]:
     return list(range(len(batch[0])))
 
 
@@ -295,9 +297,9 @@ def _ordered(found: Any, order: list[int]) -> Any:
     return back
 
 
-@pytest.mark.parametrize("shape", ["swept", "promoted", "plain"])
+@pytest.mark.parametrize("shape", ["vectorized", "promoted", "plain"])
 def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
-    expected, _ = undisturbed(shape, STEPS)
+    expected, _ = uninterrupted(shape, STEPS)
     program = Program(shape, MemoryStore())
     rng = random.Random(9)
     for number, (keys, values, times) in enumerate(batches(STEPS)):
@@ -307,7 +309,7 @@ def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
             rows = slice(len(found), end)
             found += program.windows.extend(keys[rows], values[rows], times[rows]).tolist()
             if rng.random() < 0.3:
-                program.roots.append(program.windows.checkpoint())
+                program.snapshots.append(program.windows.checkpoint())
         assert found == expected[number][0]
         if number % 3 == 2:
             gone = program.windows.expire(before=max(times)).tolist()
@@ -316,15 +318,15 @@ def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_zombie_harms_nothing(shape: str) -> None:
-    """One that goes on from an older root, with other events, while the newer one is at work."""
-    expected, _ = undisturbed(shape, STEPS)
+    """One goes on from an older snapshot, with other events, while the newer one works."""
+    expected, _ = uninterrupted(shape, STEPS)
     program = Program(shape, MemoryStore(), retain=4)
     every = batches(STEPS)
     for number, batch in enumerate(every):
         if number % 2 and number > 1:
             zombie = Program(shape, program.store, retain=4)
             for back in (1, 2):
-                zombie.restore(program.roots[-1 - back])
+                zombie.restore(program.snapshots[-1 - back])
                 keys, values, times = every[number - back]
                 zombie.step(number, (keys[::2], values[::2], times[::2]))
                 zombie.step(number + 1, every[number])
@@ -348,7 +350,7 @@ def test_writes_that_were_lost_are_named() -> None:
                 if Loses.puts != at:
                     super().put_many(pages)
 
-        expected, _ = undisturbed("promoted", STEPS)
+        expected, _ = uninterrupted("promoted", STEPS)
         program = Program("promoted", Loses(memory), cache_bytes=1)
         try:
             for number, batch in enumerate(batches(STEPS)):
@@ -360,21 +362,21 @@ def test_writes_that_were_lost_are_named() -> None:
     assert missed > 5
 
 
-def test_writes_behind_a_buffer_are_there_before_a_root_is() -> None:
+def test_writes_behind_a_buffer_are_there_before_a_snapshot_is() -> None:
     memory = MemoryStore()
     buffer = WriteBuffer(memory)
     program = Program("promoted", buffer)
     for number, batch in enumerate(batches(STEPS)):
         program.step(number, batch)
         direct = KeyedWindows.restore(
-            program.roots[-1], program.monoid, program.policy, memory, **program.settings
+            program.snapshots[-1], program.monoid, program.policy, memory, **program.settings
         )
         direct.check()
     buffer.close()
 
 
 def test_a_store_that_fails_now_and_then() -> None:
-    expected, _ = undisturbed("promoted", STEPS)
+    expected, _ = uninterrupted("promoted", STEPS)
     for seed in range(5):
         memory = MemoryStore()
         program = Program("promoted", memory)
@@ -398,7 +400,7 @@ def test_a_store_that_fails_now_and_then() -> None:
 
 
 class Broken:
-    """A combine that raises when it is told to."""
+    """A combine that raises on request."""
 
     def __init__(self) -> None:
         self.breaks = False
@@ -415,13 +417,13 @@ def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None
     windows = KeyedWindows(Monoid("", broken, name="broken"), CountWindow(3), where, leaf_arity=2)
     windows.extend(["a", "b", "c"], ["1", "2", "3"])
     order = list(windows.keys())  # that in which their windows are given events
-    root = windows.checkpoint() if where else b""
+    snapshot = windows.checkpoint() if where else b""
     bad = order[-1] if where else order[0]
     broken.breaks = True
     with pytest.raises(ZeroDivisionError):
         windows.extend(order, ["!" if key == bad else "x" for key in order])
     broken.breaks = False
-    # Here the first key's window has failed, and there what the root says can be had again.
+    # Here the first key's window has failed, and there what the snapshot says can be had again.
     assert windows.query(["a", "b", "c"]).tolist() == ["1", "2", "3"]
     assert sorted(windows.extend(order, ["x"] * 3).tolist()) == ["1x", "2x", "3x"]
     # Of what came since there is no other copy.
@@ -441,7 +443,7 @@ def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None
         with pytest.raises(PartialBatch, match="an earlier batch was taken in only in part"):
             call()
     if where:
-        again = windows.restore_like(root)
+        again = windows.restore_like(snapshot)
         assert again.query(["a", "b", "c"]).tolist() == ["1", "2", "3"]
 
 
@@ -473,9 +475,9 @@ def test_expired_windows_leave_no_pages() -> None:
     assert left == []
     # A key that comes back has a window of its own, which those that went do not take along.
     windows.extend([3], [1], [2000])
-    root = windows.checkpoint()
+    snapshot = windows.checkpoint()
     for _ in range(3):
-        root = windows.checkpoint()
-    assert windows.restore_like(root).query(3) == [1]
+        snapshot = windows.checkpoint()
+    assert windows.restore_like(snapshot).query(3) == [1]
     windows.delete_pages()
     assert list(store.keys()) == []

@@ -35,7 +35,7 @@ from mta.errors import (
     UnsuitableKey,
     WindowBusy,
 )
-from mta.keyed import bucket
+from mta.keyed import standalone
 from stores import MemoryStore
 
 DAY = TimeWindow("1 day")
@@ -85,7 +85,7 @@ def test_bad_arguments_are_named() -> None:
 def test_names_of_the_longest_length_promote() -> None:
     windows = KeyedWindows(Max(), CountWindow(9), "memory://", "x" * 60, promote_at=1, leaf_arity=2)
     windows.extend(["a"] * 9, np.arange(9.0))
-    assert windows.stats().apart == 1
+    assert windows.stats().standalone == 1
     assert windows.restore_like(windows.checkpoint()).query("a") == 8.0
 
 
@@ -161,7 +161,7 @@ def test_late_events_name_the_key() -> None:
     assert late.extend(["a"], [5.0], [90]).tolist() == [5.0]
 
 
-def test_dropped_events_are_counted_and_told() -> None:
+def test_dropped_events_are_counted_and_reported() -> None:
     windows = KeyedWindows(Max(), DAY, on_late="drop", on_invalid="drop")
     values = [1.0, float("nan"), 3.0, 4.0]
     found = windows.extend(["a", "a", "b", "a"], values, [10, 11, 5, 9])
@@ -224,7 +224,7 @@ def test_products_and_several_policies() -> None:
 
 
 @pytest.mark.parametrize("store", [None, "memory://"])
-@pytest.mark.parametrize("monoid", [Max(), Collect()], ids=["swept", "plain"])
+@pytest.mark.parametrize("monoid", [Max(), Collect()], ids=["vectorized", "plain"])
 @pytest.mark.parametrize("promote_at", [2, 1000])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_window_alone_is_a_copy(
@@ -259,7 +259,7 @@ def test_a_window_alone_is_a_copy(
 def test_a_call_in_the_middle_of_another_is_refused() -> None:
     windows = KeyedWindows(Max(), CountWindow(2), "memory://")
     windows.extend(["a"], [1.0])
-    root = windows.checkpoint()
+    snapshot = windows.checkpoint()
     caught: list[str] = []
 
     def combine(left: Any, right: Any) -> Any:
@@ -276,7 +276,7 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
     busy.extend(["a", "a"], ["x", "y"])
     assert caught
     assert busy.query("a") == "xy"
-    # In other threads, too; and others of one root are windows of their own.
+    # In other threads, too; and others of one snapshot are windows of their own.
     windows.busy = True
     errors: list[Exception] = []
 
@@ -290,14 +290,14 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
     thread.start()
     thread.join()
     assert errors
-    assert windows.restore_like(root).query("a") == 1.0
+    assert windows.restore_like(snapshot).query("a") == 1.0
     windows.busy = False
 
 
-# --- roots ----------------------------------------------------------------------------------------
+# --- snapshots ------------------------------------------------------------------------------------
 
 
-def test_in_memory_there_are_no_roots() -> None:
+def test_in_memory_there_are_no_snapshots() -> None:
     windows = KeyedWindows(Max(), CountWindow(2), None)
     windows.extend(["a"], [1.0])
     with pytest.raises(NotPageable, match="these windows are in memory alone"):
@@ -307,7 +307,7 @@ def test_in_memory_there_are_no_roots() -> None:
     assert windows.extend(["a"], [0.5]).tolist() == [1.0]
 
 
-def test_a_sibling_has_the_name_of_its_root() -> None:
+def test_restore_like_has_the_name_of_its_snapshot() -> None:
     store = MemoryStore()
     settings: dict[str, Any] = {"promote_at": 1, "leaf_arity": 2, "arity": 2}
     one = KeyedWindows(Max(), CountWindow(9), store, "one", **settings)
@@ -331,8 +331,8 @@ def test_the_store_is_closed_by_who_opened_it() -> None:
     own.close()
 
 
-def test_more_windows_by_themselves_than_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket, "_OPEN", 3)
+def test_more_standalone_windows_than_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standalone, "_OPEN", 3)
     store = MemoryStore()
     windows = KeyedWindows(Collect(), CountWindow(3), store, leaf_arity=2, arity=2)
     expected: dict[int, list[int]] = {}
@@ -364,7 +364,7 @@ def test_expiring_needs_windows_that_time_empties() -> None:
             windows.expire(before=bad)
 
 
-def test_an_expired_key_begins_anew_and_old_events_are_late() -> None:
+def test_an_expired_key_begins_again_and_old_events_are_late() -> None:
     windows = KeyedWindows(Max(), TimeWindow(10), "memory://", on_late="drop")
     windows.extend(["a", "b"], [9.0, 9.0], [100, 105])
     assert windows.earliest() == 100_000_000
@@ -395,17 +395,17 @@ def test_what_windows_tell_of_themselves() -> None:
     assert repr(windows) == "<KeyedWindows 'meters': Max over CountWindow(9), 0 keys in memory://>"
     windows.extend(["a"] * 9 + ["b"], np.arange(10.0))
     stats = windows.stats()
-    assert (stats.keys, stats.apart, stats.swept, stats.inserted) == (2, 1, True, 10)
+    assert (stats.keys, stats.standalone, stats.vectorized, stats.inserted) == (2, 1, True, 10)
     assert stats.resident_bytes > 0 == stats.runs == stats.run_bytes
     assert "2 keys in memory" in repr(windows)
     plain = KeyedWindows(Collect(), CountWindow(9), None)
     plain.extend(["a"], [1])
-    assert (plain.stats().swept, plain.stats().apart) == (False, 1)
+    assert (plain.stats().vectorized, plain.stats().standalone) == (False, 1)
     assert "1 keys in memory>" in repr(plain)
 
 
-def test_what_is_swept_and_what_is_not() -> None:
-    for monoid, policy, swept in (
+def test_what_is_vectorized_and_what_is_not() -> None:
+    for monoid, policy, vectorized in (
         (Max(), CountWindow(2), True),
         (Max(), DAY & CountWindow(2), True),
         (Product({"n": Count(), "m": ("v", Max())}), DAY, True),
@@ -413,4 +413,4 @@ def test_what_is_swept_and_what_is_not() -> None:
         (Product({"n": Count(), "c": ("v", Collect())}), DAY, False),
         (Monoid("", lambda a, b: a + b, name="joined"), DAY, False),
     ):
-        assert KeyedWindows(monoid, policy).stats().swept is swept
+        assert KeyedWindows(monoid, policy).stats().vectorized is vectorized

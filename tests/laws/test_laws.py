@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from mta import (
     ArgMin,
     BloomFilter,
     BoundWindow,
+    CheckedSum,
     Collect,
     CollectDistinct,
     ColumnarMonoid,
@@ -25,30 +27,50 @@ from mta import (
     CountWindow,
     DistinctCount,
     First,
+    FirstText,
     FrequentItems,
     GeometricMean,
+    Increase,
     KLLQuantiles,
+    Lag,
+    Largest,
     Last,
+    LastText,
     LongestIncreasingRun,
     Max,
     MaxCount,
+    MaxText,
     Mean,
+    Median,
     Min,
     MinCount,
+    MinText,
+    Mode,
     MomentSketch,
     Monoid,
+    Multiply,
+    NthValue,
     Policy,
+    PopulationKurtosis,
     PopulationStdDev,
     Product,
+    Quantile,
+    Rank,
+    SampleSkewness,
     SampleStdDev,
+    SampleVariance,
     SinceLongestRun,
     SinceMax,
     Sum,
+    SumDistinct,
+    SummaryMonoid,
     TimeWindow,
+    monoids,
 )
-from mta.columns.schemas import Objects
+from mta.columns.schemas import Decimals, Objects
 from mta.errors import WindowStoreError
 from mta.laws import Law, LawBroken, check_monoid, check_policy, monoid_laws, policy_laws
+from tests.support.aggregations import CASES, TIMED
 
 VALUES = [3.0, -1.0, -1.0, 0.0, 2.5, 1e9, 1e9 + 1, -0.0, 7.0, math.inf, 1e-300, 4.0]
 FINITE = [value for value in VALUES if math.isfinite(value)]
@@ -96,13 +118,38 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
         [{"x": x} for x in VALUES],
     ),
     "joined": (lambda: Monoid("", lambda a, b: a + b, name="joined"), WORDS),
+    **{name: (case.make, case.events[:20]) for name, case in CASES.items()},
+    **{
+        f"{make().name} of any numbers": (make, FINITE)
+        for make in (
+            SampleVariance, SampleSkewness, PopulationKurtosis, Multiply, Median, Rank, Increase,
+            lambda: Quantile([0.0, 0.9, 1.0], "discrete"), lambda: Mode("f8"), SumDistinct,
+            lambda: Largest(3), lambda: Lag(2), lambda: NthValue(3),
+        )
+    },
+    "SumDistinct of decimals": (
+        lambda: SumDistinct(Decimals(2)), [Decimal("1.50"), 2, Decimal("1.50"), Decimal("-0.01")],
+    ),
+    "Mode of times": (lambda: Mode("M8[us]"), DAYS),
+    "Lag of decimals": (lambda: Lag(1, Decimals(1)), [Decimal("1.5"), 2, Decimal("-0.1"), 0]),
 }  # fmt: skip
+#: Aggregations whose events are in order, of which only neighbours can be combined.
+ORDERED = {name for name, case in CASES.items() if case.events is TIMED} | {"Increase"}
 
 
 @pytest.mark.parametrize("name", READY)
 def test_every_ready_made_monoid_keeps_the_laws(name: str) -> None:
     make, examples = READY[name]
-    check_monoid(make(), examples, rounds=200)
+    check_monoid(make(), examples, rounds=200, ordered=name in ORDERED)
+
+
+def test_every_ready_made_monoid_is_checked() -> None:
+    checked = {type(make()) for make, _ in READY.values()}
+    bases = {ColumnarMonoid, SummaryMonoid}
+    kinds = {kind for name in monoids.__all__ if isinstance(kind := getattr(monoids, name), type)}
+    others = {CheckedSum, FirstText, LastText, MaxText, MinText}
+    unchecked = {kind for kind in kinds if issubclass(kind, AbstractMonoid)} - checked
+    assert {kind.__name__ for kind in unchecked - bases - others} == {"AbstractMonoid"}
 
 
 @pytest.mark.parametrize("law", monoid_laws(Mean(), [1.0, 2.0, 5.0]), ids=str)

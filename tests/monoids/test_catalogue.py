@@ -33,6 +33,7 @@ from mta import (
 )
 from mta.audit.walk import audit
 from mta.errors import InvalidValue
+from tests.support.aggregations import CASES as MORE
 from tests.support.catalogue import NUMBERS, WORDS, batch_of, run_of
 
 pytest.importorskip("datasketches")
@@ -96,6 +97,9 @@ CASES = {
         ),
     ),
 }
+
+
+CASES |= {name: (case.make, case.events, case.agrees) for name, case in MORE.items()}
 
 
 @BOTH
@@ -224,7 +228,7 @@ def test_fingerprints_tell_them_apart_and_last() -> None:
     assert {name: make().fingerprint.hex() for name, (make, _, _) in CASES.items()} == FINGERPRINTS
 
 
-#: Snapshots hold these: a change makes every snapshot of before unreadable.
+#: Snapshots hold these: a change makes every earlier snapshot unreadable.
 FINGERPRINTS = {
     "BloomFilter": "a02f594b4d93b1d1782c819f2e142ea6",
     "DistinctCount": "f254d4c041d62a3e249a07b19532744c",
@@ -234,6 +238,55 @@ FINGERPRINTS = {
     "CountMin": "715f3ccf72c9e3d6994dd7c4ea56f836",
     "LongestIncreasingRun": "9920cc43255d376ab8f44c028d1a74b0",
     "MomentSketch": "95d5baa880c492708a4eeaf9171f00b9",
+    "SampleVariance": "dc5fc58a0e977b5cab6882a8f718ec7e",
+    "PopulationVariance": "3adc5d0f52959f15c88d0b5866b8db77",
+    "StandardError": "93fd8c3d2dc3e24734937d1c515615e9",
+    "SampleSkewness": "a1d27932ec5b448a525b286845033f0f",
+    "PopulationSkewness": "fc1e8f4cdfacf72aaf06bb84551f60f6",
+    "SampleKurtosis": "019b2f0a5e8804b3ed426cf693448fd4",
+    "PopulationKurtosis": "7f7ddbc5f5f59168083220318fc044d1",
+    "SampleCovariance": "a2638ea821ed60e789285f4f9e2047ce",
+    "PopulationCovariance": "cfb0fb882d396f5aaa9bc3a5af75e193",
+    "Correlation": "fb034ec6d6b9ab61e6c008f7245105a5",
+    "Regression": "65976ff5e0b0547097edbdc955f5ae66",
+    "Regression intercept": "385c7a490e78a72d7321366c21448f74",
+    "Regression r2": "9a2b5123e60c372ccec3ee6cb928bd6a",
+    "Regression count": "fcda21a55bc89511b906b1bfa9f037e3",
+    "CountIf": "290fa3ed5d1168dc532b30bb8b7fe7cf",
+    "AnyTrue": "21d65f3dac10d27ad1a7936af921fdbe",
+    "AllTrue": "fa575046fe8f88da6920357da61c1213",
+    "BitAnd": "8255e0cf860608c3ba7f4c08b4db309e",
+    "BitOr": "15f9a806221464fd7ee15dab4d0c23bb",
+    "BitXor": "824b22bee83df0cd77bbd3178e006106",
+    "Multiply": "7526fc9f632447a822c04539e46e52eb",
+    "Lag": "fae2914af2b3d6c1e1ca0f770aa38fb7",
+    "Lag of integers": "d8522c8f4246493516c1308b8d776e99",
+    "LagText": "0779a69be04388d21aa621e84756a725",
+    "NthValue": "bc9563470b8303bbb1bfe09926322dec",
+    "NthText": "c0151c3824b1b316456b8d12e7b40f26",
+    "Largest": "1fede0016aee9284e218296e02545465",
+    "Smallest": "582d06c6825e381999039816724089d8",
+    "Concat": "bbf228d430a2a7d0fc3c9021739b3aaf",
+    "Concat distinct": "2c2ef6f2a6b5ad305f7d8207178d0203",
+    "Median": "5b68a3145bf31038b06ce319cca2e33f",
+    "Quantile": "51e6be0b051cb1ab43b966070c6a1a76",
+    "Rank": "a36b8fa5c50fb0154d29554544b6aa51",
+    "ExactDistinctCount": "4480733396b26ec237a09305ea8b1e69",
+    "ExactDistinctCount of doubles": "dbe8d6dd549c7f9e33b0f969f4352853",
+    "Mode": "b452c7b1270e6fb2db1299fab4c07bfe",
+    "Mode of integers": "619f16647d798a638b3d01eca7f05539",
+    "MostFrequent": "7f111534fb99204b0fa05561b57b3355",
+    "SumDistinct": "f31bb4863e6861183d5657e0f06caeb4",
+    "SumDistinct of integers": "b74ca90ddfbadf1001550eba5b291697",
+    "Entropy": "1b4b8ca2c92843824226bdbc73ae1322",
+    "DecayedSum": "8034c9a6d0c48cb3f6d1f808bcc638bd",
+    "DecayedMean": "0b6c8180b213fbd2d84ac67dd6873f8c",
+    "TimeWeightedMean": "6b8d6ce2e1cfd550ce73e957103a05ad",
+    "TimeWeightedMean linear": "63e1f841d75aa0ea8b946d7efdf71ded",
+    "Integral": "0f2f138fff5b325023ad0f86536af794",
+    "RateOfChange": "73716cdf5bce1f0fca14b70709175d15",
+    "Increase": "341d7e48bb93325d2fce1326ee1a524b",
+    "IncreaseRate": "a3835429c3a439d1a32bf5b032e797e9",
 }
 
 

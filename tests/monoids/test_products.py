@@ -24,7 +24,7 @@ from mta import (
     Sum,
     Window,
 )
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.evaluators.flatfat import PagedFlatFAT
 from tests.support.naive import AGGREGATORS
 from tests.support.ready_made import agree, power
 

@@ -29,9 +29,9 @@ from mta import (
 )
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import CorruptPage, CorruptSnapshot
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.pages.page import Group, Layout, decode, encode, key_of, name_of
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores.memory import MemoryStore
 from tests.support.naive import IN_ORDER, joined, pages_of
 

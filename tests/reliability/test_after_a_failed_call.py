@@ -26,11 +26,11 @@ from mta import (
     Window,
 )
 from mta.errors import StoreUnavailable
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator
 from mta.pages import page
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import FaultyStore, MemoryStore, PageStore
 from tests.support import oracle
 from tests.support.failed_calls import (

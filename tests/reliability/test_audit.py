@@ -13,8 +13,8 @@ import pytest
 from mta import CountWindow, LogMTA, Max, Mean, Product, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.errors import MissingPage, NotPageable
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.oracle import joined, pages_of

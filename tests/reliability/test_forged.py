@@ -30,11 +30,11 @@ from mta import (
     Window,
 )
 from mta.audit import audit
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.keyed import pages as keyed_pages
 from mta.pages import page as window_pages
 from mta.pages.page import name_of
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.opaque import restore_opaque
 from stores import MemoryStore
 from tests.support import forgeries

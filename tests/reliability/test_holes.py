@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mta.audit.walk import audit, live_keys
-from mta.reactive.paged import PagedReactiveAggregator
+from mta.evaluators.reactive import PagedReactiveAggregator
 from stores import WriteBuffer
 from tests.support import oracle
 from tests.support.patience import send_what_is_held

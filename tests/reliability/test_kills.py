@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from tests.support import oracle
 from tests.support.killers import Killer, SharedKiller, run
+from tests.support.s3_server import S3Server
 
 
 def test_kills_at_random_times(tmp_path: Path, redis_url: str) -> None:
@@ -21,6 +23,16 @@ def test_thousands_of_kills(tmp_path: Path, redis_url: str) -> None:
 
 def test_kills_of_the_writer_of_several_windows(tmp_path: Path, redis_url: str) -> None:
     run(SharedKiller(tmp_path, redis_url, oracle.seed("shared kills")), 10)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_kills_of_a_writer_to_an_object_store(
+    tmp_path: Path, s3_server: S3Server, cached: bool
+) -> None:
+    killer = Killer(tmp_path, "redis://unused", oracle.seed("s3 kills"))
+    options = (f"cache_dir={tmp_path}/cache",) if cached else ()
+    killer.stores = [s3_server.url(uuid4().hex, *options)]
+    run(killer, 8)
 
 
 @pytest.mark.soak

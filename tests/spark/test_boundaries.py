@@ -1,4 +1,4 @@
-"""Results at boundaries with several windows, silent keys and output "last", beside plain lists."""
+"""Boundaries with multiple windows, idle keys and only the last result, beside plain lists."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.spark.test_every import (
     stream,
     within,
 )
-from tests.spark.test_silent_stream import SilentJob
+from tests.spark.test_idle_stream import IdleJob
 from tests.support.spark.events import SECOND, START
-from tests.support.spark.silences import SCHEMA, Stream, rows_of
+from tests.support.spark.idle_cases import SCHEMA, Stream, rows_of
 
 WINDOWS: dict[str, tuple[AbstractPolicy, Any, int | None]] = {
     "short": (TimeWindow(9), within(9), 9 * SECOND),
@@ -149,7 +149,7 @@ def test_a_key_that_is_expired_gives_all_that_is_due(
     for later in (1, 2):  # pages go once no retained state needs them
         live.others(9e4 + later)
     assert forgot or batches < 120
-    assert (live.keys, live.doomed, list(store.keys())) == (set(), 0, [])
+    assert (live.keys, live.pending, list(store.keys())) == (set(), 0, [])
     tables = [done.rows for done in live.done]
     for name in names:
         assert results_of(tables, name) == to_the_end(events, every.period, name, names)
@@ -174,7 +174,7 @@ def test_a_key_is_kept_until_the_boundary_at_which_its_window_is_empty() -> None
 # --- under Spark ----------------------------------------------------------------------------------
 
 
-class BoundaryJob(SilentJob):
+class BoundaryJob(IdleJob):
     """Two windows, a result every 2 seconds, and keys that are expired."""
 
     def settings(self, **changes: Any) -> dict[str, Any]:

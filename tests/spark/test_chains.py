@@ -1,4 +1,4 @@
-"""Several windows in one query: behind one another, united, joined; and what Spark says of it."""
+"""Multiple windows in one query: behind one another, united, joined; and what Spark says of it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def found_by(job: Job, combine: Combine) -> set[tuple[Any, ...]]:
     ("combine", "pages"),
     [(chained, "file"), (chained, "state"), (joined, "state"), (united, "file")],
 )
-@pytest.mark.proves("PySpark", "windows behind windows, joined, united")
-@pytest.mark.proves("stores", "windows behind windows, joined, united", "file", "spark://state")
+@pytest.mark.proves("PySpark", "chained windows, joined, united")
+@pytest.mark.proves("stores", "chained windows, joined, united", "file", "spark://state")
 def test_both_are_exact(job: Job, events: pa.Table, combine: Combine, pages: str) -> None:
     if pages == "state":
         job.store = "spark://state"

@@ -17,9 +17,9 @@ from spark_integration.errors import StateMismatch
 from spark_integration.step.step import step
 from stores import MemoryStore
 from tests.support.spark.events import in_form, last_seconds, make_events, oracle, write_files
+from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
 from tests.support.spark.plans import make_plan
-from tests.support.spark.silences import rows_of
 
 
 def totals(policy: Any, **aggregations: Any) -> Any:
@@ -38,7 +38,7 @@ def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:
     other = totals(windows, total=("watts", Sum()), low=("watts", Min()))
     done = step(state, rows_of(("a", 100.0, 5.0)), other, store)
     found = done.rows.to_pylist()[0]
-    # Of the long one 70 to 100 are kept: as many as the window of before held.
+    # Of the long one 70 to 100 are kept: as many as the previous window held.
     assert (found["total_short"], found["total_long"], found["low_long"]) == (14.0, 35.0, 1.0)
     assert done.counts.rows_incomplete == 1
     again = step(state, rows_of(("a", 100.0, 5.0)), other, store)
@@ -58,7 +58,7 @@ def test_what_cannot_be_changed_is_shown_side_by_side() -> None:
 
 
 @pytest.mark.proves("PySpark", "a running query changes")
-@pytest.mark.proves("options", "a running query changes", "swept")
+@pytest.mark.proves("options", "a running query changes", "vectorized")
 def test_a_query_is_restarted_with_other_windows(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_query_is_restarted_with_other_windows(
 
 @pytest.mark.parametrize("pages", ["file", "state"])
 @pytest.mark.proves("stores", "`idle` of a running query changes", "file", "spark://state")
-def test_silent_keys_are_expired_from_now_on_and_kept_again(
+def test_idle_keys_are_expired_from_now_on_and_kept_again(
     spark: SparkSession, tmp_path: Path, pages: str
 ) -> None:
     """On one checkpoint: it begins without a watermark, and keys of then fall silent later."""

@@ -131,17 +131,17 @@ def test_a_reader_of_the_results_has_them_all(duplicates: Any) -> None:
             fresh = [row for row in done.rows.to_pylist() if not row["undo"]]
             for row in sorted(fresh, key=lambda row: row["corrected"]):
                 reader[row["device"], round(row["ts"].timestamp())] = row["sum"]
-            stands = lists.results()
-            for at in reader.keys() - stands.keys():
+            counts = lists.results()
+            for at in reader.keys() - counts.keys():
                 del reader[at]  # retracted by its own batch
             for row in rows:
                 if not row[3]:
                     times[row[:2]] = times.get(row[:2], 0) + 1
             if duplicates == "append":  # of several at a time a reader cannot tell which one went
-                stands = {at: result for at, result in stands.items() if times[at] == 1}
-                assert {at: reader[at] for at in stands} == stands, (seed, number)
+                counts = {at: result for at, result in counts.items() if times[at] == 1}
+                assert {at: reader[at] for at in counts} == counts, (seed, number)
             else:
-                assert reader == stands, (seed, number)
+                assert reader == counts, (seed, number)
 
 
 def test_what_finds_nothing_may_stop_the_query() -> None:

@@ -1,4 +1,4 @@
-"""Every k-th event with several windows, idle keys and late events: what all rows would give."""
+"""Every k-th event with multiple windows, idle keys and late events: what all rows would give."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
+from tests.support.spark.idle_cases import SIZE, Row, Stream, idle_plan, rows_of
 from tests.support.spark.late_streams import (
     LateJob,
     Oracle,
@@ -27,7 +28,6 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
-from tests.support.spark.silences import SIZE, Row, Stream, idle_plan, rows_of
 
 
 def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
     return given
 
 
-# --- several windows and late events --------------------------------------------------------------
+# --- multiple windows and late events ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("emit", ["all", "last"])
@@ -147,7 +147,7 @@ def _counting(plan: Plan) -> tuple[Plan, list[int]]:
 # --- idle keys ------------------------------------------------------------------------------------
 
 
-def test_with_late_events_a_key_counts_anew_once_it_is_forgotten() -> None:
+def test_with_late_events_a_key_counts_again_once_it_is_forgotten() -> None:
     plan = idle_plan(emit_every=2, allowed_lateness=10, idle="expire", on_late="drop")
     for expired in (False, True):
         stream = Stream(plan, MemoryStore())
@@ -175,7 +175,7 @@ def kth(rows: Iterable[Row], k: int, counts: dict[str, int]) -> list[Row]:
 
 
 def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
-    """Several windows, in order and late."""
+    """Multiple windows, in order and late."""
     job = LateJob(spark, tmp_path)
     windows = {name: policy for name, (policy, _) in WINDOWS.items()}
     parts = out_of_order(400, 3, 40.0, 5, 4)
@@ -190,7 +190,7 @@ def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("idle", ["emit", "expire"])
-def test_silent_keys_count_only_where_events_may_be_late(
+def test_idle_keys_count_only_where_events_may_be_late(
     idle: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     job = LateJob(spark, tmp_path)

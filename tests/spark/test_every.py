@@ -32,9 +32,9 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.support.spark.events import SECOND, START
+from tests.support.spark.idle_cases import SCHEMA, rows_of
 from tests.support.spark.plans import make_plan
 from tests.support.spark.saved import keys_of
-from tests.support.spark.silences import SCHEMA, rows_of
 
 Event = tuple[str, float, float]
 Result = tuple[str, int, list[float], int]
@@ -126,7 +126,7 @@ WINDOWS = [(CountWindow(5), last(5), None), (TimeWindow(9), within(9), 9 * SECON
 @pytest.mark.parametrize("temporary", [False, True])
 @pytest.mark.parametrize(("policy", "held", "size"), WINDOWS)
 @pytest.mark.parametrize("every", [EveryCount(3), EveryCount(1), EveryPeriod(2), EveryPeriod(11)])
-@pytest.mark.proves("options", "`emit_every`", "swept", "a batch")
+@pytest.mark.proves("options", "`emit_every`", "vectorized", "a batch")
 def test_equals_the_oracle(
     every: Trigger, policy: Any, held: Any, size: int | None, temporary: bool, batches: int
 ) -> None:
@@ -172,7 +172,7 @@ def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
     assert len(keys_of(state, store)) == 1
 
 
-def test_late_and_invalid_rows_stay_apart() -> None:
+def test_late_and_invalid_rows_stay_separate() -> None:
     store = MemoryStore()
     for every, first in ((EveryCount(2), 2), (EveryPeriod(1), 1)):
         plan = every_plan(every, TimeWindow(9), on_late="side", on_invalid="drop")

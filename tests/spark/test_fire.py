@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_integration import sliding_aggregate
-from spark_integration.checkpoint import saved_roots
+from spark_integration.checkpoint import saved_snapshots
 from stores import StoreUnavailable, open_store
 from tests.support.servers import RedisServer, free_port
 from tests.support.spark.checkpoints import (
@@ -46,8 +46,9 @@ ARITY = 4
 MOST_PAGES = 2 * 4
 #: Bytes of a page of keys on local disk.
 PAGE = 1 << 16
-#: After how many pages of a step its worker is killed, where keys are swept and where they are not.
-PUTS = {"swept": (1, 2), "plain": (2, 17, 30)}
+#: After how many pages of a step its worker is killed, where keys are vectorized and where they
+#: are not.
+PUTS = {"vectorized": (1, 2), "plain": (2, 17, 30)}
 
 
 @pytest.fixture
@@ -78,13 +79,13 @@ def check_output(spark: SparkSession, driver: Driver, events: pa.Table) -> None:
 
 
 def check_pages(spark: SparkSession, driver: Driver, events: pa.Table, abandoned: int = 0) -> None:
-    """Only pages that the roots after the last batch name, and all of these.
+    """Only pages that the snapshots after the last batch name, and all of these.
 
     So many attempts were ``abandoned``, and may have gone on beside the batches after theirs.
     """
-    roots = saved_roots(spark, driver.checkpoint, driver.store)
+    snapshots = saved_snapshots(spark, driver.checkpoint, driver.store)
     with open_store(driver.store) as pages:
-        assert check_places(roots, pages, events, WINDOW, abandoned * MOST_PAGES) > 0
+        assert check_places(snapshots, pages, events, WINDOW, abandoned * MOST_PAGES) > 0
 
 
 # --- the driver -----------------------------------------------------------------------------------
@@ -190,10 +191,10 @@ def test_soak_of_a_million_keys(
     assert_last_n(found, events, window)
     check_batches(driver, files)
     with open_store(driver.store) as pages:
-        roots = saved_roots(spark, driver.checkpoint, driver.store)
-        # An attempt writes all that is kept anew at most, some 64 bytes an event, and what it had.
-        anew = keys * window * 64 // PAGE + 2 * MOST_PAGES
-        check_places(roots, pages, events, window, orphans=2 * done * anew)
+        snapshots = saved_snapshots(spark, driver.checkpoint, driver.store)
+        # An attempt writes at most all that is retained, some 64 bytes per event, and its own rows.
+        again = keys * window * 64 // PAGE + 2 * MOST_PAGES
+        check_places(snapshots, pages, events, window, orphans=2 * done * again)
     with capsys.disabled():
         print(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")  # noqa: T201
 
@@ -299,7 +300,7 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
     The third query's driver dies in mid-batch, and the one after it at a random moment.
     """
     events, more, files = spread(make_events(1200, 6)), spread(make_events(1500, 6)), 4
-    swept, plain = (
+    vectorized, plain = (
         start_driver(
             events,
             2,
@@ -313,16 +314,16 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
     )
     marker = tmp_path / "slow"
     third = start_driver(more, files, store, fault=["slow_once", str(marker), 60.0])
-    swept.start(plain, third)
-    process = swept.process
+    vectorized.start(plain, third)
+    process = vectorized.process
     assert process is not None
     # The third hangs when its pages are out.
     wait_until(lambda: marker.exists() or process.poll() is not None)
-    assert marker.exists(), swept.why()
-    swept.kill()
+    assert marker.exists(), vectorized.why()
+    vectorized.kill()
     for name, puts in PUTS.items():
         assert all((tmp_path / f"{name}.{put}").exists() for put in puts)
-    for driver in (swept, plain):
+    for driver in (vectorized, plain):
         check_output(spark, driver, events)
         # A retry of a batch writes the pages that its dead attempts wrote.
         check_pages(spark, driver, events)

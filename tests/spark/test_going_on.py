@@ -17,11 +17,11 @@ from spark_integration.step.step import Advanced, step
 from stores import MemoryStore, PageStore
 from tests.spark.test_step import FOLDS, distinct_times, in_form
 from tests.support.spark.events import last_n, make_events, oracle
+from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.late_streams import late_plan
 from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import root_in
-from tests.support.spark.silences import rows_of
+from tests.support.spark.saved import snapshot_in
 
 GOLDEN = Path(__file__).parent / "golden"
 WINDOW = 30
@@ -39,7 +39,7 @@ def pinned() -> tuple[bytes, MemoryStore]:
     return state, store
 
 
-def begun(plan: Plan, store: PageStore) -> bytes:
+def started(plan: Plan, store: PageStore) -> bytes:
     """The state after the events before, in four batches."""
     state = None
     for at in range(0, BEFORE, 200):
@@ -72,11 +72,11 @@ def test_the_pinned_state_is_written_and_goes_on(size: int) -> None:
     """With its pages, byte for byte: change it only together with its version."""
     state, store = pinned()
     again = MemoryStore()
-    assert begun(PLAN, again) == state
+    assert started(PLAN, again) == state
     assert pages_of(again) == pages_of(store)
     assert len(pages_of(store)) > 0
     done = go_on(state, store, size)
-    assert check_places([root_in(done[-1].state)], store, EVENTS, WINDOW) > 0
+    assert check_places([snapshot_in(done[-1].state)], store, EVENTS, WINDOW) > 0
 
 
 # --- how late events may be -----------------------------------------------------------------------
@@ -93,7 +93,7 @@ def sums(done: Advanced) -> list[float]:
     return found
 
 
-def test_a_root_takes_any_lateness_and_no_event_that_it_has_too_little_for() -> None:
+def test_a_snapshot_takes_any_lateness_and_no_event_that_it_has_too_little_for() -> None:
     store = MemoryStore()
     plans = {late: late_plan(**SUMS, allowed_lateness=late) for late in (10, 30, 50)}
     rows = rows_of(*(("a", float(i), 1.0) for i in range(0, 1000, 10)))

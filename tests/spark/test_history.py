@@ -29,29 +29,29 @@ from tests.support.spark.events import (
     oracle,
     write_files,
 )
+from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
 from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import root_in
-from tests.support.spark.silences import rows_of
+from tests.support.spark.saved import snapshot_in
 
-SEAM = START + 100 * SECOND
+CUTOVER = START + 100 * SECOND
 
 
-def begun(store: MemoryStore, until: int | None) -> Any:
+def started(store: MemoryStore, until: int | None) -> Any:
     """The start of one bucket with the events of seconds 0 to 99, and the plan of its stream."""
     product = Product({"sum": ("watts", Sum())})
     plan = make_plan(window=TimeWindow(30), monoid=product, results={"sum": pa.float64()})
     rows = rows_of(*(("a", float(i), 1.0) for i in range(100)))
-    root = root_in(step(None, rows, plan, store).state)
-    put_starts(store, "h", {0: Start(1, until, plan.fixed, root)})
+    snapshot = snapshot_in(step(None, rows, plan, store).state)
+    put_starts(store, "h", {0: Start(1, until, plan.fixed, snapshot)})
     return plan
 
 
 def test_a_bucket_begins_with_what_is_kept_and_leaves_it_as_it_is() -> None:
     store = MemoryStore()
-    plan = begun(store, SEAM)
+    plan = started(store, CUTOVER)
     before = {*store.keys()}
-    start = StartFrom("h", "memory://", SEAM)
+    start = StartFrom("h", "memory://", CUTOVER)
     changed = make_plan(
         window=TimeWindow(10), start=start,
         monoid=Product({"sum": ("watts", Sum()), "low": ("watts", Min())}),
@@ -68,13 +68,13 @@ def test_a_bucket_begins_with_what_is_kept_and_leaves_it_as_it_is() -> None:
         store.delete_many(["start.h/0"])
         later = step(done.state, rows_of(("a", 50.0, 9.0), ("b", 104.0, 2.0)), other, store)
         assert later.rows.column("sum").to_pylist() == [2.0]
-        begun(store, SEAM)
+        started(store, CUTOVER)
         assert before <= {*store.keys()}
 
 
 def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
     store = MemoryStore()
-    plan = begun(store, None)
+    plan = started(store, None)
     with pytest.raises(MissingPage, match="make it with save_history"):
         step(None, rows_of(), make_plan(start=StartFrom("g", "memory://", None)), store)
     other = make_plan(start=StartFrom("h", "memory://", None), by=("site",), key_types=("int",))
@@ -86,17 +86,17 @@ def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
 @pytest.mark.parametrize("state", [False, True])
 @pytest.mark.proves("PySpark", "history first")
 @pytest.mark.proves("stores", "history first", "file", "spark://state")
-@pytest.mark.proves("options", "`start_from`", "swept")
+@pytest.mark.proves("options", "`start_from`", "vectorized")
 def test_a_stream_goes_on_from_history(spark: SparkSession, tmp_path: Path, state: bool) -> None:
-    """Both have rows beyond the seam, and the stream is stopped and started again."""
+    """Both have rows beyond the cutover, and the stream is stopped and started again."""
     job = Job(spark, tmp_path)
     events = spread(make_events(900, 6))
     times = events.column("ts").cast(pa.int64()).to_numpy()
-    seam = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(times[500]))
+    cutover = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(times[500]))
     (tmp_path / "history").mkdir()
     write_files(events.slice(0, 600), tmp_path / "history", files=2)
     frame = spark.read.schema(SCHEMA).parquet(str(tmp_path / "history"))
-    history = save_history(frame, "past", until=seam, **job.settings())
+    history = save_history(frame, "past", until=cutover, **job.settings())
     assert history == History("past", job.store)
     if state:
         job.store = "spark://state"
@@ -147,5 +147,5 @@ def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: P
     save_history(frame, "h", until=0, **given)
     with pytest.raises(InvalidRequest, match=r"\* buckets +2 +4"):
         job.run(start_from="h", buckets=4)
-    with pytest.raises(InvalidRequest, match="windows that are swept"):
+    with pytest.raises(InvalidRequest, match="windows that are vectorized"):
         job.run(start_from="h", window=SessionWindow("1 minute"))

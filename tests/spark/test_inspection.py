@@ -40,12 +40,12 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
         (SEVERAL, None, "file", Max()),
     ],
     ids=[
-        "one window-swept", "one window-key by key", "in Spark's state", "late events-swept",
-        "late events-key by key", "several",
+        "one window-vectorized", "one window-key by key", "in Spark's state",
+        "late events-vectorized", "late events-key by key", "several",
     ],
 )  # fmt: skip
 @pytest.mark.proves("stores", "`inspect_query`", "file", "spark://state")
-@pytest.mark.proves("options", "`inspect_query`", "swept", "key by key", "late events")
+@pytest.mark.proves("options", "`inspect_query`", "vectorized", "key by key", "late events")
 @pytest.mark.proves("PySpark", "`inspect_query`")
 def test_each_key_and_one_keys_events(
     spark: SparkSession, tmp_path: Path, monoid: Any, lateness: Any, policy: Any, store: str
@@ -81,7 +81,7 @@ def test_each_key_and_one_keys_events(
     times = (one.time.astype("M8[us]").astype("i8")).tolist()
     wanted = newest(events, "d2", max(sizes.values()))
     assert list(zip(times, one.watts, strict=True))[-len(wanted) :] == wanted
-    # More is kept where events may come late, and of several windows in whole groups.
+    # More is kept where events may come late, and of multiple windows in whole groups.
     assert len(one) == len(wanted) or lateness is not None or policy is SEVERAL
 
 

@@ -33,7 +33,7 @@ from mta import (
 )
 from mta.errors import LateEvent
 from mta.frames.base import AbstractPolicy
-from mta.keyed.sizes import small_groups
+from mta.keyed.standalone import small_groups
 from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
@@ -46,6 +46,7 @@ from stores import FaultyStore, PageStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
 from tests.support.spark.events import SECOND, START
+from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, plain, rows_of
 from tests.support.spark.late_streams import (
     Event,
     LateJob,
@@ -61,7 +62,6 @@ from tests.support.spark.late_streams import (
     shuffled,
 )
 from tests.support.spark.saved import keys_of
-from tests.support.spark.silences import SIZE, Stream, idle_plan, plain, rows_of
 
 POLICIES: list[tuple[AbstractPolicy, Left]] = [
     (TimeWindow(SIZE), left_of(SIZE)),
@@ -117,7 +117,7 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
 
 @pytest.mark.parametrize(("policy", "left"), POLICIES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
-@pytest.mark.proves("options", "`emit_updates=True`", "swept", "late events")
+@pytest.mark.proves("options", "`emit_updates=True`", "vectorized", "late events")
 def test_append_gives_what_a_late_event_changes_again(
     policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
 ) -> None:
@@ -202,7 +202,7 @@ def test_a_policy_that_looks_at_values_gives_the_window_as_it_is_then(store: Mem
 LATE_BATCH = [("a", 69.0, 3.0), ("a", 70.0, 4.0), ("a", 105.0, 5.0), ("b", 0.0, 6.0)]
 
 
-def begun(plan: Plan, store: PageStore) -> Bucket:
+def started(plan: Plan, store: PageStore) -> Bucket:
     bucket = Bucket(plan, store)
     bucket.feed([("a", 0.0, 1.0), ("a", 100.0, 2.0)])
     return bucket
@@ -211,13 +211,13 @@ def begun(plan: Plan, store: PageStore) -> Bucket:
 def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_allowed(
     store: MemoryStore,
 ) -> None:
-    done = begun(late_plan(), store).feed(LATE_BATCH)
+    done = started(late_plan(), store).feed(LATE_BATCH)
     assert [row[2] for row in in_form(done.rows)] == [4.0, 5.0, 6.0]
     assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 1)
 
 
 def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
-    bucket = begun(late_plan(on_late="raise"), store)
+    bucket = started(late_plan(on_late="raise"), store)
     with pytest.raises(LateEvent, match=r"key a are more than 30\.0 s older.*greater"):
         bucket.feed(LATE_BATCH)
     assert bucket.feed(LATE_BATCH[1:]).counts.rows_late == 0
@@ -228,7 +228,7 @@ def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> Non
 @pytest.mark.proves("options", '`on_late="side"`', "late events")
 def test_late_rows_come_out_marked(updates: bool, emit: Any, store: MemoryStore) -> None:
     plan = late_plan(on_late="side", emit_updates=updates, emit=emit)
-    done = begun(plan, store).feed(LATE_BATCH)
+    done = started(plan, store).feed(LATE_BATCH)
     assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 0)
     late = done.rows.filter(done.rows.column("late")).to_pylist()
     assert [(row["watts"], row["all"], row["n"]) for row in late] == [(3.0, None, None)]
@@ -243,7 +243,7 @@ def test_late_rows_come_out_marked(updates: bool, emit: Any, store: MemoryStore)
 
 
 def test_bad_values_beside_late_events(store: MemoryStore) -> None:
-    bucket = begun(late_plan(on_invalid="drop", emit_updates=True), store)
+    bucket = started(late_plan(on_invalid="drop", emit_updates=True), store)
     nan = float("nan")
     done = bucket.feed([("a", 80.0, nan), ("a", 90.0, 3.0), ("a", 110.0, nan), ("c", 1.0, nan)])
     assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (0, 3, 3)
@@ -344,14 +344,14 @@ def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
     done = step(state, rows_of(), plan, store, end + 1)
     assert (keys_of(done.state, store), done.timer) == (set(), None)
     assert plain(in_form(done.rows)) == [("a", moment, None, [], None, 0)]
-    # What is no later than allowed, by the watermark, begins anew with the same result.
-    anew = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
-    assert in_form(anew.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
+    # What is no later than allowed, by the watermark, begins again with the same result.
+    again = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
+    assert in_form(again.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
     late = step(done.state, rows_of(("a", 9 + SIZE, 2.0)), plan, store, end + 1)
     assert (late.counts.rows_late, late.rows.num_rows) == (1, 0)
 
 
-def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> None:
+def test_a_key_that_began_again_takes_nothing_from_before(store: MemoryStore) -> None:
     plan = late_plan(idle="expire", allowed_lateness=300)
     done = step(None, rows_of(("a", 10, 1.0)), plan, store)
     done = step(done.state, rows_of(), plan, store, START + 400 * SECOND)
@@ -364,26 +364,26 @@ def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.proves("options", "`idle`", "late events")
-def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int) -> None:
+def test_idle_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int) -> None:
     """Keys speak in turns, with gaps of more than a window; events come up to 30 seconds late."""
     rng, store = np.random.default_rng(seed), MemoryStore()
     events = [(f"d{i // 40 % 4}", float(i), float(i)) for i in range(800) if rng.random() < 0.8]
     order = np.argsort([t + rng.uniform(0, 30) for _, t, _ in events], kind="stable")
     stream = Stream(late_plan(idle="expire", emit_updates=True, on_late="raise"), store)
-    oracle, begun_anew = Oracle(left_of(SIZE), None), 0
+    oracle, started_again = Oracle(left_of(SIZE), None), 0
     for part in np.array_split(order, 100):
         batch = [events[i] for i in part]
         keys = stream.keys if stream.state else set()
         expected, done = oracle.feed(batch), stream.feed(rows_of(*batch))
-        begun_anew += len(stream.keys - keys)
+        started_again += len(stream.keys - keys)
         new, again = parted(done)
         assert new == expected.new
         assert again == expected.again
         stream.idle()
-    assert begun_anew > 6  # four keys, most of them in more than one life
+    assert started_again > 6  # four keys, most of them in more than one life
     for i in range(4):
         stream.others(2000 + i)
-    assert (stream.keys, stream.doomed, list(store.keys())) == (set(), 0, [])
+    assert (stream.keys, stream.pending, list(store.keys())) == (set(), 0, [])
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: i
         {"n": (None, Count())},
     ],
 )
-def test_default_pages_fit_a_disk_page_and_handles_stay_small(
+def test_default_pages_fit_a_disk_page_and_snapshots_stay_small(
     aggregations: Any, windows: int, store: MemoryStore
 ) -> None:
     """A window of 80,000 events, at many fillings of its last leaf and spine."""
@@ -413,8 +413,8 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(
     for batch in range(40):
         times = batch * 1990 + np.sort(rng.integers(0, 2000, 2000))
         window.extend({"watts": rng.normal(size=2000)}, times.astype("M8[s]"))
-        sizes.append(len(handle := window.checkpoint()))
-        levels = describe_snapshot(handle).levels
+        sizes.append(len(window_snapshot := window.checkpoint()))
+        levels = describe_snapshot(window_snapshot).levels
     assert levels >= 3
     pages = [page for page in store.get_many(list(store.keys())) if page is not None]
     assert max(map(len, pages)) <= 4080

@@ -19,8 +19,8 @@ from tests.support.spark.jobs import Job, spread
 PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
 
 
-@pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["swept", "key by key"])
-@pytest.mark.proves("options", "counts of pages", "swept", "key by key")
+@pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["vectorized", "key by key"])
+@pytest.mark.proves("options", "counts of pages", "vectorized", "key by key")
 def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
     """Each page that is in the store was counted when it was written, with its bytes."""
     events = spread(make_events(1200, 4))

@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mta import Collect, CountWindow, Max, TimeWindow
-from mta.keyed import dealing
+from mta.errors import UnsuitableKey
+from mta.keyed import repartitioning
+from mta.publishing.buckets import hasher_of
 from spark_integration import migration, recommended_conf, sliding_aggregate
 from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
@@ -26,7 +28,6 @@ from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
 from spark_integration.runners.streaming import PROVIDER
 from spark_integration.step.columns import plain
-from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import State
 from stores import open_store
 from tests.support.servers import RedisServer
@@ -92,7 +93,7 @@ def test_the_hash_of_a_key_is_that_of_spark(spark: SparkSession, kind: str) -> N
 
 
 def test_a_type_whose_hash_is_not_known() -> None:
-    with pytest.raises(InvalidRequest, match="'k string collate UNICODE' is not known here"):
+    with pytest.raises(UnsuitableKey, match="'k string collate UNICODE' is not known here"):
         hasher_of(["k string collate UNICODE"])
 
 
@@ -100,7 +101,7 @@ def test_a_type_whose_hash_is_not_known() -> None:
 
 
 def moved(job: Job, name: str, **changes: Any) -> Job:
-    """The job on a checkpoint made anew."""
+    """The job on a checkpoint made again."""
     target = job.checkpoint.with_name(name)
     migrate(job.spark, job.checkpoint, target, job.store, **changes)
     job.checkpoint = target
@@ -133,7 +134,7 @@ def test_it_says_how_far_spark_is_and_waits_no_longer_than_it_may(
 PLAIN = {"all": ("watts", Collect()), "peak": ("watts", Max())}
 #: By name: what a query asks for, and what the naive oracle says of it.
 QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
-    "swept": ({}, last_n(WINDOW), FOLDS),
+    "vectorized": ({}, last_n(WINDOW), FOLDS),
     "key by key": ({"aggregations": PLAIN, "window": CountWindow(9)}, last_n(9), [list, max]),
     "late": (
         {"window": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
@@ -148,7 +149,7 @@ IN_HDFS_FORMAT = ("key by key", "late")
 @pytest.mark.proves("PySpark", "`mta migrate`")
 @pytest.mark.proves("stores", "`mta migrate` from there", "file", "redis")
 @pytest.mark.proves("stores", "`mta migrate` to there", "file", "redis")
-@pytest.mark.proves("options", "`mta migrate`", "swept", "key by key", "late events")
+@pytest.mark.proves("options", "`mta migrate`", "vectorized", "key by key", "late events")
 def test_from_disk_to_redis_and_back(
     spark: SparkSession, tmp_path: Path, query: str, request: pytest.FixtureRequest
 ) -> None:
@@ -275,7 +276,7 @@ def broken(after: int, function: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("whose", "call", "calls"),
     [
-        (dealing._Made, "settle", 2),  # some buckets are written
+        (repartitioning._Made, "settle", 2),  # some buckets are written
         (migration, "_copy_logs", 0),
         (migration, "_write_states", 0),
         (shutil, "rmtree", 1),  # Spark has written its state
@@ -318,7 +319,7 @@ def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "is of 'mta run'" in capsys.readouterr().err
 
 
-def test_what_cannot_be_made_anew_is_refused(
+def test_what_cannot_be_made_again_is_refused(
     stopped: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, copy = stopped, tmp_path / "copy"
@@ -329,7 +330,7 @@ def test_what_cannot_be_made_anew_is_refused(
     with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
         migrate(*asked, buckets=1 << 17)
     (copy / "offsets" / "1").write_text("v1")
-    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has begun and not ended"):
+    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has started and not ended"):
         migrate(*asked, buckets=3)
     (copy / "offsets" / "1").unlink()
     (copy / "state" / "1").mkdir()

@@ -31,12 +31,12 @@ def test_every_built_in_gives_the_same_bits(spark: SparkSession, store: str) -> 
     ).toArrow().sort_by("ts")  # fmt: skip
     # By the same sweep, as sums depend on the order of adding.
     windows = KeyedWindows(Product(aggregations), CountWindow(SIZE))
-    swept = windows.extend(["a"] * count, columns, np.arange(count))
+    vectorized = windows.extend(["a"] * count, columns, np.arange(count))
     window = Window(Product(aggregations), CountWindow(SIZE), arity=4, leaf_arity=4)
     alone = window.extend(columns, np.arange(count))
     for name in BUILT_INS:
         found = done[name].to_numpy()
-        assert bits(found) == bits(swept[name].astype(found.dtype)), name
+        assert bits(found) == bits(vectorized[name].astype(found.dtype)), name
         column = columns["size" if name == "GeometricMean" else "w"]
         held = held_after(name, column.tolist())
         starts = np.maximum(0, np.arange(count) - SIZE + 1)

@@ -24,7 +24,7 @@ from mta import (
     TimeWindow,
     Window,
 )
-from mta.keyed.sizes import INNER_BYTES, small_groups
+from mta.keyed.standalone import INNER_BYTES, small_groups
 from spark_integration import recommended_conf, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
@@ -190,7 +190,7 @@ def test_the_input_is_not_read_before_the_query_runs(df: DataFrame) -> None:
         {"n": (None, Count())},
     ],
 )
-def test_default_pages_fit_a_disk_page_and_handles_stay_small(aggregations: Any) -> None:
+def test_default_pages_fit_a_disk_page_and_snapshots_stay_small(aggregations: Any) -> None:
     product, policy = Product(aggregations), TimeWindow("1 hour")
     leaf_arity, arity = small_groups(product, policy)
     store = MemoryStore()
@@ -198,12 +198,12 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(aggregations: Any)
     count = leaf_arity * (arity * (arity + 1) + 1)  # every tail is full
     times = (np.arange(count) // 1000).astype("M8[s]")
     window.extend({"watts": np.arange(count, dtype=float)}, times, "last")
-    handle = window.checkpoint()
+    window_snapshot = window.checkpoint()
     pages = [page for page in store.get_many(list(store.keys())) if page is not None]
     assert len(pages) > arity
     assert max(map(len, pages)) <= 4080
     # Two levels of full inner tails here, at most five at 2**25 events.
-    assert len(handle) + 3 * INNER_BYTES <= 10_000
+    assert len(window_snapshot) + 3 * INNER_BYTES <= 10_000
 
 
 @pytest.mark.parametrize(

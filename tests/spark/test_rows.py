@@ -67,7 +67,7 @@ def test_any_order_of_the_rows_gives_the_same_order() -> None:
             ]
 
 
-def test_times_too_far_apart_for_one_number_are_sorted_as_well() -> None:
+def test_times_too_far_distant_for_one_number_are_sorted_as_well() -> None:
     big = 4_000_000_000_000
     rows = table(device=["a", "b", "a", "b"], ts=[big, 0, -big, big], watts=[1.0, 2.0, 3.0, 4.0])
     group = sort_rows(rows, make_plan())
@@ -76,15 +76,15 @@ def test_times_too_far_apart_for_one_number_are_sorted_as_well() -> None:
 
 
 @pytest.mark.parametrize("of_one_length", [True, False])
-@pytest.mark.parametrize("meet", [False, True])
-def test_keys_with_a_row_or_two_each_are_told_apart_by_their_bytes(
-    monkeypatch: pytest.MonkeyPatch, of_one_length: bool, meet: bool
+@pytest.mark.parametrize("collide", [False, True])
+def test_keys_with_a_row_or_two_each_are_distinguished_by_their_bytes(
+    monkeypatch: pytest.MonkeyPatch, of_one_length: bool, collide: bool
 ) -> None:
     rng, count = np.random.default_rng(8), 3_000
     numbers = rng.integers(0, 20_000, count)
     assert 2_500 < len(np.unique(numbers)) < count
     rows = table(device=[f"d{i:05}" if of_one_length else f"d{i}" for i in numbers])
-    if meet:
+    if collide:
         monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 7)
     encoded: list[int] = []
     encode = sorting._encode
@@ -314,7 +314,7 @@ def test_decimals_of_any_length_are_read_as_the_nearest_double(precision: int) -
         assert to_micros(column).tolist() == expected
 
 
-def test_decimals_are_told_apart_as_keys() -> None:
+def test_decimals_are_distinguished_as_keys() -> None:
     values = [Decimal(i).scaleb(-7) for i in range(1000)]
     kind = pa.decimal128(38, 7)
     group = sort_rows(table(device=pa.array(values, kind)), make_plan())

@@ -1,4 +1,4 @@
-"""Several windows in one call: each as though it were alone, over the pages of one."""
+"""Multiple windows in one call: each as though it were alone, over the pages of one."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from spark_integration.step.step import step
 from stores import PageStore
 from stores.memory import MemoryStore
 from tests.support.spark.events import SECOND, START
+from tests.support.spark.idle_cases import Stream, plain, rows_of
 from tests.support.spark.late_streams import (
     Event,
     LateJob,
@@ -44,8 +45,7 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
-from tests.support.spark.saved import handles_of
-from tests.support.spark.silences import Stream, plain, rows_of
+from tests.support.spark.saved import snapshots_of
 
 WINDOWS: dict[str, tuple[AbstractPolicy, Left]] = {
     "short": (TimeWindow(20), left_of(20)),
@@ -93,14 +93,14 @@ def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 5, 20])
-@pytest.mark.proves("options", "several windows", "swept")
+@pytest.mark.proves("options", "multiple windows", "vectorized")
 def test_each_window_is_as_though_it_were_alone(batches: int, store: MemoryStore) -> None:
     run(several_plan(), store, out_of_order(300, 3, 0.0, batches, batches))
 
 
 @pytest.mark.parametrize("batches", [3, 20])
 @pytest.mark.parametrize("names", [["short", "long"], ["few", "long"], list(WINDOWS)])
-@pytest.mark.proves("options", "several windows", "late events")
+@pytest.mark.proves("options", "multiple windows", "late events")
 def test_with_late_events(batches: int, names: list[str], store: MemoryStore) -> None:
     windows = {name: WINDOWS[name][0] for name in names}
     plan = several_plan(windows, allowed_lateness=25)
@@ -119,7 +119,7 @@ def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
         store = MemoryStore()
 
 
-@pytest.mark.proves("options", "several windows", "key by key")
+@pytest.mark.proves("options", "multiple windows", "key by key")
 def test_a_window_on_values_beside_one_of_time(store: MemoryStore) -> None:
     policies = {"sum": BoundWindow(("watts", Sum()), at_most=9), "long": TimeWindow(60)}
     plan = several_plan(policies)
@@ -140,9 +140,9 @@ def test_pages_are_shared(store: MemoryStore) -> None:
     state = step(None, events, several_plan(policies, monoid=monoid), store).state
     assert len(list(alone.keys())) > 100
     assert len(list(store.keys())) == len(list(alone.keys()))
-    (handle,) = handles_of(state, store).values()
-    summary = describe_snapshot(handle)
-    assert (summary.snapshot_bytes, summary.pages > 100) == (len(handle), True)
+    (window_snapshot,) = snapshots_of(state, store).values()
+    summary = describe_snapshot(window_snapshot)
+    assert (summary.snapshot_bytes, summary.pages > 100) == (len(window_snapshot), True)
     assert summary.policy.startswith("few=CountWindow(5), long=TimeWindow(")
 
 
@@ -163,7 +163,7 @@ def test_bad_values_are_dropped(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("lateness", [None, 5])
-def test_a_silent_key_goes_when_its_longest_window_is_empty(lateness: int | None) -> None:
+def test_an_idle_key_goes_when_its_longest_window_is_empty(lateness: int | None) -> None:
     store, wait = MemoryStore(), lateness or 0
     windows = {name: WINDOWS[name][0] for name in ("short", "long")}
     stream = Stream(several_plan(windows, idle="emit", allowed_lateness=lateness), store)
@@ -177,7 +177,7 @@ def test_a_silent_key_goes_when_its_longest_window_is_empty(lateness: int | None
     assert list(store.keys())
     stream.others(1000)
     stream.others(1001)
-    assert (stream.keys, stream.doomed, list(store.keys())) == (set(), 0, [])
+    assert (stream.keys, stream.pending, list(store.keys())) == (set(), 0, [])
 
 
 def test_windows_may_be_named_in_any_order(store: MemoryStore) -> None:
@@ -206,7 +206,7 @@ def test_a_stream_with_a_restart(
         assert job.found(*names_of(name)) == as_found(expected)
 
 
-@pytest.mark.proves("options", "several windows", "a batch")
+@pytest.mark.proves("options", "multiple windows", "a batch")
 def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
     job = LateJob(spark, tmp_path)
     windows = {name: policy for name, (policy, _) in WINDOWS.items()}

@@ -114,7 +114,7 @@ def test_waiting_pages_and_kept_ones_are_bounded() -> None:
     assert pages.calls.count("get") == 101
 
 
-def test_a_damaged_page_is_read_anew() -> None:
+def test_a_damaged_page_is_read_again() -> None:
     pages = Map()
     store = StatePages(pages)
     pages.rows["w/0/1",] = (b"damaged",)

@@ -86,7 +86,7 @@ def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table
 
 
 def test_evicted_pages_leave_the_state(job: Job) -> None:
-    """The pages there are exactly those that the roots name; with eviction they grow no more."""
+    """There are exactly the pages that the snapshots name; with eviction they grow no more."""
     size, batches, keys = 300, 12, 6
     events = spread(make_events(batches * size, keys))
     write_files(events, job.input, files=batches)
@@ -124,7 +124,7 @@ def test_a_batch_dataframe_keeps_its_pages_in_memory(job: Job, events: pa.Table)
     assert in_form(rows, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
 
 
-def test_a_session_without_rocksdb_is_told_what_to_set(job: Job) -> None:
+def test_a_session_without_rocksdb_is_reported_what_to_set(job: Job) -> None:
     provider = job.spark.conf.get(PROVIDER)
     for kept in ("org.example.HDFSBackedStateStoreProvider", None):
         job.spark.conf.set(PROVIDER, kept) if kept else job.spark.conf.unset(PROVIDER)

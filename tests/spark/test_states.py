@@ -10,7 +10,7 @@ from spark_integration.errors import CorruptState, StateMismatch
 from spark_integration.step.states import State
 
 FIXED = [("by", "device string")]
-STATE = State(64, FIXED, b"root" * 20)
+STATE = State(64, FIXED, b"snapshot" * 20)
 
 
 def signed(body: bytes) -> bytes:
@@ -19,7 +19,7 @@ def signed(body: bytes) -> bytes:
 
 def test_round_trip() -> None:
     assert State.decode(STATE.encode()) == STATE
-    assert State.decode(STATE.encode()).root_for(64, FIXED) == b"root" * 20
+    assert State.decode(STATE.encode()).snapshot_for(64, FIXED) == b"snapshot" * 20
 
 
 def test_golden() -> None:
@@ -50,15 +50,15 @@ def test_every_truncation_and_every_flipped_bit_is_named() -> None:
         7,
         [],
         ["mta-spark"],
-        ["mta-spark", "1", 64, FIXED, b"root"],
-        ["other", 1, 64, FIXED, b"root"],
-        ["mta-spark", 1, "64", FIXED, b"root"],
+        ["mta-spark", "1", 64, FIXED, b"snapshot"],
+        ["other", 1, 64, FIXED, b"snapshot"],
+        ["mta-spark", 1, "64", FIXED, b"snapshot"],
         ["mta-spark", 1, 64, FIXED],
-        ["mta-spark", 1, 64, FIXED, "root"],
-        ["mta-spark", 1, 64, FIXED, b"root", 0],
-        ["mta-spark", 1, 64, b"fixed", b"root"],
-        ["mta-spark", 1, 64, [["key"]], b"root"],
-        ["mta-spark", 1, 64, [["key", 1]], b"root"],
+        ["mta-spark", 1, 64, FIXED, "snapshot"],
+        ["mta-spark", 1, 64, FIXED, b"snapshot", 0],
+        ["mta-spark", 1, 64, b"fixed", b"snapshot"],
+        ["mta-spark", 1, 64, [["key"]], b"snapshot"],
+        ["mta-spark", 1, 64, [["key", 1]], b"snapshot"],
     ],
 )
 def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
@@ -75,15 +75,15 @@ def test_bytes_that_are_no_msgpack_are_named() -> None:
 
 def test_an_unknown_version_is_named() -> None:
     for version in (0, 2, 5):
-        other = signed(msgpack.packb(["mta-spark", version, 64, FIXED, b"root"]))
+        other = signed(msgpack.packb(["mta-spark", version, 64, FIXED, b"snapshot"]))
         with pytest.raises(StateMismatch, match=f"state format {version}, this program knows 1"):
             State.decode(other)
 
 
 def test_other_settings_say_what_to_restore() -> None:
     with pytest.raises(StateMismatch, match="set buckets=64"):
-        STATE.root_for(32, FIXED)
+        STATE.snapshot_for(32, FIXED)
     with pytest.raises(StateMismatch, match="restore these settings"):
-        STATE.root_for(64, [])
+        STATE.snapshot_for(64, [])
     with pytest.raises(StateMismatch, match=r"\* by +device string +id bigint"):
-        STATE.root_for(64, [("by", "id bigint")])
+        STATE.snapshot_for(64, [("by", "id bigint")])

@@ -20,7 +20,7 @@ from stores.memory import MemoryStore
 from tests.support.spark.events import Fold, last_n, last_of_each, last_seconds, make_events, oracle
 from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import root_in
+from tests.support.spark.saved import snapshot_in
 
 
 @pytest.fixture
@@ -123,8 +123,9 @@ def test_a_large_window_goes_on_by_itself(policy: Any, store: MemoryStore) -> No
     done = advance(events, plan, store, 6)
     expected = last_n(1500) if isinstance(policy, CountWindow) else last_seconds(1500)
     assert gather(done) == oracle(events, expected, FOLDS)
-    keyed = OpaqueKeys(root_in(done[-1].state), store)
-    assert keyed.root.counts[:2] == [2, 1]
+    keyed = OpaqueKeys(snapshot_in(done[-1].state), store)
+    counts = keyed.snapshot.counts
+    assert (counts.keys, counts.standalone) == (2, 1)
     pages = set(store.keys())
     assert any(":" in key for key in pages)  # of a window with a name of its own
     assert keyed.audit().damaged == []
@@ -138,7 +139,7 @@ def test_keys_without_rows_keep_their_windows(store: MemoryStore) -> None:
     order = np.argsort(events.column("device").to_numpy(), kind="stable")
     done = advance(events.take(order), plan, store, 3)
     # Each batch brought one key, and the last of them goes on for all three.
-    check_places([root_in(done[-1].state)], store, events, 100)
+    check_places([snapshot_in(done[-1].state)], store, events, 100)
     more = distinct_times(make_events(990, 3, seed=8)).slice(900)
     last = step(done[-1].state, more, plan, store)
     expected = oracle(pa.concat_tables([events, more]), last_n(100), FOLDS)

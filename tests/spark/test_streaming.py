@@ -53,7 +53,7 @@ def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> No
     assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, **counts}
 
 
-@pytest.mark.proves("options", '`emit="last"`', "swept")
+@pytest.mark.proves("options", '`emit="last"`', "vectorized")
 def test_last_gives_one_row_per_key_and_batch(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     job.run(emit="last", carry=["site"])

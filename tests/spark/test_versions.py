@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import spark_integration
 from mta import Count, CountWindow, Mean, Monoid, TimeWindow
 from spark_integration import sliding_aggregate, versions
-from spark_integration.checkpoint import saved_roots
+from spark_integration.checkpoint import saved_snapshots
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest
 from spark_integration.versions import check_pyarrow
@@ -82,7 +82,7 @@ def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
 
 @pytest.mark.proves("PySpark", "idle keys expire")
 @pytest.mark.proves("PySpark", "`idle` of a running query changes")
-def test_silent_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
+def test_idle_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     """One key stops after the first file, and its window is empty a minute later."""
     others = pc.not_equal(events.column("device"), "d5")
     write_files(events.slice(0, 300), job.input, files=1)
@@ -116,9 +116,9 @@ def test_the_state_of_a_checkpoint_is_read(job: Job, events: pa.Table) -> None:
     job.run()
     if OLD:
         with pytest.raises(InvalidRequest, match=r"reading a checkpoint needs PySpark 4\.0"):
-            saved_roots(job.spark, job.checkpoint, job.store)
+            saved_snapshots(job.spark, job.checkpoint, job.store)
     else:
-        assert saved_roots(job.spark, job.checkpoint, job.store)
+        assert saved_snapshots(job.spark, job.checkpoint, job.store)
 
 
 @pytest.mark.proves("PySpark", "`mta run`")
@@ -165,7 +165,7 @@ def test_a_version_too_old_is_named(version: str, monkeypatch: pytest.MonkeyPatc
         __import__("spark_integration.versions")
 
 
-def test_what_a_library_lacks_is_not_taken_for_the_library(
+def test_what_a_library_misses_is_not_taken_for_the_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql.pandas", None)

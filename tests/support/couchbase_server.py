@@ -5,9 +5,9 @@ In this order:
 1. ``MTA_TEST_COUCHBASE_URL``: ``couchbase://user:password@host/bucket`` of a server to use.
 2. Couchbase's own image (``MTA_TEST_COUCHBASE_IMAGE``, else ``couchbase:community``) in a
    container, initialised over REST, where a Docker engine has it.
-3. ``CouchbaseMock`` from Maven Central, fetched once with ``mvn`` (or lying at
-   ``MTA_TEST_COUCHBASE_MOCK``). It speaks the real protocol to the real client, but keeps all in
-   memory, knows neither collections nor durability nor range scans, and takes any password.
+3. ``CouchbaseMock`` from Maven Central (or at ``MTA_TEST_COUCHBASE_MOCK``). It speaks the real
+   protocol to the real client, but keeps all in memory, knows neither collections nor durability
+   nor range scans, and takes any password.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.containers import container
+from tests.support.maven import jars
 from tests.support.patience import LONG
 
 VERSION = "1.5.27"
 USER, PASSWORD = "tester", "c0uch/pass:word@#"
 PASSWORD_IN_URL = "c0uch%2Fpass%3Aword%40%23"
 _CREDENTIALS = f"{USER}:{PASSWORD_IN_URL}"
-_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
 @dataclass(frozen=True)
@@ -94,30 +94,13 @@ class MockServer:
 
 
 def mock_jar() -> Path:
-    """The mock's jar, from the cache or from Maven Central; skips where it cannot be had."""
+    """The mock's jar; skips where it cannot be had."""
     given = os.environ.get("MTA_TEST_COUCHBASE_MOCK")
     if given:
         return Path(given)
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    jar = Path(cache) / "mta-windows-tests" / f"CouchbaseMock-{VERSION}.jar"
     if shutil.which("java") is None:
         pytest.skip("NOT TESTED: no java on the PATH for the mock of Couchbase")
-    if jar.exists():
-        return jar
-    if shutil.which("mvn") is None:
-        pytest.skip("NOT TESTED: no mvn on the PATH to fetch the mock of Couchbase with")
-    artifact = f"com.couchbase.mock:CouchbaseMock:{VERSION}"
-    # Into a folder of this process's own: another test run may be fetching it too.
-    folder = jar.parent / f"fetch-{os.getpid()}"
-    command = ["mvn", "-q", "-B", _PLUGIN, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="/")
-        fetched = folder / jar.name
-        if done.returncode or not fetched.exists():
-            pytest.skip(f"NOT TESTED: Maven Central did not give {artifact}: {done.stdout[-500:]}")
-        fetched.replace(jar)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    (jar,) = jars(f"com.couchbase.mock:CouchbaseMock:{VERSION}", alone=True)
     return jar
 
 

@@ -17,9 +17,9 @@ from mta import (
     Policy,
     TimeWindow,
 )
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import Aggregator
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import PageStore, StoreUnavailable
 from stores.memory import MemoryStore
 from stores.wrapper import WrapperStore

@@ -9,9 +9,9 @@ from random import Random
 
 from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid, Window
 from mta.audit.walk import audit
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import Aggregator
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import PageStore
 
 

@@ -25,16 +25,17 @@ PYSPARK = "PySpark"
 #: The tables with their columns, and what stands above each.
 TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "stores": (
-        ("memory", "file", "redis", "couchbase", "spark://state"),
-        "Couchbase is tested against a stand-in of its protocol, where no server can be had.",
+        ("memory", "file", "redis", "couchbase", "s3", "spark://state"),
+        "Couchbase is tested against a stand-in of its protocol, where no server can be had, and "
+        "S3 against moto's server and gofakes3. `gs://` and `az://` share its code.",
     ),
     PYSPARK: (
         (),
         "The older ones run the core of the tests (`make spark-versions`), the newest runs all.",
     ),
     "options": (
-        ("swept", "key by key", "late events", "a batch"),
-        "What options of `sliding_aggregate` are tested with: windows that are swept by columns or "
+        ("vectorized", "key by key", "late events", "a batch"),
+        "What options of `sliding_aggregate` are tested with: vectorized windows, or windows that "
         "go key by key, an `allowed_lateness`, and a batch query.",
     ),
     "platforms": (

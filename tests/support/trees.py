@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mta import Monoid
-from mta.fiba import FingerTree, Tree
-from mta.fiba.node import Node
+from mta.logs.finger_tree import FingerTree, Tree
+from mta.logs.finger_tree.node import Node
 from mta.monoids.base import AbstractMonoid
 
 Shape = str | list[Any]

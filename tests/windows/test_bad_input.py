@@ -42,7 +42,7 @@ from mta.errors import (
     StoreUnavailable,
     WindowStoreError,
 )
-from mta.fiba import FiBA
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Named
 from stores.memory import MemoryStore

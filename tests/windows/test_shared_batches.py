@@ -51,13 +51,9 @@ def test_batches_of_many_hands(
     in_pages: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
+    """Windows shorter than a hand, of a few hands and longer."""
     monkeypatch.setattr("mta.evaluators.cursor._FEW", 16)
-    monkeypatch.setattr("mta.folds.overlaps._LEAST_STEP", 1)
     monkeypatch.setattr("mta.windows.shared._HAND", 250)
-    monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
-    monkeypatch.setattr("mta.kernels.ranks._FEW_FOR_A_TABLE", 16)
-    monkeypatch.setattr("mta.folds.overlaps._LEAST_BITS", 3)
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000
     gaps = {

@@ -32,12 +32,12 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import CLOSE, shape
 from benchmarks.report.plots import lines, percentile_boxes
-from mta.fiba import FingerTree, Tree
-from mta.fiba.bulk import insert_sorted
-from mta.fiba.fingers import before_time
 from mta.in_order import DABA, TwoStacks
+from mta.in_order.reactive import ReactiveAggregator
+from mta.logs.finger_tree import FingerTree, Tree
+from mta.logs.finger_tree.bulk import insert_sorted
+from mta.logs.finger_tree.fingers import before_time
 from mta.monoids.base import AbstractMonoid
-from mta.reactive.in_memory import ReactiveAggregator
 
 OPERATORS = ("Sum", "GeoMean", "Bloom")
 MIN_ARITIES = (2, 4, 8)

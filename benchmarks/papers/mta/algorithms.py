@@ -18,9 +18,9 @@ from benchmarks.report.experiment import Finding, Rows
 from mta import AbstractMonoid, AbstractPolicy, AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid
 from mta import Policy as PolicyOf
 from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
+from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 from mta.monoids.base import Partial
-from mta.reactive.in_memory import ReactiveAggregator
 from mta.windows.window import Window
 
 #: Whether a prefix must leave a window, from the results of both.

@@ -36,8 +36,8 @@ from benchmarks.report.fits import shape
 from benchmarks.report.plots import lines
 from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Max, Monoid, TimeWindow, Window
 from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
+from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
-from mta.reactive.in_memory import ReactiveAggregator
 
 CAPACITY, BATCH = 2**25, 2**14
 LIMITS = (16, 24, 32, 48, 64, 96, 128, 256, 512)

@@ -21,10 +21,10 @@ from mta import (
 )
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailable
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.pages import page
 from mta.pages.snapshot import Snapshot
-from mta.reactive.paged import PagedReactiveAggregator
-from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import FaultyStore, MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 

@@ -19,7 +19,7 @@ def remove_commit(checkpoint: Path, batch: int | None = None) -> None:
 
 
 def files_of_batches(checkpoint: Path) -> list[list[str]]:
-    """The names of the files that each micro-batch that has begun has read, or is to read again.
+    """The names of the files that each micro-batch that has started has read, or is to read again.
 
     The source numbers the files that it finds, in a log of its own, and writes a number there
     before Spark writes the batch that goes up to it into the log of offsets. So a driver that dies

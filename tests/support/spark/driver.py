@@ -23,7 +23,7 @@ from tests.support.spark import faulty_steps
 from tests.support.spark.events import SCHEMA
 from tests.support.spark.session import QUICK
 
-#: Windows with such an operation of plain Python are not swept: each key has pages of its own.
+#: Windows with such an operation of plain Python are not vectorized: each key has pages of its own.
 PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
 
 

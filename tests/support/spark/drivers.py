@@ -102,7 +102,7 @@ class Driver:
             self.kill()
 
     def batches(self, log: str) -> int:
-        """How many micro-batches have begun ("offsets") or are committed ("commits")."""
+        """How many micro-batches have started ("offsets") or are committed ("commits")."""
         return len(entries(self.checkpoint, log))
 
     def wait_for_commits(self, count: int) -> None:

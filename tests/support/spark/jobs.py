@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
-from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_roots
+from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_snapshots
 from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.runners.state_pages import is_state_url
@@ -25,7 +25,7 @@ from tests.support.spark.places import check_places
 
 FOLDS: list[Fold] = [max, sum, len]
 ALIASES = ("peak", "sum", "n")
-#: Events in a window: so many that what is known of two keys is too much for a root.
+#: Events in a window: so many that what is known of two keys is too much for a snapshot.
 WINDOW = 150
 
 
@@ -102,9 +102,9 @@ class Job:
 
     def check_places(self, events: pa.Table, orphans: int = 0) -> int:
         """As ``check_places``, after the last committed batch, which came up to these events."""
-        roots = saved_roots(self.spark, self.checkpoint, self.store)
+        snapshots = saved_snapshots(self.spark, self.checkpoint, self.store)
         with open_pages(self.spark, self.checkpoint, self.store) as store:
-            return check_places(roots, store, events, WINDOW, orphans)
+            return check_places(snapshots, store, events, WINDOW, orphans)
 
 
 def counts_of(query: StreamingQuery) -> dict[str, int]:

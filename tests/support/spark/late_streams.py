@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from mta import Collect, Count, Max, TimeWindow
 from spark_integration.plan import Plan
 from tests.support.spark.events import SECOND, START, write_files
+from tests.support.spark.idle_cases import SIZE, idle_plan, rows_of
 from tests.support.spark.jobs import Job
-from tests.support.spark.silences import SIZE, idle_plan, rows_of
 
 Event = tuple[str, float, float]
 Row = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Which pages must and which may be in the store: those that the roots of a query name."""
+"""Which pages must and which may be in the store: those that the snapshots of a query name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgpack
 import pyarrow as pa
 
 from mta.audit.keyed import OpaqueKeys
-from mta.keyed.doomed import Doomed
+from mta.keyed.lsm import PendingDeletions
 from stores import PageStore
 
 
 def check_places(
-    roots: Iterable[bytes],
+    snapshots: Iterable[bytes],
     store: PageStore,
     events: pa.Table,
     window: int,
@@ -23,25 +23,27 @@ def check_places(
 ) -> int:
     """Assert that the pages are whole and hold what they must, and nothing else is there; count.
 
-    ``roots`` are those after ``events``, for count windows of ``window`` events. So many pages
+    ``snapshots`` are those after ``events``, for count windows of ``window`` events. So many pages
     more may be there as ``orphans`` says: those of attempts that were given up. ``keys`` are the
     store's, if it cannot list them.
     """
     needed: set[str] = set()
     reachable: set[str] = set()
     counted: Counter[str] = Counter()
-    for root in roots:
-        keyed = OpaqueKeys(root, store)
+    for snapshot in snapshots:
+        keyed = OpaqueKeys(snapshot, store)
         assert keyed.audit().damaged == []
         reachable |= set(keyed.live_keys())
         for key, summary in keyed.summaries():
             (device,) = msgpack.unpackb(key)
             counted[device] += summary.back
             assert summary.events >= min(window, summary.back), device
-        keyed.root.doomed = Doomed()  # deleted already, where a batch after this one has begun
+        keyed.snapshot.pending = (
+            PendingDeletions()
+        )  # deleted already, where a batch after this one has started
         needed |= set(keyed.live_keys())
     assert counted == Counter(events.column("device").to_pylist())
     found = set(store.keys() if keys is None else keys)
     assert needed <= found, "live pages are missing"
-    assert len(found - needed - reachable) <= orphans, "pages that no root names"
+    assert len(found - needed - reachable) <= orphans, "pages that no snapshot names"
     return len(found)

@@ -1,0 +1,91 @@
+"""Which pages published snapshots need, and which records of what is published nobody needs.
+
+>>> from mta import CountWindow, KeyedWindows, Max
+>>> windows = KeyedWindows(Max(), CountWindow(2), "memory://needed", name="demo", page_bytes=64)
+>>> windows.publish("demo")
+>>> _ = windows.extend(["a", "b", "a"] * 100, range(300))
+>>> _ = windows.checkpoint()
+>>> keys = list(windows.store.keys())
+>>> sorted(needed_by_published(windows.store, keys)) == sorted(
+...     key for key in keys if key.startswith("demo/")
+... )
+True
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from mta.audit.keyed import OpaqueKeys
+from mta.audit.walk import live_keys
+from mta.errors import CorruptPage, MissingPage
+from mta.keyed.snapshot import is_keyed_snapshot
+from mta.publishing.publisher import read_head
+from mta.publishing.records import HEAD, PREFIX, Head, decode_written, snapshot_key
+from mta.windows.opaque import restore_opaque
+from stores import PageStore
+
+_WRITTEN = re.compile(r"/written/([^/]+)/(\d{1,18})/(\d{1,6})")
+
+
+def needed_by_published(store: PageStore, keys: Iterable[str]) -> set[str]:
+    """The pages that published snapshots need, of a store that has these keys.
+
+    Reads every inner page. Raises MissingPage, CorruptPage and CorruptSnapshot where those of a
+    newest snapshot cannot be told.
+    """
+    return {key for head in heads(store, keys) for key in _needed(store, head)}
+
+
+def heads(store: PageStore, keys: Iterable[str]) -> Iterator[Head]:
+    """The heads in a store that has these keys. Raises CorruptSnapshot."""
+    for name in sorted({match[1] for key in keys if (match := HEAD.fullmatch(key))}):
+        head = read_head(store, name)
+        if head is not None:
+            yield head
+
+
+def unneeded_records(store: PageStore, keys: Iterable[str], source: str) -> list[str]:
+    """The records of what a query publishes that nobody needs: left by a kill, or by a late task.
+
+    A batch that is under way may need some of them yet.
+    """
+    found: list[str] = []
+    listed = list(keys)
+    for head in heads(store, listed):
+        if head.source != source:
+            continue
+        prefix = f"{PREFIX}{head.name}"
+        own = [key for key in listed if key.startswith(f"{prefix}/")]
+        awaited, records = set[str](), set[str]()
+        for key in own:
+            match = _WRITTEN.fullmatch(key.removeprefix(prefix))
+            if match is None:
+                continue
+            if match[1] == source and int(match[2]) > head.batch:
+                records.add(key)
+                (data,) = store.get_many([key])
+                bucket = int(match[3])
+                if data is not None:
+                    awaited.add(snapshot_key(head.name, bucket, decode_written(data, bucket)))
+        needed = records | awaited | head.snapshot_keys()
+        found += [key for key in own if key not in needed and not HEAD.fullmatch(key)]
+    return found
+
+
+def _needed(store: PageStore, head: Head) -> Iterator[str]:
+    for number, bucket in enumerate(head.buckets):
+        for place, (_, digest) in enumerate(bucket or []):
+            key = snapshot_key(head.name, number, digest)
+            (snapshot,) = store.get_many([key])
+            if snapshot is None:
+                continue  # replaced meanwhile
+            try:
+                if is_keyed_snapshot(snapshot):
+                    yield from OpaqueKeys(snapshot, store).live_keys()
+                else:
+                    yield from live_keys(restore_opaque(snapshot, store))
+            except (MissingPage, CorruptPage):
+                if not place:
+                    raise

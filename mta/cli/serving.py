@@ -1,0 +1,87 @@
+"""``mta serve``: published windows over HTTP."""
+
+from __future__ import annotations
+
+import logging
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+from mta.cli.console import InvalidCommand, say
+from mta.serve.settings import Settings, checked
+from mta.times import to_duration
+from stores import ping_store
+from stores.address import size, without_credentials
+
+#: The options that only developers of clients and operators need.
+_DEFAULTS = Settings(name="", store="")
+
+
+def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> None:
+    """The options of ``mta serve``."""
+    parser.add_argument(
+        "published", metavar="NAME",
+        help="what windows are published as; with Spark, also the output folder of a run",
+    )  # fmt: skip
+    parser.add_argument("--store", metavar="URL", help="where the windows are published")
+    add = parser.add_argument
+    add("--host", default=_DEFAULTS.host, help=f"the address to listen at, {_DEFAULTS.host}")
+    add("--port", type=_port, default=_DEFAULTS.port, help=f"default {_DEFAULTS.port}")
+    add("--workers", type=at_least_one, default=1, metavar="N", help="processes, default 1")
+    add("--refresh", type=_duration, default="1 second", metavar="TIME",
+        help="how often to look for a newer snapshot, default 1 second")  # fmt: skip
+    add("--cache", type=_size, default=_DEFAULTS.cache, metavar="SIZE",
+        help="pages of a remote store that each worker has in memory, default 32MiB")  # fmt: skip
+    add("--max-keys", type=at_least_one, default=_DEFAULTS.max_keys, metavar="N",
+        help=f"how many keys a request may have, default {_DEFAULTS.max_keys:,}")  # fmt: skip
+    add("--max-body", type=_size, default=_DEFAULTS.max_body, metavar="SIZE",
+        help="how large the body of a request may be, default 1MiB")  # fmt: skip
+    add("--time-limit", type=_seconds, default=_DEFAULTS.time_limit, metavar="TIME",
+        help="how long a request may take, default 5 seconds")  # fmt: skip
+    add("--max-waiting", type=at_least_one, default=_DEFAULTS.max_waiting, metavar="N",
+        help=f"how many requests each worker takes at a time, default {_DEFAULTS.max_waiting}"
+        )  # fmt: skip
+    add("--insecure", action="store_true",
+        help="listen at an address that other machines reach without a token")  # fmt: skip
+
+
+def serve(published: str, store: str | None, **options: Any) -> None:
+    """Serve until a signal ends it. Raises InvalidCommand, and what the store raises."""
+    if store is None:
+        raise InvalidCommand(f"name the store in which {published} is published with --store")
+    settings = checked(Settings(name=published, store=store, **options))
+    from mta.serve.server import run
+
+    ping_store(store)
+    run(settings, lambda: _announce(settings), logging.getLogger("mta").isEnabledFor(logging.DEBUG))
+
+
+def _announce(settings: Settings) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    say(f"serves    {settings.name} of {without_credentials(settings.store)}")
+    say(f"look at   http://{host}:{settings.port}/   (API: /docs; Ctrl-C ends it)")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise ArgumentTypeError(f"give a port from 1 to 65535, not {text!r}")
+    return int(text)
+
+
+def _duration(text: str) -> str:
+    _seconds(text)
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        return to_duration(text) / 1e6
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _size(text: str) -> int:
+    try:
+        return size(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"give {error}, not {text!r}") from None

@@ -1,0 +1,419 @@
+"""FiBA as a window's structure: events in order of time, whatever order they come in, in pages.
+
+Results are *as of* their events: that of an event at time t is the aggregate of the window that
+ends with it, by the policy. So it does not matter to the last result of an event in what order, and
+in which batches, events came; where none is late it is the result after its insertion, as with
+level queues. The tree keeps what a late event may still ask for: the window as it was ``lateness``
+before the newest event.
+
+A batch goes in run by run, in order of time. Each run is put together with the stored events that
+are later than its first one (none, if nothing is late), and a cursor (``mta.cursor``) gives the
+result of each; only then is it inserted, so that nothing has changed where a page is missing.
+
+A window out of a snapshot, as Spark has one for each batch of a key, restores no more of its tree
+than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
+no leaf is read or written anew for that.
+
+Costs: an event in order O(1) combines amortised, one at distance d O(arity * log d), and O(d) where
+every result of a batch is wanted; bulk eviction O(arity * log n), and a page a level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import NotRevisable
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
+from mta.folds.sliding import Events
+from mta.frames.windows import TimeWindow
+from mta.logs.base import Aggregator, AtHand, Batch, Lens, Setting
+from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
+from mta.logs.finger_tree.node import Kind
+from mta.logs.leaves import Chunk
+from mta.monoids.base import Partial
+from mta.pages.snapshot import Snapshot
+
+
+class Revised(NamedTuple):
+    """Events whose results are new or have changed, in order of time."""
+
+    times: np.ndarray
+    rows: Rows
+    """The events' values."""
+    outputs: Rows
+    """Their results."""
+    is_new: np.ndarray
+    """Which of the events came with this batch."""
+
+
+class FiBA(FingerTreeLog, Aggregator):
+    """A window of events in order of time, which may come late."""
+
+    name = "FiBA"
+
+    def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
+        super().__init__(setting, kind)
+        observers = enumerate(setting.policy.observers, 1)
+        lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
+        self._cursor = Cursor(self.monoid, setting.policy, self, lenses)
+        #: Where the front stood before the last single event had the policy look further back.
+        self._receded: int | None = None
+        #: The front for which it was last seen what nobody may ask for any more.
+        self._cut_at = 0
+
+    # --- events in and out ----------------------------------------------------------------------
+
+    def _make_ready(self, count: int = 1) -> None:
+        """Do beforehand what needs the store, so that nothing can fail halfway.
+
+        Nodes are let go, and events that have left are cut off, where that has not been done at
+        once, as soon as ``count`` of them have.
+        """
+        self.trim()
+        if self.front - max(self.kept_from, self._cut_at) < count:
+            return
+        kept = self._kept(self.front)
+        if kept - self.kept_from >= count:
+            self._cut_off(kept)
+
+    def tidy(self) -> None:
+        spare = 0 if self.tree.has_left else min(self.tree.size // LEFT_BEHIND, self._left_behind)
+        self._cut_at = 0  # newer events at the same front may let go of some as well
+        self._make_ready(max(spare, 1))
+        super().tidy()
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
+        self._receded = None
+        back, is_empty = self.back, self.front == self.back
+        position = self._insert(row, time)
+        if position is None:
+            return
+        if position == back == self._cursor.back:
+            self._cursor.take_in(row)
+        is_late = position < back
+        if (is_late or is_empty) and self.setting.allowed_lateness and self.setting.policy.merges:
+            self._receded, self.front = self.front, self.kept_from
+            self._front_time = (-1, 0)
+
+    def take_back(self) -> None:
+        if self._receded is not None:
+            self.front, self._receded = self._receded, None
+        super().take_back()
+
+    def _note_late(self, position: int, before: int) -> None:
+        if position <= self.front:
+            self._front_time = (-1, 0)
+        self._cursor.place(self.kept_from, self.kept_from)
+        if position < self.front:
+            self._cut_at += before
+        super()._note_late(position, before)
+
+    def slide_to(self, position: int) -> None:
+        """Move the window's front on, as its policy says; late events may still look behind it.
+
+        What nobody may ask for any more leaves the tree, so that a query needs no page; without a
+        left spine before the next insertion or snapshot, as a query must look for the front anyway.
+        A few events of the first leaf take a combine each, amortised.
+        """
+        position = max(self.front, position)
+        if not self.setting.allowed_lateness and position > self.kept_from:
+            self.tree.load_left()
+        if position > self._cut_at and (self.tree.has_left or not self.setting.allowed_lateness):
+            self._cut_off(self._kept(position))
+            self._cut_at = position
+        if self._cursor.back == self.back:
+            self._cursor.move(position)
+        self.front = position
+
+    def recede(self) -> None:
+        """Have the window begin with the oldest event that is kept for late ones."""
+        self.front = self.kept_from
+        self._front_time = (-1, 0)
+        self._cursor.place(self.front, self.back)
+
+    def _evict_before(self, position: int) -> None:
+        """O(arity * log n) combines; no late event sees them again."""
+        self.tree.load_left()
+        self.trim()
+        self._cut_off(position)
+        self.front = position
+        self._cursor.place(position, self.back)
+
+    def _is_gone(self, position: int) -> bool:
+        return position < self.front and position < self.needed_from(self._cursor, self.front)
+
+    # --- what late events may ask for -----------------------------------------------------------
+
+    def _kept(self, front: int) -> int:
+        """The position from which on events may still be asked for, with the window's front.
+
+        Without a left spine, or one before it where a leaf begins; then no leaf is read.
+        """
+        tree, policy, lateness = self.tree, self.setting.policy, self.setting.allowed_lateness
+        if tree.has_left:
+            return self.needed_from(self._cursor, front)
+        newest = self.newest_time()
+        if lateness and newest is not None and policy.positional:
+            needed = self._as_of(self._cursor, newest - lateness, self.leaf_after)
+            if needed <= front and type(policy) is TimeWindow:
+                return needed
+            front = min(front, needed)
+        elif policy.merges:
+            front = self.needed_from(self._cursor, front)
+        cut = tree.at_position(front - self.kept_from)
+        return self.kept_from + tree.rank(cut, reads_leaf=False)
+
+    def query(self) -> Partial:
+        """The aggregate of the window; 2 combines, O(arity * log n) after a late event.
+
+        On the same way as single events have it, so that it is the same to the last bit.
+        """
+        if self.setting.allowed_lateness or self.front != self.kept_from:
+            return self._standing().query()
+        return self.tree.query()
+
+    def _standing(self) -> Cursor:
+        """The cursor, where the window stands."""
+        if (self._cursor.front, self._cursor.back) != (self.front, self.back):
+            self._cursor.place(self.front, self.back)
+        return self._cursor
+
+    # --- single events --------------------------------------------------------------------------
+
+    def at_hand(self, most: int) -> AtHand | None:
+        """As ever, of events in order, each beside the others.
+
+        Where none may come late, the first leaf of the tree has what is needed. Else a cursor has
+        it, as that leaf has events which late ones may ask for: 1 combine an event amortised, at a
+        new leaf and after a late event O(arity * log n), and at most a page read a level.
+        """
+        setting = self.setting
+        if setting.on_duplicate != "append":
+            return None
+        if not setting.allowed_lateness:
+            return self.tree.at_hand(most) if self.front == self.kept_from else None
+        room = self.tree.room
+        if not room or self.back - self.front < 2:
+            return None
+        try:
+            folds, known, times = self._folds_ahead(most)
+        except Exception:  # an event that needs what could not be had will say so
+            return None
+        grown, count, partials = self._cursor.grown, min(known, len(times)), self.monoid.partials
+        right = self.monoid.identity if grown is None else grown
+        left, lefts = partials.at(folds, 0), partials.cut(folds, 1, count)
+        return AtHand(left, right, lefts, count - 1, times[:count], room)
+
+    def _folds_ahead(self, most: int) -> tuple[Rows, int, np.ndarray]:
+        """The folds from the front and each event after it on, and the times of these events."""
+        cursor = self._standing()
+        found = cursor.at_hand(most)
+        _, known, times = found
+        if not min(known, len(times)):
+            cursor.place(self.front, self.back)
+            cursor.query()
+            found = cursor.at_hand(most)
+        return found
+
+    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        if self.setting.allowed_lateness:
+            self.take_in(new)
+            self.front += gone  # late events may still look at what has left
+            self._cursor.catch_up(new.size, gone, right)
+            return
+        assert new.times is not None
+        self.tree.append_folded(new.times, new.rows, new.size, right)
+        if gone:
+            self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
+            self.front = self.kept_from
+
+    # --- runs -----------------------------------------------------------------------------------
+
+    def run(self, batch: Batch, start: int) -> int:
+        """A run of a batch in order of time: the result of each event, as of it."""
+        assert batch.times is not None
+        if self._has_left(int(batch.times[start])):
+            return 0  # it leaves at once, so its result is that of the window
+        most = min(start + self._most, batch.count)
+        new = batch.part(start, self.run_end(batch.times, start, most))
+        found = self._run(new, into=(batch, start))
+        if found is None:
+            return 0
+        _, folds, is_new = found
+        if is_new is not None:
+            batch.put(start, self.monoid.partials.take(folds, np.flatnonzero(is_new)))
+        return new.size
+
+    def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
+        """Add a batch in order of time; every result that is new or has changed, run by run.
+
+        These are the results of all events from the first added one on. Raises NotRevisable
+        where the cuts of the policy cannot be known ahead.
+        """
+        start = 0
+        while start < count:
+            stop = self.run_end(times, start, min(start + self._most, count))
+            new = Events(self.monoid.inputs.cut(rows, start, stop), times[start:stop], stop - start)
+            # Later stored events are looked at again with the run that comes before them.
+            following = int(times[stop]) if stop < count else None
+
+            def end(time: int | None = following) -> int:
+                if time is None:
+                    return self.back
+                met = self._met_by(time)
+                return self.place_of(time) if met is None else met
+
+            found = self._run(new, end)
+            if found is None:
+                raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
+            hand, folds, is_new = found
+            assert hand.times is not None
+            mask = np.ones(hand.count, bool) if is_new is None else is_new
+            outputs = self.monoid.lower_rows(folds)
+            yield Revised(hand.times, hand.rows, outputs, mask)
+            start = stop
+
+    def again(self, time: int, until: int | None = None) -> Revised | None:
+        """The results as they are now of the events from a time on, before another; None for none.
+
+        For policies on positions. O(1) whole-group combines an event, and a page a leaf.
+        """
+        first = self.first_after(time - 1)
+        stop = self.back if until is None else self.first_after(until - 1)
+        if first >= stop:
+            return None
+        hand = self._stored(first, stop)
+        folds = self._cursor.run(hand)
+        self._cursor.place(self.kept_from, self.kept_from)
+        if folds is None or hand.times is None:
+            raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
+        outputs = self.monoid.lower_rows(folds)
+        return Revised(hand.times, hand.rows, outputs, np.zeros(hand.count, bool))
+
+    def _run(
+        self,
+        new: Events,
+        end: Callable[[], int] | None = None,
+        into: tuple[Batch, int] | None = None,
+    ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
+        """Insert a run; what was looked at, the aggregates as of each, and which are new.
+
+        ``end`` is asked for the position up to which stored events are looked at, if any are
+        later than the first. Where all are new, results go ``into`` a batch from a place on, if
+        there is one, and no aggregates are told. None, and nothing done, where the cuts cannot be
+        known ahead.
+        """
+        self._make_ready(self._left_behind)
+        rows, times, count = new
+        assert times is not None
+        if self._newest_ever is not None and int(times[0]) < self._newest_ever:
+            self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
+        met = self._met_by(int(times[0])) if count == 1 else None
+        hand, is_new = self.hand_with(rows, times, count, end)
+        folds = None
+        if into is None or is_new is not None:
+            folds = self._cursor.run(hand)
+            if folds is None:
+                return None
+        elif not self._cursor.run_into(hand, *into):
+            return None
+        front, more = self._cursor.front, count * (met is None)
+        if hand.stop < self.back + more and (newest := self.newest_time()) is not None:
+
+            def after(time: int) -> int:
+                among = times.searchsorted(time, side="right") if more else 0
+                return self.first_after(time) + int(among)
+
+            front = self._as_of(self._cursor, newest, after)
+        if met is None:
+            if count > self.tree.room:
+                self.tree.unfold()  # results come from the cursor; a query seldom asks for more
+            self._insert_run(rows, times, count, hand.stop - hand.count)
+        else:
+            self._put(met, self.monoid.inputs.at(rows, 0))
+        self.front = max(self.front, front)
+        with suppress(Exception):  # the next run will try again, and fail before it does anything
+            self._settle()
+        return hand, folds, is_new
+
+    # --- what a policy asks -----------------------------------------------------------------------
+
+    def oldest_time(self) -> int | None:
+        return Aggregator.oldest_time(self)
+
+    def time_at_front(self) -> int:
+        return self.time_at(self.front)
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        if self.front == self.back:
+            return self.front, np.empty(0, "<i8")
+        leaf = self.leaf(self.front)
+        assert leaf.times is not None
+        return self.front, leaf.times[self.front - leaf.first :]
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """As a policy asks; in the leaf at the front as a cursor, beyond it down the tree."""
+        if self.front == self.back:
+            return self.front
+        stop = self.leaf(self.front).stop
+        found = self._searching(lens, stop).longest_prefix(self.setting.policy, accepts)
+        if found < stop or stop == self.back:
+            return found
+        monoid, pick = lens
+        return self.kept_from + self.tree.longest_prefix(
+            stop - self.kept_from,
+            self.fold(self.front, stop),
+            lambda prefix: accepts(monoid.lower(pick(prefix))),
+        )
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self._searching(lens, self.back).longest_suffix(self.setting.policy, accepts)
+
+    def _searching(self, lens: Lens, back: int) -> Cursor:
+        policy = self.setting.policy
+        cursor = Cursor(self.monoid, policy, self, {id(policy): lens})
+        cursor.place(self.front, back)
+        return cursor
+
+    def events(self) -> Iterator[Partial]:
+        position = self.front
+        while position < self.back:
+            leaf = self.leaf(position)
+            rows = leaf.partials(position, leaf.stop, self.monoid)
+            for i in range(leaf.stop - position):
+                yield self.monoid.partials.at(rows, i)
+            position = leaf.stop
+            self.trim()
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    @contextmanager
+    def preserving_state(self) -> Iterator[None]:
+        cursor = self._cursor
+        self._cursor = copy(cursor)
+        try:
+            with super().preserving_state():
+                yield
+        finally:
+            self._cursor = cursor
+
+    def restore_state(self, snapshot: Snapshot) -> None:
+        super().restore_state(snapshot)
+        self.restore_front_time(snapshot.front_time)
+        if self.newest_time() == snapshot.last_time:  # else the newest was retracted
+            self._cursor.place(self.front, self.back)
+        else:
+            self._cursor.place(self.kept_from, self.kept_from)
+
+    def _checked_result(self) -> Partial:
+        # A query of all that is kept would fold what has not been folded yet.
+        is_asked = self.tree.is_folded or self.front > self.kept_from
+        return self.query() if is_asked else super()._checked_result()

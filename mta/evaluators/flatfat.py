@@ -1,0 +1,459 @@
+"""FlatFAT in pages, for windows whose oldest events leave first (Reactive Aggregator paper, 4, 5).
+
+The tree stands over level queues (``levels``): each group is a *block* of consecutive levels (see
+``blocks``). In memory are the two hot paths, from the front pointer's leaf and from the
+back pointer's leaf up to the root; everything else is in pages.
+
+    level 2    [ p p . . ]                            the root, an open block
+    level 1    [ p p p p ]  [ p p . . ]               front path: 0/1 and 1/0; open: one a level
+    level 0    [ . . . . ]  [ . . v v ] ... [ v v . ]
+                                  F             B
+
+    result = suffix(F) in 0/1, in 1/0, in the root  (x)  prefix(B) in the open blocks below the root
+
+Where this departs from the paper, and why:
+
+- The buffer is as large as it must be, and never copied. Blocks have absolute numbers, so that a
+  page's key never comes back with other content; the slots are those of the blocks in use. A root
+  that is full becomes an element of a new root above it, and a root that the front has left is let
+  go of: ``resize`` costs O(1), where the paper copies the buffer. A window that goes over from one
+  block of the root's level to the next is the paper's *inverted* buffer, and is answered like it.
+- Section 5.2, FIFO windows: a slot that was left is not cleared, since folds go from one pointer to
+  the other and see nothing outside. So an eviction moves a pointer, costs no combine, and no page
+  is ever written again. (``paged`` takes events out of the middle.)
+- All results of a batch come from scans of the two leaf blocks. While the front stays in one, and
+  the new events fit into another, the result after each of them is
+
+      suffix(F) in the front's block  (x)  (what follows the block, and the new events so far)
+
+  and a scan gives the suffixes from all slots of a block at one combine each, where ``suffix``
+  would walk the levels of the block for every one of them. Where the front is in the open block as
+  well, that block's slots are parted at the back pointer as it was when they were scanned. Windows
+  that are short beside the run are folds of ranges instead (``folds.sliding``).
+
+Costs, in combines: insert none (a ``lift``) until the next query, which for the m new events of a
+leaf block of a takes m (1 + ceil(log2(a/m))); evict none; query 2 log2(a) + 1 more, and once in a
+leaf block that the front has just come to, a + O(arity). So 3 log2(a) + O(1) an event, amortised.
+
+In a snapshot, beside the common fields (for swept, kept and tails see ``levels.pages``):
+
+    state    = [swept, kept, left, retired, tails]
+    left     = columns of one partial, the aggregate from the front to the first event of tails
+    retired  = for each of the snapshots in ``kept``, the pages that blocks have lost since it was
+               taken: array of [level, group, name]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import InvariantViolation
+from mta.folds.fronts import fronts_upto, rows_at
+from mta.in_order.flat_fat import join
+from mta.logs.base import Batch, Named, Setting
+from mta.logs.flatfat import Block, BlockPager, BlockReader
+from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.search import Frame, Segment, SegmentedWindow
+from mta.monoids.base import Partial, Refold
+from mta.pages.page import Group, Layout, read_columns
+from mta.pages.snapshot import Snapshot, corrupt
+
+#: So many changed blocks of a level wait to be written.
+_MOST_DIRTY = 4
+
+
+class Scan:
+    """The suffix folds from each of the positions ``start`` to ``stop`` on, up to ``stop``."""
+
+    __slots__ = ("right", "right_at", "start", "stop", "suffixes")
+
+    def __init__(self, start: int, stop: int, suffixes: Rows) -> None:
+        self.start, self.stop, self.suffixes = start, stop, suffixes
+        #: The aggregate from ``stop`` to a back, and which back.
+        self.right: Partial = None
+        self.right_at = -1
+
+
+class PagedFlatFAT(SegmentedWindow):
+    """A FIFO window whose result, like the fold of any range of it, costs O(log n)."""
+
+    name = "FlatFAT"
+    has_parts = False  # its blocks are written anew when something in them leaves
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.blocks = BlockPager(self.levels, keeps_old=setting.store is not None)
+        self.levels.pager = self.blocks
+        self._ahead = ReadAhead(self.levels) if self.blocks.reads_ahead else None
+        #: The aggregate from the front to the open leaf block, and which front it is right for.
+        self.left: Partial = self.monoid.identity
+        self.left_at = 0
+        #: The same from the end of the front's leaf block on, and that block's number.
+        self._rest: Partial = self.monoid.identity
+        self._rest_at = -1
+        #: The scan of the front's block, while its events stay as they are.
+        self._scan: Scan | None = None
+
+    # --- events in and out ----------------------------------------------------------------------
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event; no combine until the next query, but 1 amortised for sealing."""
+        self.room()
+        leaf = self.blocks.tail(0)
+        leaf.stow(row)
+        try:
+            self.levels.append(row, time)
+        except Exception:
+            leaf.take_back()
+            raise
+
+    def take_back(self) -> None:
+        self.levels.take_back()
+        self.blocks.tail(0).take_back()
+
+    def _seal(self) -> None:
+        """Seal the full blocks; those on the front path stay in memory. One store call.
+
+        When the store or a function of the monoid fails, nothing has changed.
+        """
+        levels, front = self.levels, self.front
+        full = list(takewhile(lambda tail: tail.is_full, levels.tails))
+        if len(full) > 1:
+            self._write_dirty()  # a block is sealed with the names of those below it
+        leaf = self.blocks.tail(0)
+        sealed = [
+            self.blocks.tail(tail.level)
+            for tail in full
+            if front // levels.span(tail.level + 1) == tail.number
+        ]
+        inside = None
+        if front >= leaf.first:
+            inside = leaf.between(front - leaf.first, leaf.group.count)
+        aggregate = levels.seal()[0][1]
+        self.blocks.hold_sealed(sealed)
+        if inside is not None:
+            self.left, self.left_at = inside, front
+            self._rest, self._rest_at = self.monoid.identity, leaf.number
+            return
+        # The open leaf block begins later: what lies before it has got longer.
+        combine, left_at, rest_at = self.monoid.combine, self.left_at, self._rest_at
+        self.left_at = self._rest_at = -1  # unless all goes well
+        if rest_at == front // levels.leaf_arity:
+            self._rest, self._rest_at = combine(self._rest, aggregate), rest_at
+        if left_at == front:
+            self.left, self.left_at = combine(self.left, aggregate), left_at
+
+    def forget_folds(self) -> None:
+        """Forget what is remembered of folds, as events have changed."""
+        self.left_at = self._rest_at = -1
+        self._scan = None
+
+    def _evict_before(self, position: int) -> None:
+        """No combine, at most one page read a level."""
+        if position < self.levels.tails[0].first and self.blocks.is_on_path(position):
+            self.front = position
+        else:
+            self.move_front(position, self.path_to(position))
+
+    # --- the front: its path to the root, and what is read from there on -------------------------
+
+    def path_to(self, position: int) -> list[Block]:
+        """The blocks to hold for a front; at most one page read a level."""
+        if position >= self.levels.tails[0].first:
+            return []
+        opens = not self.blocks.is_on_path(position)
+        path = self.blocks.path_to(position)
+        if opens and self._ahead is not None:
+            above = [Frame(b.level, b.first, b.group, 0, b.group.count) for b in path[1:]]
+            self._ahead.follow(path[0].number, above)
+        return path
+
+    def move_front(self, position: int, path: list[Block]) -> None:
+        """Move the front on, with its path at hand."""
+        self.front = position
+        self.blocks.hold(path)
+
+    def front_block(self) -> Block:
+        """The leaf block that the front is in; its path is held from now on."""
+        if self.front >= self.levels.tails[0].first:
+            return self.blocks.tail(0)
+        if not self.blocks.is_on_path(self.front):
+            self.blocks.hold(self.path_to(self.front))
+        block = self.blocks.at(0, self.front // self.levels.leaf_arity)
+        assert block is not None
+        return block
+
+    def open_path(self) -> Frame | None:
+        if not len(self):
+            return None
+        block = self.front_block()
+        start = self.front - block.first
+        return Frame(0, block.first, block.group, start, block.group.count)
+
+    def segments(self) -> Iterator[Segment]:
+        """The window from left to right, in parts of blocks in memory."""
+        if not len(self):
+            return
+        self.front_block()
+        levels, level, start = self.levels, 0, self.front
+        number = start // levels.leaf_arity
+        while True:
+            block = self.blocks.at(level, number)
+            assert block is not None  # on the front path, or open
+            inside, count = start - block.first, block.group.count
+            if inside < count:
+                yield level, block.first, block.group, inside, count
+            if number == levels.tails[level].number:
+                break
+            start, level = number + 1, level + 1
+            number //= levels.arity_of(level)
+        for tail in reversed(levels.tails[:level]):
+            if tail.count:
+                yield tail.level, tail.first, tail, 0, tail.count
+
+    # --- changes in the middle ------------------------------------------------------------------
+
+    def replace(self, number: int, indices: Sequence[int], rows: Rows) -> None:
+        """Replace m events of a leaf block (Algorithm 2); at most m (1 + ceil(log2(n/m))) combines.
+
+        At most one page read a level; the blocks on the way to the root are written later, before
+        the next snapshot, or when several wait. When anything fails, nothing has changed.
+        """
+        self.front_block()  # so that the next query has its path at hand
+        self._write_dirty(_MOST_DIRTY)
+        block, *above = self.blocks.mark_dirty(number)
+        undo = [(block, indices, block.put(indices, rows))]
+        try:
+            for parent in above:
+                index = [block.number - parent.first]
+                aggregate = self.monoid.partials.one(block.aggregate())
+                undo.append((parent, index, parent.put(index, aggregate)))
+                block = parent
+        except Exception:
+            for changed, where, before in undo:
+                changed.put_back(where, before)
+            raise
+        self.forget_folds()
+
+    def _write_dirty(self, most: int = 0) -> None:
+        self.blocks.write_dirty(most)
+        if self.discards:
+            self.blocks.retired.delete(0)
+
+    @contextmanager
+    def undone_on_failure(self) -> Iterator[None]:
+        """Events that are added meanwhile are taken out again if an exception comes."""
+        levels, front = self.levels, self.front
+        path = self.path_to(front) if len(self) else []
+        tails, back = [(tail, tail.count) for tail in levels.tails], levels.back
+        try:
+            yield
+        except Exception:
+            for tail, count in tails:
+                tail.count = count
+                del tail.names[count:]
+            levels.tails, levels.back = [tail for tail, _ in tails], back
+            self.blocks.forget_tails()
+            self.blocks.hold(path)
+            self.forget_folds()
+            raise
+
+    # --- folds ----------------------------------------------------------------------------------
+
+    def query(self) -> Partial:
+        """The aggregate of the window; costs stand with the module.
+
+        No store call, but after a restore where the front has not moved yet.
+        """
+        leaf = self.blocks.tail(0)
+        start, count = self.front - leaf.first, leaf.group.count
+        if start >= 0:
+            return leaf.between(start, count)
+        return join(self.monoid, self.before_leaf(), leaf.aggregate())
+
+    def before_leaf(self) -> Partial:
+        """The aggregate from the front to the open leaf block."""
+        if self.left_at != self.front:
+            block = self.front_block()
+            inside = block.between(self.front - block.first, block.group.count)
+            self.left = join(self.monoid, inside, self.after_block(block))
+            self.left_at = self.front
+        return self.left
+
+    def after_block(self, block: Block) -> Partial:
+        """The aggregate from the end of the front's leaf block to the open one."""
+        if self._rest_at != block.number:
+            end = block.first + block.group.count
+            self._rest = self.fold(end, self.levels.tails[0].first)
+            self._rest_at = block.number
+        return self._rest
+
+    def fold_from(self, position: int) -> Partial:
+        """The aggregate from the end of the front's leaf block on, or from within the open one."""
+        leaf = self.blocks.tail(0)
+        if position >= leaf.first:
+            return leaf.between(position - leaf.first, leaf.group.count)
+        return join(self.monoid, self.after_block(self.front_block()), leaf.aggregate())
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of any range of the window; costs are with ``BlockReader.fold``."""
+        return self.remembered().fold(start, stop)
+
+    def remembered(self) -> BlockReader:
+        return BlockReader(self, self.blocks)
+
+    # --- runs -----------------------------------------------------------------------------------
+
+    def _run_long(self, batch: Batch, start: int) -> int:
+        """Insert, evict and query for as many events as the front's and the open block serve.
+
+        About two combines an event, and one more for the scan. When the store fails, nothing has
+        changed.
+        """
+        monoid, scan = self.monoid, None
+        new = batch.part(start, start + min(self.room(), batch.count - start))
+        ahead = self.setting.policy.fronts(self, new.times, new.size)
+        if ahead is None:
+            return 0
+        fronts, count = ahead
+        if not isinstance(fronts, int):
+            if not len(self):
+                return 0
+            scan = self._scanned()
+            fronts = fronts_upto(fronts, scan.stop, count)
+            count = len(fronts)
+            if not count:
+                return 0
+            if scan.right_at != self.back:
+                scan.right, scan.right_at = self.fold_from(scan.stop), self.back
+        if count < new.size:
+            new = batch.part(start, start + count)
+        left = self.query() if scan is None else scan.right
+        folds = monoid.prefixes(monoid.lift_rows(new.rows, count), count, left)
+        right = monoid.partials.at(folds, count - 1)
+        front = fronts if isinstance(fronts, int) else int(fronts[-1])
+        if scan is not None and not isinstance(fronts, int):
+            lefts = rows_at(monoid, scan.suffixes, fronts, scan.start)
+            folds = monoid.combine_rows(lefts, folds, count)
+        path = self.path_to(front)
+        batch.put(start, folds)
+        self.levels.append_many(*new)
+        if scan is not None:
+            scan.right, scan.right_at = right, self.back
+        self.move_front(front, path)
+        return count
+
+    def _scanned(self) -> Scan:
+        """The suffix folds of the front's block; one combine an event of it, once."""
+        scan = self._scan
+        block = self.front_block()
+        end = block.first + block.group.count
+        is_open = block.group is self.levels.tails[0]
+        known = scan is not None and scan.start <= self.front < scan.stop
+        if scan is not None and known and (scan.stop == end or is_open):
+            return scan
+        inside, count = self.front - block.first, block.group.count
+        rows = self.levels.partials(0, block.group, inside, count)
+        suffixes = self.monoid.suffixes(rows, count - inside, self.monoid.identity)
+        self._scan = scan = Scan(self.front, end, suffixes)
+        return scan
+
+    # --- pages and snapshots ----------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        self.blocks.write_dirty()
+        self.blocks.retired.delete(len(self.kept))
+        super().tidy()
+
+    def hold(self, retain: int) -> None:
+        super().hold(retain)
+        self.blocks.retired.hold()
+
+    def delete_pages(self) -> None:
+        super().delete_pages()
+        self.blocks.retired.delete(0)
+
+    def write_state(self) -> list[Any]:
+        """The state, once all blocks are written; a page read a level if none is at hand."""
+        levels, partials = self.levels, self.monoid.partials
+        inside = self.front >= levels.tails[0].first
+        left = partials.one(self.monoid.identity if inside else self.before_leaf())
+        retired = self.blocks.retired.state(len(self.kept))
+        return [levels.swept, self.kept, partials.dump(left), retired, self.tail_states()]
+
+    def restore_state(self, snapshot: Snapshot) -> None:
+        if list(map(type, snapshot.state)) != [int, list, list, list, list]:
+            raise corrupt("its state is not one of FlatFAT")
+        swept, kept, left, retired, tails = snapshot.state
+        self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
+        partials = self.monoid.partials
+        row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
+        self.restore_front_time(snapshot.front_time)
+        self.left, self.left_at = partials.at(row, 0), snapshot.front
+        self.blocks.retired.restore(retired, len(kept))
+
+    @property
+    def page_count(self) -> int:
+        return super().page_count + len(self.blocks.retired)
+
+    @property
+    def resident_rows(self) -> int:
+        """The blocks in memory, and the levels of the tree within them."""
+        return sum(block.resident_rows for block in self.blocks.resident) + 2
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def is_past(self, level: int, number: int) -> bool:
+        del level, number  # blocks are written anew when something in them leaves
+        return False
+
+    def pages(self) -> Iterator[Named]:
+        self.blocks.write_dirty()
+        yield from super().pages()
+        levels = self.levels
+        for level, number, name in self.blocks.retired:
+            span = levels.span(level + 1)
+            yield Named(level, number, name, None, None, number * span, (number + 1) * span, False)
+
+    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
+        if named.fold is not None:  # of a retired page, those below are retired or its successor's
+            yield from super().pages_below(named, group)
+
+    def difference(self, named: Named, group: Group) -> str | None:
+        if named.fold is not None:
+            return super().difference(named, group)
+        return None
+
+    def ordered_from(self, named: Named) -> int:
+        # Before the front may be events that were moved from there to the back, behind younger ones
+        # that had left.
+        return max(0, self.front - named.first) // self.levels.span(named.level)
+
+    def check(self) -> None:
+        with self.preserving_state():
+            self.check_levels()
+            monoid, events = self.monoid, list(self.events())
+            if len(events) != len(self):
+                raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+            fold = Refold(monoid, events)
+            for block in self.blocks.resident:
+                block.check()
+            middle = (self.front + self.back) // 2
+            left, right = self.fold(self.front, middle), self.fold(middle, self.back)
+            for found in (self.query(), monoid.combine(left, right)):
+                if not fold.agrees(found):
+                    raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")
+
+    @contextmanager
+    def preserving_state(self) -> Iterator[None]:
+        """What is read and folded meanwhile is forgotten at the end, as if nobody had asked."""
+        known = self.left, self.left_at, self._rest, self._rest_at
+        try:
+            with self.blocks.preserving_state():
+                yield
+        finally:
+            self.left, self.left_at, self._rest, self._rest_at = known

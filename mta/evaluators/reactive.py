@@ -1,0 +1,521 @@
+"""The Reactive Aggregator in pages: events may be evicted from anywhere (section 5 of its paper).
+
+Its FlatFAT (``paged_flat_fat``) holds events at *slots*, which they keep. An event that is evicted
+out of the middle leaves a hole: its leaf block and those above it up to the open one are written
+anew, once before the next snapshot or when too many wait, and the pages they had are kept for as
+long as a snapshot needs them. A *position* counts the events that are there, so it moves on by one
+when a younger event than its own is evicted:
+
+    slots       4  5  6  7  8  9        4  5  .  7  8  9          6 is evicted
+    positions   4  5  6  7  8  9        5  6  .  7  8  9          front 4 becomes 5, back stays 10
+
+Where this departs from the paper: holes need not be filled for want of room, since the buffer is
+not allocated, but only lest pages hold nothing else. So ``compact`` runs before an eviction out of
+the middle when there are more holes than events, and more than a leaf block of them: it moves the
+events to new slots at the back, O(1/arity) page writes for each of the evictions that made the
+holes. ``resize`` and FIFO windows are as in ``paged_flat_fat``, which has no marks and no counts.
+
+A range is of the events that are there: one that was taken out of the middle is missed by none, but
+one that left at the front is. When the last of these left is told by the slot before the front,
+unless that was a hole, or had an event that was moved; then it is noted.
+
+Costs, in combines: as FlatFAT; an eviction out of the middle log2(n) at once. In store calls: at
+most one page read a level, and before the next snapshot a page written a level.
+
+In a snapshot, beside the common fields:
+
+    state    = [front, back, fat], and newest where that is noted
+    front    = slot of the oldest event
+    back     = slot after the newest event
+    fat      = the state of FlatFAT
+    newest   = microseconds since 1970 of the newest event that has left at the front; -2^63 where
+               none has
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import index as whole_number
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mta.columns.schemas import Array, Record, Row, Rows, Schema
+from mta.errors import EmptyWindow, InvariantViolation
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.logs.base import Aggregator, Batch, Lens, Named, Rebuild, Setting
+from mta.logs.levels.queues import BEFORE_ALL
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.equality import Scale
+from mta.pages.page import Group, Layout
+from mta.pages.snapshot import Snapshot, corrupt
+
+if TYPE_CHECKING:
+    from mta.logs.levels.queues import Levels
+
+
+_MARK, _COUNT = Array("?"), Array("<i8")
+
+
+class WithHoles(AbstractMonoid):
+    """``main`` over marked rows; its partials are pairs of main's partial and a count.
+
+    A slot whose event was taken out is a hole (the empty marker of section 5.1.1): its row is blank
+    and unmarked, and lifts to the identity. Partials count the events that are there, so that the
+    n-th of them is found by walking down, and so that a hole costs no combine: where one side of a
+    combine has no event, the other side is the result.
+
+    In pages the mark is one more column of events, ``|b1``, and the count one more of aggregates,
+    ``<i8``, each after the columns of the values or of the aggregates themselves.
+    """
+
+    def __init__(self, main: AbstractMonoid) -> None:
+        self.main = main
+        self.name = main.name
+        self.identity = (main.identity, 0)
+        self.inputs = Record([main.inputs, _MARK])
+        self.partials = Record([main.partials, _COUNT])
+        self.outputs, self.empty = main.outputs, main.empty
+        self.is_columnar, self.commutative = main.is_columnar, main.commutative
+
+    def _identifies(self) -> tuple[Any, ...]:
+        return (type(self).__name__, self.main.fingerprint)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def marked(self, rows: Rows, count: int) -> Rows:
+        """Rows of ``main`` as events that are there."""
+        return rows, np.broadcast_to(np.True_, count)
+
+    def holes(self, count: int) -> Rows:
+        """Rows for slots whose events were taken out."""
+        return _blank(self.main.inputs, count), np.zeros(count, bool)
+
+    def row(self, value: Any) -> Row:
+        return self.main.row(value), True
+
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        rows, count = self.main.rows(values, count)
+        return self.marked(rows, count), count
+
+    def is_valid(self, row: Row) -> bool:
+        return self.main.is_valid(row[0])
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        return self.main.invalid(rows[0], count)
+
+    # --- partials -------------------------------------------------------------------------------
+
+    def combine(self, left: Partial, right: Partial) -> Partial:
+        """One combine of ``main``; none where one side has no event."""
+        if not left[1]:
+            return right
+        if not right[1]:
+            return left
+        return self.main.combine(left[0], right[0]), int(left[1]) + int(right[1])
+
+    def lift(self, row: Row) -> Partial:
+        return (self.main.lift(row[0]), 1) if row[1] else self.identity
+
+    def lower(self, partial: Partial) -> Any:
+        return self.main.lower(partial[0])
+
+    def lift_rows(self, rows: Rows, count: int) -> Rows:
+        values, marks = rows
+        if marks.all():
+            return self.main.lift_rows(values, count), np.ones(count, "<i8")
+        schema = self.main.partials
+        lifted = schema.take(schema.one(self.main.identity), np.zeros(count, "i8"))
+        there = np.flatnonzero(marks)
+        if len(there):
+            some = self.main.inputs.take(values, there)
+            schema.put_at(lifted, there, self.main.lift_rows(some, len(there)))
+        return lifted, marks.astype("<i8")
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        return self.main.lower_rows(partials[0])
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        return self.main.fold(partials[0], count), int(partials[1].sum())
+
+    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
+        counts = np.cumsum(partials[1]) + left[1]
+        return self.main.prefixes(partials[0], count, left[0]), counts
+
+    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
+        counts = np.full(count + 1, right[1], "<i8")
+        counts[:count] += np.cumsum(partials[1][::-1])[::-1]
+        return self.main.suffixes(partials[0], count, right[0]), counts
+
+    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        return self.main.combine_rows(left[0], right[0], count), left[1] + right[1]
+
+    def results(self, outputs: Rows) -> Any:
+        return self.main.results(outputs)
+
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        part = None if scale is None else scale.spread(one)[0]
+        return bool(one[1] == other[1]) and self.main.same(one[0], other[0], part)
+
+
+def _blank(schema: Schema, count: int) -> Rows:
+    """Rows that say nothing: zeros, or None."""
+    if isinstance(schema, Record):
+        return tuple([_blank(part, count) for part in schema.schemas])
+    return np.zeros(count, schema.dtype) if isinstance(schema, Array) else [None] * count
+
+
+class PagedReactiveAggregator(Aggregator):
+    """A window out of which events may be taken anywhere, in pages."""
+
+    name = "Reactive Aggregator"
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._holed = WithHoles(setting.monoid)
+        self.fat = PagedFlatFAT(replace(setting, monoid=self._holed))
+        self._back = self._count = 0
+        #: The time of the newest event that left at the front, where no slot tells.
+        self._newest_left: int | None = None
+
+    @property
+    def front(self) -> int:  # type: ignore[override]
+        """The position of the oldest event."""
+        return self._back - self._count
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event; also how many were ever inserted."""
+        return self._back
+
+    @property
+    def holes(self) -> int:
+        """How many slots of the window are empty."""
+        return self.fat.back - self.fat.front - self._count
+
+    @property
+    def levels(self) -> Levels:
+        """The level queues of slots."""
+        return self.fat.levels
+
+    # --- events in and out ----------------------------------------------------------------------
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event; no combine until the next query."""
+        self.fat.insert((row, True), time)
+        self._add(1)
+
+    def take_back(self) -> None:
+        self.fat.take_back()
+        self._add(-1)
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        """Add as many events as the open leaf block has room for; no combine."""
+        marked = self._holed.marked(rows, stop)
+        count = self.fat.extend(marked, times, start, stop)
+        self._add(count)
+        return count
+
+    def _add(self, count: int) -> None:
+        self._back += count
+        self._count += count
+
+    def _evict_before(self, position: int) -> None:
+        """No combine, at most two page reads a level."""
+        slot, newest = self.fat.front + position - self.front, None
+        if self.holes:
+            events = self.remembered()
+            newest = events.time_before(position) if self.setting.timed else None
+            slot = events.slot(position)
+            events.hold()  # as the front goes there
+        self.fat.evict_to(slot)
+        self._newest_left, self._count = newest, self._back - position
+
+    def evict_at(self, positions: Sequence[int]) -> None:
+        """Remove events wherever they are; events after them keep their positions.
+
+        For m events in b leaf blocks, m (1 + ceil(log2(n/m))) combines at most and O(b) page reads;
+        pages are written before the next snapshot, or when several blocks of a level wait. Raises
+        EmptyWindow for a position without an event, and TypeError for what is no whole number. When
+        the store fails, the error's note says how many are removed: block by block from the left,
+        but the window's oldest events at the end.
+        """
+        wanted = sorted({whole_number(position) for position in positions})
+        if wanted and not self.front <= wanted[0] <= wanted[-1] < self._back:
+            raise EmptyWindow(
+                f"there are events at positions {self.front} to {self._back - 1} only"
+            )
+        oldest = 0
+        while oldest < len(wanted) and wanted[oldest] == self.front + oldest:
+            oldest += 1
+        count = self._count
+        try:
+            with np.errstate(all="ignore"):
+                self._evict_inside(wanted[oldest:])
+            self.evict_to(self.front + oldest)
+        except Exception as error:
+            error.add_note(f"{count - self._count} of {len(wanted)} events were removed")
+            raise
+
+    def _evict_inside(self, positions: Sequence[int]) -> None:
+        """Remove events, none of which is the oldest; a leaf block's all or none."""
+        arity = self.levels.leaf_arity
+        if positions and self.holes > max(self._count, arity):
+            self.compact()
+        slots = [self.slot(position) for position in positions]
+        for number, found in groupby(slots, lambda slot: slot // arity):
+            inside = [slot - number * arity for slot in found]
+            self.fat.replace(number, inside, self._holed.holes(len(inside)))
+            self._count -= len(inside)
+
+    def compact(self) -> None:
+        """Move all events to slots without holes, at the back; reads and writes the whole window.
+
+        When anything fails, nothing has changed.
+        """
+        fat = self.fat
+        end, leaves = fat.back, fat.leaves()
+        newest = self.newest_left() if self.setting.timed else None
+        with fat.undone_on_failure():
+            for group, start, stop in leaves:
+                there = np.flatnonzero(group.rows[1][start:stop]) + start
+                rows = self._holed.inputs.take(group.rows, there)
+                times = None if group.times is None else group.times[there]
+                done = 0
+                while done < len(there):
+                    done += fat.extend(rows, times, done, len(there))
+            fat.evict_to(end)
+        self._newest_left = newest
+
+    # --- slots and positions --------------------------------------------------------------------
+
+    def slot(self, position: int) -> int:
+        """The slot of a position; without holes O(1), else at most a page read a level."""
+        return self.remembered().slot(position)
+
+    def position(self, slot: int) -> int:
+        """How many events have been before a slot; without holes O(1), else as ``slot``."""
+        return self.remembered().position(slot)
+
+    def remembered(self) -> PlacedEvents:
+        return PlacedEvents(self)
+
+    def newest_left(self) -> int | None:
+        """The time of the newest event that left at the front; None if unknown.
+
+        At most a page read a level.
+        """
+        if self._newest_left is not None:
+            return self._newest_left
+        front = self.fat.front
+        return self.fat.remembered().time_before(front) if front else BEFORE_ALL
+
+    # --- folds and searches ---------------------------------------------------------------------
+
+    def query(self) -> Partial:
+        """The aggregate of the window; costs are with ``paged_flat_fat``."""
+        return self.fat.query()[0]
+
+    def run(self, batch: Batch, start: int) -> int:
+        """As FlatFAT; one event at a time while there are holes in the window."""
+        if self.holes:
+            return 0
+        front, rows = self.front, self._holed.marked(batch.rows, batch.count)
+        count = self.fat.run(replace(batch, monoid=self._holed, rows=rows), start)
+        self._back += count
+        self._count = self.fat.back - self.fat.front
+        if self.front > front:
+            self._newest_left = None
+        return count
+
+    def time_at_front(self) -> int:
+        return self.fat.time_at_front()
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        head = self.fat.open_path()
+        if head is None:
+            return self.front, np.empty(0, "<i8")
+        assert head.group.times is not None
+        marks = head.group.rows[1][head.next : head.stop]
+        return self.front, head.group.times[head.next : head.stop][marks]
+
+    def first_after(self, time: int) -> int:
+        return self.position(self.fat.first_after(time))
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self.position(self.fat.longest_prefix(_inner(lens), accepts))
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self.position(self.fat.longest_suffix(_inner(lens), accepts))
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events at some positions; as FlatFAT's."""
+        return self.remembered().fold(start, stop)
+
+    def events(self) -> Iterator[Partial]:
+        return (partial for partial, count in self.fat.events() if count)
+
+    # --- pages and snapshots ----------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        self.fat.tidy()
+
+    def hold(self, retain: int) -> None:
+        self.fat.hold(retain)
+
+    def delete_pages(self) -> None:
+        self.fat.delete_pages()
+
+    def write_state(self) -> list[Any]:
+        newest = [] if self._newest_left is None else [self._newest_left]
+        return [self.fat.front, self.fat.back, self.fat.write_state(), *newest]
+
+    def restore_state(self, snapshot: Snapshot) -> None:
+        if list(map(type, snapshot.state)) not in ([int, int, list], [int, int, list, int]):
+            raise corrupt("its state is not one of a Reactive Aggregator")
+        front, back, state, *newest = snapshot.state
+        if newest and not (snapshot.timed and BEFORE_ALL <= newest[0] < -BEFORE_ALL):
+            raise corrupt("the time of what has left cannot be")
+        self._newest_left = newest[0] if newest else None
+        if not 0 <= front <= back or not snapshot.back - snapshot.front <= back - front:
+            raise corrupt("its slots cannot be")
+        self.fat.restore_state(replace(snapshot, front=front, back=back, state=state))
+        self._back, self._count = snapshot.back, snapshot.back - snapshot.front
+        self.restore_front_time(snapshot.front_time)
+        if not 0 <= self.fat.left[1] <= self._count:
+            raise corrupt("its aggregate counts other events")
+        for tail in self.levels.tails[1:]:
+            counts = tail.rows[1][: tail.count]
+            if not 0 <= counts.min() <= counts.max() <= self.levels.span(tail.level):
+                raise corrupt("an aggregate counts events that it cannot have")
+
+    @property
+    def height(self) -> int:
+        return self.fat.height
+
+    @property
+    def page_count(self) -> int:
+        return self.fat.page_count
+
+    @property
+    def resident_rows(self) -> int:
+        return self.fat.resident_rows
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def layout_of(self, level: int) -> Layout:
+        return self.fat.layout_of(level)
+
+    def pages(self) -> Iterator[Named]:
+        return self.fat.pages()
+
+    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
+        return self.fat.pages_below(named, group)
+
+    def read(self, named: Named) -> Group:
+        return self.fat.read(named)
+
+    def difference(self, named: Named, group: Group) -> str | None:
+        return self.fat.difference(named, group)
+
+    def rebuilder(self) -> Rebuild | None:
+        return self.fat.rebuilder()
+
+    def check(self) -> None:
+        self.fat.check()
+        with self.fat.preserving_state():
+            count = sum(1 for _ in self.events())
+            if count != self._count or self.fat.query()[1] != count:
+                raise InvariantViolation(f"{count} events in a window of {self._count}")
+            if count and not next(iter(self.fat.events()))[1]:
+                raise InvariantViolation("the front is at a hole")
+
+
+class PlacedEvents:
+    """The events that are there, by position and by time, for one range of them.
+
+    Slots are counted from the newest event, as no event that has left is there: a page read a level
+    for each slot or position, and each page once.
+    """
+
+    by_time = False
+
+    def __init__(self, tree: PagedReactiveAggregator) -> None:
+        self._tree, self._slots = tree, tree.fat.remembered()
+        #: The slots of positions, as far as they are known.
+        self._known: dict[int, int] = {}
+
+    @property
+    def kept_from(self) -> int:
+        return self._tree.front
+
+    @property
+    def back(self) -> int:
+        return self._tree.back
+
+    def fold(self, start: int, stop: int) -> Partial:
+        if start >= stop:
+            return self._tree.monoid.identity
+        return self._slots.fold(self.slot(start), self.slot(stop))[0]
+
+    def first_after(self, time: int) -> int:
+        slot = self._slots.first_after(time)
+        position = self.position(slot)
+        self._known[position] = slot
+        return position
+
+    def time_before(self, position: int) -> int | None:
+        if position == self.kept_from:
+            return self._tree.newest_left()
+        return self._slots.time_before(self.slot(position - 1) + 1)
+
+    def hold(self) -> None:
+        """Keep what was read in memory until the next range."""
+        self._slots.hold()
+
+    def slot(self, position: int) -> int:
+        """The slot of a position."""
+        tree, levels, after = self._tree, self._tree.levels, self.back - position
+        if not tree.holes or not after:
+            return tree.fat.back - after
+        if position in self._known:
+            return self._known[position]
+        for tail in levels.tails:
+            count = int(tail.rows[1][: tail.count].sum())  # of events their marks
+            if after <= count:
+                break
+            after -= count
+        level, number = tail.level, tail.number
+        while True:
+            group = self._slots.group(level, number)
+            sums = np.cumsum(group.rows[1][: group.count][::-1])
+            last = int(sums.searchsorted(after))
+            after -= int(sums[last - 1]) if last else 0
+            number = number * levels.arity_of(level) + group.count - 1 - last
+            if level == 0:
+                return number
+            level -= 1
+
+    def position(self, slot: int) -> int:
+        """How many events have been before a slot."""
+        tree, levels, after = self._tree, self._tree.levels, 0
+        if not tree.holes or slot == tree.fat.back:
+            return tree.back - (tree.fat.back - slot)
+        level, number = 0, slot
+        while True:
+            number, index = divmod(number, levels.arity_of(level))
+            group = self._slots.group(level, number)
+            after += int(group.rows[1][index + (level > 0) : group.count].sum())
+            if number == levels.tails[level].number:
+                break
+            level += 1
+        after += sum(int(tail.rows[1][: tail.count].sum()) for tail in levels.tails[:level])
+        return tree.back - after
+
+
+def _inner(lens: Lens) -> Lens:
+    """What a lens sees, in partials that count."""
+    monoid, pick = lens
+    return monoid, lambda partial: pick(partial[0])

@@ -1,0 +1,157 @@
+"""Windows by the calendar of a time zone: the last three months, or this month to date.
+
+    CalendarWindow("3 months", zone="Europe/Berlin")          the clock three months ago < t <= now
+    CalendarWindow.to_date("month", zone="Europe/Berlin")     the first of the month <= t <= now
+
+Days, weeks, months, quarters and years follow the clock of the zone: a day has 23 or 25 hours where
+the clock changes. A day that an earlier month does not have counts as the end of its last day, so
+on 29, 30 and 31 March "1 month" begins with the first of March. An hour that the clock shows twice
+counts as its end for the second time. So bounds never go back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, Self, get_args
+
+import numpy as np
+
+from mta.frames.windows import TimeFrame
+from mta.zones import Zone
+
+_DAY = 86_400_000_000
+Unit = Literal["day", "week", "month", "quarter", "year"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+#: Days or months in a unit.
+_DAYS = {"day": 1, "week": 7}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+#: No zone's clock goes back or forward by more within the length of a window.
+_CHANGES = 2 * _DAY
+_MOST = 10_000
+_LENGTH = re.compile(r"\s*(?:(\d{1,9})\s*)?([a-z]+?)s?\s*", re.IGNORECASE)
+#: The first Monday after 1 January 1970, which was a Thursday.
+_MONDAY = 4 * _DAY
+
+
+class CalendarWindow(TimeFrame):
+    """The events of the last days, weeks, months, quarters or years by the clock of a time zone.
+
+    ``length`` is a number and a unit, as "1 day", "3 months" or "year"; an event exactly that old
+    is outside, as with ``TimeWindow``. ``zone`` is a name of the time zone database. ValueError for
+    other lengths and zones. Costs as ``TimeWindow``, and a few whole-column operations.
+
+    >>> CalendarWindow("3 months", zone="Europe/Berlin")
+    CalendarWindow('3 months', zone='Europe/Berlin')
+    """
+
+    def __init__(self, length: str, zone: str = "UTC") -> None:
+        self.count, self.unit = _parsed(length)
+        self.zone = Zone(zone)
+        self.is_to_date = False
+
+    @classmethod
+    def to_date(cls, unit: Unit, zone: str = "UTC") -> Self:
+        """The events since the beginning of the day, week (Monday), month, quarter or year.
+
+        Those at its very beginning included.
+
+        >>> CalendarWindow.to_date("month", zone="Asia/Kolkata")
+        CalendarWindow.to_date('month', zone='Asia/Kolkata')
+        """
+        if unit not in UNITS:
+            raise ValueError(f"a window to date begins with a {', '.join(UNITS)}, not {unit!r}")
+        window = cls(f"1 {unit}", zone)
+        window.is_to_date = True
+        window.constructed_by, window.constructed_with = "to_date", ((unit, zone), {})
+        return window
+
+    @property
+    def lifetime(self) -> int:
+        """At most how long after the newest event time alone has emptied the window."""
+        days = _DAYS.get(self.unit, 0) or 31 * _MONTHS[self.unit]
+        return self.count * days * _DAY + _CHANGES
+
+    @property
+    def shortest(self) -> int:
+        """For how long, in microseconds, every event surely is held."""
+        if self.is_to_date:
+            return 0
+        days = _DAYS.get(self.unit, 0) or 28 * _MONTHS[self.unit]
+        return max(self.count * days * _DAY - _CHANGES, 0)
+
+    @property
+    def foreseen(self) -> bool:
+        return type(self) is CalendarWindow
+
+    def starts(self, times: np.ndarray) -> np.ndarray:
+        local = self.zone.local(np.asarray(times, "<i8"))
+        if self.is_to_date:
+            return self.zone.times(self._begin(local)) - 1
+        return self.zone.times(self._ago(local))
+
+    def _begin(self, local: np.ndarray) -> np.ndarray:
+        """When the unit of each local time began."""
+        found: np.ndarray
+        if self.unit in _DAYS:
+            length, origin = _DAYS[self.unit] * _DAY, _MONDAY if self.unit == "week" else 0
+            found = local - (local - origin) % length
+            return found
+        months = local.astype("M8[us]").astype("M8[M]").astype("<i8")
+        found = _of_months(months - months % _MONTHS[self.unit])
+        return found
+
+    def _ago(self, local: np.ndarray) -> np.ndarray:
+        """The local times so many units earlier."""
+        if self.unit in _DAYS:
+            return local - self.count * _DAYS[self.unit] * _DAY
+        months = local.astype("M8[us]").astype("M8[M]").astype("<i8")
+        within = local - _of_months(months)
+        months -= self.count * _MONTHS[self.unit]
+        begin, end = _of_months(months), _of_months(months + 1)
+        found: np.ndarray = np.minimum(begin + within, end - 1)
+        return found
+
+    def describe(self) -> str:
+        what = "to date" if self.is_to_date else f"{self.count}"
+        return f"CalendarWindow({what} {self.unit}, {self.zone.name})"
+
+    def __repr__(self) -> str:
+        if self.is_to_date:
+            return f"CalendarWindow.to_date({self.unit!r}, zone={self.zone.name!r})"
+        plural = "s" if self.count > 1 else ""
+        return f"CalendarWindow('{self.count} {self.unit}{plural}', zone={self.zone.name!r})"
+
+
+def _of_months(months: np.ndarray) -> np.ndarray:
+    """When months since 1970 begin, in local microseconds."""
+    begin: np.ndarray = months.astype("M8[M]").astype("M8[us]").astype("<i8")
+    return begin
+
+
+def _parsed(length: str) -> tuple[int, Unit]:
+    """A length as a number and a unit."""
+    found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
+    unit = found[2].lower() if found else ""
+    count = int(found[1] or 1) if found else 0
+    if unit not in UNITS or not 1 <= count <= _MOST:
+        units = ", ".join(f"{name}s" for name in UNITS)
+        raise ValueError(
+            f"a calendar window has a length of 1 to {_MOST:,} {units}, as '3 months', not "
+            f"{length!r}; for hours and shorter units use TimeWindow"
+        )
+    return count, unit
+
+
+def calendar_of(text: str) -> CalendarWindow | None:
+    """The window of a description, if it is one of this kind.
+
+    >>> calendar_of("CalendarWindow(to date month, UTC)")
+    CalendarWindow.to_date('month', zone='UTC')
+    """
+    found = re.fullmatch(r"CalendarWindow\((to date|\d{1,5}) ([a-z]+), ([\w+/-]{1,64})\)", text)
+    if found is None:
+        return None
+    count, unit, zone = found.groups()
+    if count == "to date":
+        return CalendarWindow.to_date(unit, zone)  # type: ignore[arg-type]
+    return CalendarWindow(f"{count} {unit}", zone)

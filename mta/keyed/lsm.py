@@ -1,0 +1,653 @@
+"""Which tables there are of some windows, how keys are found in them, and when they are merged.
+
+What a batch brings is a table of its own, a *run*. A key's events are spread over runs, each of
+which has later ones than those before it. Runs are merged as in a log-structured merge tree, by a
+rule on their weights (in bytes) alone, so that a replay merges alike:
+
+- once all younger runs weigh as much as the oldest one, all become one: the *base*. So old events
+  take at most as much room as those that are in windows, and an event is written into a base about
+  once while it is in a window;
+- else, once 4 runs stand side by side whose weights are of one order (powers of 4), these do.
+
+So an event is written about log4(base / batch) + 2 times. Were more runs to stand side by side, a
+key's events would be put together from more of them in each batch: with 16 a batch of random keys
+takes a tenth longer. A merge drops what no window needs any more. It goes by ranges of hashes, so
+that it takes a few megabytes of memory whatever there is.
+
+In a store a run is pages (``pages``): tables in order, and above them indexes, of which the top is
+in the snapshot. To find keys takes one ``get_many`` a level for all runs together. What a merge
+leaves is deleted ``retain`` snapshots later (``deletions``).
+
+An index says for each page since when one of its keys may be idle. Who has looked then, and
+found that most have newer events elsewhere, writes a new index, with the next time that it pays to
+look: so no page is read for this more often than it has keys that become idle or go elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mta.errors import CorruptPage, MissingPage
+from mta.kernels.ranges import Buffer
+from mta.kernels.segments import bounds_of
+from mta.keyed import pages
+from mta.keyed.keys import Keys
+from mta.keyed.leaves import Leaves, TableLayout
+from mta.keyed.pages import LIST, Content, Entry, Index, PendingPages, parts_of, weight_of
+from mta.keyed.table import EXPIRED, Table, join
+from mta.pages.page import key_of, name_of
+from stores import PageStore
+
+#: How many runs of one order are merged, as a power of two; the weight of the first order.
+_ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
+#: Pages below an index page; entries of a run's top, which is in the snapshot.
+_FANOUT, _TOP = 256, 8
+#: How many pages of a run are read or written at once in a merge, and about how many bytes.
+_AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
+#: Runs beyond which all are merged, so that a snapshot stays small.
+_MOST_RUNS = 96
+_NEVER = int(np.iinfo("i8").max)
+T = TypeVar("T")
+#: A page by its level, the number of its run, and its name.
+Place = tuple[int, int, bytes]
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A table in pages, of which ``top`` names the topmost, of level ``height``."""
+
+    number: int
+    weight: int
+    keys: int
+    events: int
+    height: int
+    top: Index
+
+
+@dataclass(slots=True)
+class Reached:
+    """Pages of one level of a run that were read."""
+
+    level: int
+    index: Index
+    """What names them, and their neighbours."""
+    places: np.ndarray
+    """Where the index names them."""
+    parts: list[Index]
+    """What each of them holds; nothing of tables, which are read where they are looked into."""
+
+    @property
+    def names(self) -> list[bytes]:
+        """Their names."""
+        return [self.index.names[at] for at in self.places.tolist()]
+
+
+@dataclass(slots=True)
+class PageSize:
+    """Bytes of a page of keys, and of those that are kept in memory once they are read."""
+
+    bytes: int
+    cached: int
+
+
+class RunPages:
+    """Writes runs as pages and reads them, with those in memory that were read last."""
+
+    def __init__(self, store: PageStore, layout: TableLayout, size: PageSize) -> None:
+        self.store, self.layout, self.size = store, layout, size
+        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
+        self._cached = 0
+        #: The pages of the run, or of the list, that was written last.
+        self.written: list[Entry] = []
+
+    def write(self, number: int, tables: Iterable[Table]) -> Run | None:
+        """Tables, one after the other, as a run; a ``put_many`` for each and for each level.
+
+        None where they hold nothing.
+        """
+        found: list[Index] = []
+        weight = keys = events = 0
+        for table in tables:
+            if not len(table):
+                continue
+            weights = table.weights
+            weight += int(weights.sum())
+            keys += len(table)
+            events += table.events
+            cuts = _cuts(table, weights, self.size.bytes)
+            parts = [table.cut(a, b) for a, b in pairwise(cuts)]
+            oldest = None
+            if table.times is not None:
+                oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
+            names = self.put(0, number, parts)
+            found.append(Index(table.keys.hashes[cuts[:-1]], names, oldest))
+        if not found:
+            return None
+        index, height = _chained(found), 0
+        while len(index) > _TOP:
+            height += 1
+            starts = range(0, len(index), _FANOUT)
+            branches = [index.cut(start, start + _FANOUT) for start in starts]
+            oldest = None
+            if index.oldest is not None:
+                oldest = np.minimum.reduceat(index.oldest, list(starts))
+            index = Index(index.firsts[::_FANOUT], self.put(height, number, branches), oldest)
+        return Run(number, weight, keys, events, height, index)
+
+    def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
+        """Write pages; their names. One ``put_many``."""
+        names, found = [], {}
+        for content in contents:
+            data = pages.encode(self.layout, level, number, content)
+            names.append(name_of(data))
+            found[key_of(self.layout.window, level, number, names[-1])] = data
+        self.written.append(PendingPages(number, level, names, below=False))
+        self.store.put_many(found)
+        return names
+
+    def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
+        """What ``see`` makes of pages, which end with the call unless they are in memory.
+
+        One ``view_many`` for those that are not. Raises MissingPage and CorruptPage.
+        """
+        missing = [place for place in places if place[2] not in self._cache]
+        if not missing:
+            return see([self._cached_page(name) for _, _, name in places])
+        keys = [key_of(self.layout.window, *place) for place in missing]
+
+        def of(found: list[Buffer | None]) -> T:
+            fresh: dict[bytes, Buffer] = {}
+            for place, key, page in zip(missing, keys, found, strict=True):
+                if page is None:
+                    raise MissingPage.of(key, self.store)
+                try:
+                    pages.require_whole(self.layout, *place, page)
+                except CorruptPage:
+                    self.store.forget([key])
+                    raise
+                fresh[place[2]] = page
+            made = see([fresh.get(name) or self._cached_page(name) for _, _, name in places])
+            self._keep(fresh)
+            return made
+
+        return self.store.view_many(keys, of)
+
+    def _cached_page(self, name: bytes) -> bytes:
+        self._cache.move_to_end(name)
+        return self._cache[name]
+
+    def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
+        """Keep what was read last; what a store has in its own memory is as near as that."""
+        for name, page in fresh.items():
+            if isinstance(page, bytes):
+                self._cache[name] = page
+                self._cached += len(page)
+        while self._cached > self.size.cached:
+            self._cached -= len(self._cache.popitem(last=False)[1])
+
+    def tables_of(
+        self, runs: Sequence[tuple[int, Sequence[bytes]]]
+    ) -> list[tuple[Table, np.ndarray]]:
+        """Tables of each run, in order, as one, and how many keys each of them has.
+
+        One ``view_many`` for all of them. Raises MissingPage and CorruptPage.
+        """
+        places = [(0, number, name) for number, names in runs for name in names]
+        spans = [*pairwise(bounds_of(np.array([len(names) for _, names in runs])).tolist())]
+
+        def of_spans(found: list[Buffer]) -> list[tuple[Table, np.ndarray]]:
+            return [self._named(self._whole, places[a:b], found[a:b]) for a, b in spans]
+
+        return self.see(places, of_spans)
+
+    def _whole(self, places: Sequence[Place], found: Sequence[Buffer]) -> tuple[Table, np.ndarray]:
+        read = self._opened(places, found)
+        return read.table(), read.counts
+
+    def _opened(self, places: Sequence[Place], found: Sequence[Buffer]) -> Leaves:
+        return Leaves(self.layout, [number for _, number, _ in places], found)
+
+    def of_keys(
+        self, runs: Sequence[tuple[int, Sequence[bytes]]], keys: Keys, late: bool
+    ) -> list[Table]:
+        """What tables of runs say of keys, if there are any. Raises MissingPage and CorruptPage.
+
+        One ``view_many`` for all of them.
+        """
+        return self._looked_into(runs, lambda leaves, spans: leaves.find(keys, spans, late))
+
+    def between(
+        self, runs: Sequence[tuple[int, Sequence[bytes]]], low: int, high: int | None, late: bool
+    ) -> list[Table]:
+        """As ``of_keys``, of all keys of a range of hashes."""
+        return self._looked_into(runs, lambda leaves, spans: leaves.between(spans, low, high, late))
+
+    def _looked_into(
+        self,
+        runs: Sequence[tuple[int, Sequence[bytes]]],
+        look: Callable[[Leaves, Sequence[tuple[int, int]]], Table],
+    ) -> list[Table]:
+        """What is wanted of the tables of runs, the oldest first, as one; nothing of none."""
+        places = [(0, number, name) for number, names in runs for name in names]
+        ends = bounds_of(np.array([len(names) for _, names in runs])).tolist()
+        spans = [(start, stop) for start, stop in pairwise(ends) if start < stop]
+
+        def of_leaves(places: Sequence[Place], found: Sequence[Buffer]) -> Table:
+            within = spans if len(found) == ends[-1] else [(0, len(found))]
+            return look(self._opened(places, found), within)
+
+        return self.see(places, lambda f: [self._named(of_leaves, places, f)]) if places else []
+
+    def _named(
+        self,
+        read: Callable[[Sequence[Place], Sequence[Buffer]], T],
+        places: Sequence[Place],
+        found: Sequence[Buffer],
+    ) -> T:
+        """What is read of some pages; the error of a damaged one names it."""
+        errors = (ValueError, TypeError)
+        try:
+            return read(places, found)
+        except errors as error:
+            for at, place in enumerate(places):
+                try:
+                    read([place], found[at : at + 1])
+                except errors as why:
+                    raise pages.damaged(self.layout, *place, why) from why
+            raise pages.damaged(self.layout, *places[0], error) from error
+
+    def index(self, level: int, number: int, names: Sequence[bytes]) -> Index:
+        """Indexes, one after the other, as one. Raises MissingPage and CorruptPage."""
+        return _chained(self.indexes([(level, number, name) for name in names]))
+
+    def indexes(self, places: Sequence[Place]) -> list[Index]:
+        """Indexes. Raises MissingPage and CorruptPage."""
+        found = self._loaded(places)
+        assert all(isinstance(content, Index) for content in found)
+        return found
+
+    def _loaded(self, places: Sequence[Place]) -> list[Any]:
+        """What pages of level 1 and above hold."""
+
+        def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
+            pairs = zip(places, found, strict=True)
+            return [pages.read(self.layout, level, run, page) for (level, run, _), page in pairs]
+
+        return self.see(places, lambda found: self._named(load, places, found))
+
+    def leaves(self, run: Run) -> Index:
+        """The names of all tables of a run; a ``get_many`` a level."""
+        index = run.top
+        for level in range(run.height, 0, -1):
+            index = self.index(level, run.number, index.names)
+        return index
+
+    def listed(self, entry: PendingPages) -> list[Entry]:
+        """What a list of pending deletions says; nothing where it is gone or damaged."""
+        try:
+            lists = self._loaded([(LIST, entry.number, name) for name in entry.names])
+        except (MissingPage, CorruptPage):
+            return []
+        return [each for content in lists if isinstance(content, list) for each in content]
+
+    def keys(self, entry: PendingPages) -> Iterator[str]:
+        """The keys of pages and of all below them; a ``get_many`` a level."""
+        level, names = entry.level, entry.names
+        while True:
+            for name in names:
+                yield key_of(self.layout.window, level, entry.number, name)
+            if not level or level == LIST or not entry.below:
+                return
+            names = self.index(level, entry.number, names).names
+            level -= 1
+
+    def delete(self, entry: PendingPages) -> None:
+        """Delete pages, the topmost last; a store call a level, and to find them."""
+        levels = [(entry.level, entry.names)]
+        if entry.below and entry.level != LIST:
+            for level in range(entry.level, 0, -1):
+                try:
+                    below = self.index(level, entry.number, levels[-1][1])
+                except (MissingPage, CorruptPage):
+                    break  # deleted before a crash; what a damaged page names nobody knows
+                levels.append((level - 1, below.names))
+        for level, names in reversed(levels):
+            keys = [key_of(self.layout.window, level, entry.number, name) for name in names]
+            self.store.delete_many(keys)
+
+
+@dataclass(slots=True)
+class PendingDeletions:
+    """Entries since the last snapshot, and groups by how many snapshots they must outlive."""
+
+    fresh: list[Entry] = field(default_factory=list)
+    groups: list[tuple[int, list[Entry]]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.fresh or self.groups)
+
+    def due(self) -> list[Entry]:
+        """What goes with this snapshot."""
+        return [entry for snapshots, entries in self.groups if snapshots <= 0 for entry in entries]
+
+    def all(self) -> list[Entry]:
+        """All pending deletions."""
+        return [*self.fresh, *(entry for _, entries in self.groups for entry in entries)]
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether all of it is too much for a snapshot."""
+        return sum(map(weight_of, self.all())) > pages.ROOM
+
+    def age(self, retain: int) -> None:
+        """A snapshot is taken, and what was due is gone."""
+        self.groups = [
+            (snapshots - 1, entries) for snapshots, entries in self.groups if snapshots > 0
+        ]
+        if self.fresh:
+            self.groups.append((retain - 1, self.fresh))
+            self.fresh = []
+
+
+class LSMTree:
+    """The runs of some windows, the oldest first."""
+
+    def __init__(
+        self, layout: TableLayout, run_pages: RunPages | None, trim: Callable[[Table], Table],
+        late: bool,
+    ) -> None:  # fmt: skip
+        self.layout, self.pages = layout, run_pages
+        self._trim, self._late = trim, late
+        self.runs: list[Run] = []
+        #: What has come since the last snapshot, the oldest first, and in the snapshot itself
+        #: before.
+        self.memtable: list[Table] = []
+        self.pending = PendingDeletions()
+        #: The number of the newest run there was.
+        self.number = 0
+        #: No key of the memtable has its newest event at this moment or before.
+        self._looked = -_NEVER
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def find(self, keys: Keys) -> Table:
+        """What is known of some keys; a ``view_many`` a level. Raises MissingPage, CorruptPage."""
+        reached = self._reach(lambda index: index.holding(keys.hashes))
+        found = []
+        if reached:
+            assert self.pages is not None
+            runs = [(run.number, levels[-1].names) for run, levels in reached]
+            found = self.pages.of_keys(runs, keys, self._late)
+        found = [
+            table
+            for table in [*found, *(table.among(keys) for table in self.memtable)]
+            if len(table)
+        ]
+        return join(found, self._late) if found else self._nothing()
+
+    def _reach(self, choose: Callable[[Index], np.ndarray]) -> list[tuple[Run, list[Reached]]]:
+        """The pages that are chosen in each run, level by level down to the names of the tables.
+
+        One ``view_many`` a level above them for all runs together.
+        """
+        found: list[tuple[Run, list[Reached]]] = [(run, []) for run in self.runs]
+        open_ = [(run, levels, run.height, run.top) for run, levels in found]
+        while open_:
+            chosen = [(*each, choose(each[-1])) for each in open_]
+            asked = [
+                (level, run.number, index.names[at])
+                for run, _, level, index, places in chosen
+                for at in places.tolist()
+                if level
+            ]
+            read: Iterator[Index] = iter(())
+            if asked:
+                assert self.pages is not None
+                read = iter(self.pages.indexes(asked))
+            open_ = []
+            for run, levels, level, index, places in chosen:
+                if not len(places):
+                    continue
+                parts = [next(read) for _ in places] if level else []
+                levels.append(Reached(level, index, places, parts))
+                if level:
+                    open_.append((run, levels, level - 1, _chained(parts)))
+        return [(run, levels) for run, levels in found if levels and not levels[-1].level]
+
+    # --- all there is ---------------------------------------------------------------------------
+
+    def everything(self) -> Iterator[Table]:
+        """All keys with their events, in order, range by range; reads every page once or twice."""
+        yield from self._merged(self.runs, self.memtable, whole=True)
+
+    def _merged(
+        self, runs: Sequence[Run], memtable: Sequence[Table], whole: bool
+    ) -> Iterator[Table]:
+        """Some runs and tables as one, trimmed; ``whole`` if no older one has any of their keys."""
+        leaves = [self._leaves(run) for run in runs]
+        firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
+        step = _AT_ONCE
+        if self.pages is not None:
+            step = min(step, max(8, _BYTES_AT_ONCE // self.pages.size.bytes))
+        cuts = [0, *np.unique(firsts[step::step]).tolist(), None]
+        for low, high in pairwise(cuts):
+            found = [table.between(low, high) for table in memtable]
+            if runs:
+                assert self.pages is not None
+                pairs = zip(runs, leaves, strict=True)
+                names = [(run.number, index.between(low, high)) for run, index in pairs]
+                found = self.pages.between(names, low, high, self._late) + found
+            found = [table for table in found if len(table)]
+            if found:
+                table = join(found, self._late)
+                if whole and (gone := table.marks == EXPIRED).any():
+                    table = table.take(np.flatnonzero(~gone))
+                yield self._trim(table)
+
+    def _leaves(self, run: Run) -> Index:
+        assert self.pages is not None
+        return self.pages.leaves(run)
+
+    # --- growing --------------------------------------------------------------------------------
+
+    def add(self, table: Table) -> None:
+        """What a batch has brought; no store call."""
+        if table.times is not None:
+            self._looked = min(self._looked, int(_newest_of(table).min(initial=_NEVER)) - 1)
+        self.memtable.append(table)
+        # Twos of one order, so that to find a key takes a look into few tables.
+        while len(self.memtable) > 1 and 2 * _weight(self.memtable[-1]) >= _weight(
+            self.memtable[-2]
+        ):
+            pair = self.memtable[-2:]
+            self.memtable[-2:] = [self._trim(join(pair, self._late))]
+
+    def settle(self, inline: int) -> None:
+        """Make what has come a run, unless it weighs so little, and merge what is to be merged.
+
+        When a store call fails, what is in memory is as before, and the pages that nothing names
+        are to be deleted; what was merged before that stays merged.
+        """
+        assert self.pages is not None
+        if self.memtable:
+            self.memtable = [self._trim(join(self.memtable, self._late))]
+        if self.memtable and _weight(self.memtable[0]) > inline:
+            self.runs += self._made(self.memtable)
+            self.memtable = []
+        while (count := _to_merge([run.weight for run in self.runs])) > 1:
+            old = self.runs[-count:]
+            whole = count == len(self.runs)
+            self.runs[-count:] = self._made(self._merged(old, [], whole))
+            self.pending.fresh += [PendingPages(r.number, r.height, r.top.names) for r in old]
+        if self.pending.is_heavy and len(self.pending.fresh) > 1:
+            with self._deleted_on_failure():
+                self.pending.fresh = [self._listed(self.pending.fresh)]
+
+    def _made(self, tables: Iterable[Table]) -> list[Run]:
+        assert self.pages is not None
+        self.number += 1  # also where it fails, so that no other run has pages under its keys
+        with self._deleted_on_failure():
+            run = self.pages.write(self.number, tables)
+        return [] if run is None else [run]
+
+    @contextmanager
+    def _deleted_on_failure(self) -> Iterator[None]:
+        """Pages that are written meanwhile are to be deleted if an exception comes."""
+        assert self.pages is not None
+        self.pages.written = []
+        try:
+            yield
+        except Exception:
+            self.pending.fresh += self.pages.written
+            raise
+
+    def _listed(self, entries: Sequence[Entry]) -> PendingPages:
+        """Entries as pages of a list, and the one entry that stands for them."""
+        assert self.pages is not None
+        names = self.pages.put(LIST, self.number, parts_of(entries))
+        listed = [PendingPages(self.number, LIST, [name]) for name in names]
+        return listed[0] if len(listed) == 1 else self._listed(listed)
+
+    def _nothing(self) -> Table:
+        layout = self.layout
+        return Table.bare(layout.schema, Keys.none(layout.kind), layout.timed, 0)
+
+    def all_pages(self) -> list[PendingPages]:
+        """The pages of every run."""
+        return [PendingPages(run.number, run.height, run.top.names) for run in self.runs]
+
+    def drop_all(self) -> None:
+        """Be without anything, as no key is left."""
+        self.pending.fresh += self.all_pages()
+        self.runs, self.memtable = [], []
+
+    def clear(self) -> None:
+        """Be without anything, as all pages are deleted."""
+        self.runs, self.memtable, self.pending = [], [], PendingDeletions()
+
+    # --- idle keys --------------------------------------------------------------------------------
+
+    def idle(self, until: int) -> Table:
+        """What is known of the keys whose newest event is at ``until`` or before.
+
+        The caller must expire these. Reads the tables that hold an event of that kind which was
+        its key's newest once, and writes their indexes again; a ``get_many`` a level, and one
+        ``put_many``. When a store call fails, nothing has changed.
+        """
+        reached = self._reach(lambda index: _due(index, until))
+        looked = []
+        if reached:
+            assert self.pages is not None
+            runs = [(run.number, levels[-1].names) for run, levels in reached]
+            looked = self.pages.tables_of(runs)
+        tables = [*(table for table, _ in looked), *self.memtable]
+        found = [_idle_in(table, until) for table in tables]
+        found = [table for table in found if len(table)]
+        known = self.find(join(found, self._late).keys) if found else self._nothing()
+        renewed = [
+            self._renewed(run, levels, *tables, until)
+            for (run, levels), tables in zip(reached, looked, strict=True)
+        ]
+        for run, top, old in renewed:
+            self.runs[self.runs.index(run)] = replace(run, top=top)
+            self.pending.fresh += old
+        self._looked = until
+        return _idle_in(known, until)
+
+    def _renewed(
+        self, run: Run, levels: list[Reached], table: Table, counts: np.ndarray, until: int
+    ) -> tuple[Run, Index, list[Entry]]:
+        """The top of a run once it was looked into, and the pages that it names no more."""
+        assert self.pages is not None
+        newest = _newest_of(table)
+        newest[newest <= until] = _NEVER
+        later = np.minimum.reduceat(newest, bounds_of(counts)[:-1]).tolist()
+        old: list[Entry] = []
+        index = levels[-1].index.renewed(levels[-1].places, later)
+        for above in reversed(levels[:-1]):
+            ends = bounds_of(np.array([len(part) for part in above.parts])).tolist()
+            parts = [index.cut(start, stop) for start, stop in pairwise(ends)]
+            names = self.pages.put(above.level, run.number, parts)
+            before = [above.index.names[at] for at in above.places.tolist()]
+            gone = [name for name in before if name not in names]
+            if gone:
+                old.append(PendingPages(run.number, above.level, gone, below=False))
+            later = [part.earliest for part in parts]
+            index = above.index.renewed(above.places, later, names)
+        return run, index, old
+
+    def earliest(self) -> int | None:
+        """No key's newest event is older than this; None where there are none. No store call."""
+        found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
+        for table in self.memtable:
+            if table.times is not None:
+                newest = _newest_of(table)
+                found.append(int(newest[newest > self._looked].min(initial=_NEVER)))
+        least = min(found, default=_NEVER)
+        return None if least == _NEVER else least
+
+
+def _due(index: Index, until: int) -> np.ndarray:
+    assert index.oldest is not None
+    return np.flatnonzero(index.oldest <= until)
+
+
+def _idle_in(table: Table, until: int) -> Table:
+    return table.take(np.flatnonzero((table.newest() <= until) & (table.counts > 0)))
+
+
+def _weight(table: Table) -> int:
+    return int(table.weights.sum())
+
+
+def _to_merge(weights: Sequence[int]) -> int:
+    """How many of the newest runs are to become one; 0 for none."""
+    if len(weights) > 1 and (sum(weights[1:]) >= weights[0] or len(weights) > _MOST_RUNS):
+        return len(weights)
+    orders = [_order(weight) for weight in weights]
+    same = 0
+    # A run that has become lighter than its order goes along with those after it.
+    for order in reversed(orders):
+        if order > orders[-1]:
+            break
+        same += 1
+    return same if same >= 1 << _ORDER_BITS else 0
+
+
+def _order(weight: int) -> int:
+    return ((weight // _FIRST_ORDER).bit_length() + _ORDER_BITS - 1) // _ORDER_BITS
+
+
+def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
+    """Where a table is cut into pages; keys of one hash stay together."""
+    ends = np.cumsum(weights)
+    number = (ends - weights) // page
+    starts = np.flatnonzero(np.diff(number)) + 1
+    hashes = table.keys.hashes
+    starts = starts[hashes[starts] != hashes[starts - 1]]
+    return [0, *starts.tolist(), len(table)]
+
+
+def _newest_of(table: Table) -> np.ndarray:
+    """The time of each key's newest event, the most there is for what never becomes idle."""
+    newest = table.newest()
+    newest[table.marks == EXPIRED] = _NEVER
+    return newest
+
+
+def _chained(indexes: Sequence[Index]) -> Index:
+    if len(indexes) == 1:
+        return indexes[0]
+    first = indexes[0]
+    return Index(
+        np.concatenate([index.firsts for index in indexes]),
+        [name for index in indexes for name in index.names],
+        None if first.oldest is None else np.concatenate([index.oldest for index in indexes]),
+    )

@@ -1,0 +1,186 @@
+"""The keys of some snapshots repartitioned, for those who spread keys over snapshots themselves.
+
+    given    0: a b c     1: d e          by the hash of a key modulo 2
+    made     0: a d       1: b e     2: c               ... modulo 3
+
+What computes the windows need not be known. Tables are read, cut by key and written as new runs,
+with numbers that no earlier run has; standalone windows keep their snapshots and their pages,
+which are the caller's to bring into another store. What was read stays as it is.
+
+It reads every table once or twice, and writes what is kept about once; what is held back to be
+written together is at most ``_HELD`` bytes. To do it again writes the same pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mta.columns.schemas import Record
+from mta.errors import SnapshotMismatch
+from mta.keyed.changes import schemas_of
+from mta.keyed.coverage import add_start
+from mta.keyed.kind import Retention
+from mta.keyed.leaves import TableLayout
+from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, RunPages
+from mta.keyed.pages import PendingPages
+from mta.keyed.snapshot import Counts, KeyedSnapshot, UnreadSnapshot
+from mta.keyed.table import Table
+from stores import PageStore
+
+#: Bytes of tables that wait to be written; of a page of keys; of pages that stay in memory.
+_HELD, _PAGE, _CACHED = 1 << 26, 1 << 14, 1 << 20
+#: Tables that weigh less stay in the snapshot.
+_INLINE = 1 << 12
+
+
+def repartition(
+    snapshots: Mapping[int, bytes],
+    source: PageStore,
+    target: PageStore,
+    into: Callable[[int], Iterable[int]],
+    place: Callable[[bytes], int],
+    copy_pages: Callable[[bytes], None],
+) -> dict[int, bytes]:
+    """New snapshots by their numbers, with all keys of the given ones.
+
+    ``into`` says which snapshots may get keys of one, ``place`` which of several gets a key;
+    ``copy_pages`` is called with the snapshot of each standalone window. All pages are durable at
+    the end. Raises CorruptSnapshot, MissingPage, CorruptPage, and SnapshotMismatch for snapshots
+    to be put together that are not of the same windows.
+    """
+    found = {number: UnreadSnapshot.decode(data) for number, data in sorted(snapshots.items())}
+    latest = max((unread.snapshot.number for unread in found.values()), default=0)
+    made: dict[int, _Made] = {}
+    for number, unread in found.items():
+        if unread.snapshot.kind is None:
+            continue
+        layout = _layout(unread.snapshot)
+        snapshot, targets = unread.read(layout), sorted(into(number))
+        for at in targets:
+            if at not in made:
+                made[at] = _Made(snapshot, layout, target, latest)
+            made[at].join(snapshot, first=at == targets[0])
+        held = 0
+        for table in _tables(snapshot, layout, source):
+            for at, part in _parts(table, targets, place):
+                made[at].add(part)
+            for window_snapshot in table.window_snapshots:
+                copy_pages(window_snapshot)
+            held += int(table.weights.sum())
+            if held > _HELD:
+                held = 0
+                for each in made.values():
+                    each.settle(0)
+    repartitioned = {number: each.encode() for number, each in sorted(made.items())}
+    target.flush()
+    return repartitioned
+
+
+def _parts(
+    table: Table, targets: Sequence[int], place: Callable[[bytes], int]
+) -> Iterator[tuple[int, Table]]:
+    """What each of some snapshots gets of a table."""
+    if len(targets) == 1:
+        yield targets[0], table
+        return
+    numbers = np.array([place(table.keys.packed(at)) for at in range(len(table))], np.int64)
+    for number in np.unique(numbers).tolist():
+        yield number, table.take(np.flatnonzero(numbers == number))
+
+
+class _Made:
+    """A snapshot to be: what all its keys have in common, and their tables."""
+
+    def __init__(
+        self, like: KeyedSnapshot, layout: TableLayout, target: PageStore, number: int
+    ) -> None:
+        self._snapshot = replace(
+            like, earlier=[], counts=Counts(), expired=None, runs=[], memtable=None,
+            pending=PendingDeletions(), starts={},
+        )  # fmt: skip
+        self._pages = RunPages(target, layout, PageSize(_PAGE, _CACHED))
+        self._tree = LSMTree(layout, self._pages, _as_it_is, late=like.lateness is not None)
+        self._tree.number = number
+
+    def join(self, snapshot: KeyedSnapshot, first: bool) -> None:
+        """Take in what a snapshot says of all its keys, its counts where it is the ``first``."""
+        own = self._snapshot
+        if _alike(snapshot) != _alike(own):
+            raise SnapshotMismatch(
+                "windows are to be put together that were changed and others that were not yet, as "
+                "no rows of theirs have come since: let each have rows, or keep them apart"
+            )
+        retention = Retention({}, own.lateness, earlier=own.earlier)
+        for each in snapshot.earlier:
+            if each not in retention.earlier:
+                retention.note(*each)
+        own.earlier = retention.earlier
+        own.changes = max(own.changes, snapshot.changes)
+        moments = [m for m in (own.expired, snapshot.expired) if m is not None]
+        own.expired = max(moments, default=None)
+        for name, start in snapshot.starts.items():
+            add_start(own.starts, name, start)
+        if first:
+            for name in ("inserted", "late", "invalid"):
+                total = getattr(own.counts, name) + getattr(snapshot.counts, name)
+                setattr(own.counts, name, total)
+
+    def add(self, table: Table) -> None:
+        """Some keys with all that is known of them."""
+        self._snapshot.counts.keys += len(table)
+        self._snapshot.counts.standalone += len(table.standalone)
+        self._tree.add(table)
+
+    def settle(self, inline: int) -> None:
+        """Write what has come, unless it weighs so little."""
+        self._tree.settle(inline)
+        for entry in self._tree.pending.fresh:
+            if isinstance(entry, PendingPages):  # written here, and merged: no snapshot has it
+                self._pages.delete(entry)
+        self._tree.pending = PendingDeletions()
+
+    def encode(self) -> bytes:
+        """The snapshot."""
+        self.settle(_INLINE)
+        tree = self._tree
+        self._snapshot.number, self._snapshot.runs = tree.number, tree.runs
+        self._snapshot.memtable = tree.memtable[0] if tree.memtable else None
+        return self._snapshot.encode()
+
+
+def _layout(snapshot: KeyedSnapshot) -> TableLayout:
+    schemas = schemas_of(snapshot.columns)
+    bare = [name for name, _ in snapshot.columns] == [""]
+    schema = schemas[0] if bare else Record(schemas)
+    return TableLayout(snapshot.window, snapshot.kind or "bytes", schema, snapshot.timed)
+
+
+def _tables(snapshot: KeyedSnapshot, layout: TableLayout, store: PageStore) -> Iterable[Table]:
+    """All keys of a snapshot, range by range."""
+    pages = RunPages(store, layout, PageSize(1, _CACHED))
+    tree = LSMTree(layout, pages, _as_it_is, late=snapshot.lateness is not None)
+    tree.runs, tree.memtable = (
+        snapshot.runs,
+        [] if snapshot.memtable is None else [snapshot.memtable],
+    )
+    return tree.everything()
+
+
+def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:
+    """What snapshots whose keys are put together have in common."""
+    policies = sorted((name, fingerprint) for name, _, fingerprint in snapshot.policies)
+    return (
+        snapshot.kind,
+        snapshot.monoid[1],
+        policies,
+        snapshot.timed,
+        snapshot.lateness,
+        snapshot.columns,
+    )
+
+
+def _as_it_is(table: Table) -> Table:
+    return table

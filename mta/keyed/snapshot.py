@@ -1,0 +1,274 @@
+"""The format of a snapshot of keyed windows: all that is not in pages, at most 64 KiB.
+
+snapshot = body digest                              (as that of a window: ``mta.pages.snapshot``)
+body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
+           number, counts, expired, runs, memtable, pending, changed]
+magic    = "mta-keyed"
+version  = 1
+window   = text, the name of the windows
+kind     = of keys, one of those of ``mta.keyed.key_types``, or nil while there is no key
+monoid   = [text, 16-byte fingerprint]
+policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
+timed    = whether pages keep times
+lateness = microseconds, or nil where events come in order; where it was less before
+           [microseconds, [microseconds then, up to which moment], ...]
+number   = of the newest run there ever was
+counts   = [keys, keys with a standalone window, accepted, late, invalid events]
+expired = nil, or the latest moment at which the windows of an expired key became empty
+runs     = array of [number, weight, keys, events, height, index], the oldest first
+memtable = nil, or a table that weighs too little for pages, as a page of run 0
+           (``mta.keyed.leaves``)
+pending  = what is to be deleted with later snapshots (``mta.keyed.lsm``)
+changed  = [columns, changes, starts]
+columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
+           where events are no mappings. A name that begins with a zero byte is of marks, which
+           tell whether an event has a value in some other column (``mta.monoids.missing_columns``)
+kind     = text, as "Array('<f8')"
+changes  = how often the windows or what is computed have been changed
+starts   = array of [name, moment, known]: what misses some events since a change, a window or
+           marks: at most those up to a moment in microseconds (nil: any that came before), but for
+           so many of each key that came right before any event that it still accepted
+index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any, NamedTuple
+
+from mta.errors import CorruptPage
+from mta.keyed import leaves, pages
+from mta.keyed.key_types import KINDS
+from mta.keyed.leaves import Leaves, TableLayout
+from mta.keyed.lsm import PendingDeletions, Run
+from mta.keyed.pages import MAX_HEIGHT, Index
+from mta.keyed.table import Table
+from mta.pages.snapshot import NAME, corrupt, seal, unseal
+
+MAGIC = "mta-keyed"
+VERSION = 1
+MAX_BYTES = 1 << 16
+#: The longest name, so that those of standalone windows fit behind it.
+NAME_LENGTH = 60
+FINGERPRINT_BYTES = 16
+#: The number of the run that a table in a snapshot is of, as no run has it.
+_MEMTABLE = 0
+#: Times and durations are below this, in microseconds, and so are all other numbers.
+_FAR = 1 << 62
+#: Windows are not changed so often: the number is in the names of pages.
+_MOST_CHANGES = 1_000_000
+
+
+class Start(NamedTuple):
+    """What a window, or a column, misses since a change."""
+
+    moment: int | None
+    """No later event is missing, in microseconds; None where that is not known."""
+    known: int
+    """Nor any of so many of each key, the last ones before any event that it accepted then."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Keys, those of them with a window of their own, and events since the beginning."""
+
+    keys: int = 0
+    standalone: int = 0
+    inserted: int = 0
+    late: int = 0
+    invalid: int = 0
+
+
+@dataclass(slots=True)
+class KeyedSnapshot:
+    """A snapshot's fields, in their order; see the module for what they mean."""
+
+    window: str
+    kind: str | None
+    monoid: tuple[str, bytes]
+    policies: list[tuple[str, str, bytes]]
+    timed: bool
+    lateness: int | None
+    earlier: Sequence[tuple[int, int]]
+    number: int
+    counts: Counts
+    expired: int | None
+    runs: list[Run]
+    memtable: Table | None
+    pending: PendingDeletions
+    columns: list[tuple[str, str]]
+    changes: int
+    starts: dict[str, Start]
+
+    def encode(self) -> bytes:
+        """The snapshot as bytes. Raises NotPageable for values that are no plain data."""
+        runs = [
+            [r.number, r.weight, r.keys, r.events, r.height, pages.dump(r.top)] for r in self.runs
+        ]
+        memtable = None
+        if self.memtable is not None:
+            assert self.kind is not None
+            layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
+            memtable = leaves.encode(layout, _MEMTABLE, self.memtable)
+        lateness = [self.lateness, *self.earlier] if self.earlier else self.lateness
+        groups = [
+            [snapshots, pages.dump_entries(entries)] for snapshots, entries in self.pending.groups
+        ]
+        return seal(
+            MAGIC, VERSION,
+            [
+                self.window, self.kind, self.monoid, self.policies, self.timed,
+                lateness, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
+                [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
+            ]
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class UnreadSnapshot:
+    """A snapshot whose tables are still columns, as their layout is not known yet."""
+
+    snapshot: KeyedSnapshot
+    runs: list[Any]
+    memtable: bytes | None
+
+    @classmethod
+    def decode(cls, data: bytes) -> UnreadSnapshot:
+        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
+
+    def read(self, layout: TableLayout) -> KeyedSnapshot:
+        """The snapshot. Raises CorruptSnapshot."""
+        snapshot = self.snapshot
+        try:
+            for number, weight, keys, events, height, index in self.runs:
+                top = pages.load(layout, 1, *index)
+                assert isinstance(top, Index)
+                snapshot.runs.append(Run(number, weight, keys, events, height, top))
+            if self.memtable is not None:
+                snapshot.memtable = Leaves(layout, [_MEMTABLE], [self.memtable]).table()
+        except (CorruptPage, ValueError, TypeError) as error:
+            raise corrupt(str(error)) from error
+        return snapshot
+
+
+def is_keyed_snapshot(data: bytes) -> bool:
+    """Whether bytes begin as a snapshot does."""
+    head = bytes(data[:16])
+    return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
+
+
+def _validated(values: list[Any]) -> UnreadSnapshot:
+    match values:
+        case [
+            str(window), str() | None as kind, [str(name), bytes(fingerprint)],
+            list(policies), bool(timed), (int() | None | [int(), *_]) as lateness, int(number),
+            list(counts),
+            int() | None as expired, list(runs), (bytes() | None) as memtable, list(groups),
+            [list(columns), changes, list(starts)],
+        ]:  # fmt: skip
+            lateness, *earlier = lateness if isinstance(lateness, list) else [lateness]
+            snapshot = KeyedSnapshot(
+                window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
+                lateness, [_earlier(each) for each in earlier], number, _counts(counts), expired,
+                [], None, PendingDeletions([], [_group(group) for group in groups]), [_column(c)
+                for c in columns], changes, dict(map(_start, starts)),
+            )  # fmt: skip
+        case _:
+            raise corrupt("its fields are of the wrong number or types")
+    _require_possible(snapshot)
+    for run in runs:
+        _require(run)
+    return UnreadSnapshot(snapshot, runs, memtable)
+
+
+def _require_possible(snapshot: KeyedSnapshot) -> None:
+    """Raises CorruptSnapshot for a snapshot of fields of the right types that no windows have."""
+    if not NAME.fullmatch(snapshot.window) or len(snapshot.window) > NAME_LENGTH:
+        raise corrupt("its name cannot be")
+    if snapshot.kind not in (None, *KINDS):
+        raise corrupt("its kind of keys cannot be")
+    names = [name for name, _, _ in snapshot.policies]
+    if not names or len({*names}) < len(names) or ("" in names and len(names) > 1):
+        raise corrupt("its windows are not one, or several of different names")
+    if len(snapshot.monoid[1]) != FINGERPRINT_BYTES:
+        raise corrupt("its fingerprints are of the wrong length")
+    if snapshot.lateness is not None and not _is_number(snapshot.lateness):
+        raise corrupt("its lateness cannot be")
+    if snapshot.lateness is None and snapshot.earlier:
+        raise corrupt("it has no lateness, and had one before")
+    if snapshot.expired is not None and not (snapshot.timed and _is_time(snapshot.expired)):
+        raise corrupt("the moment up to which it has expired keys cannot be")
+    _require_possible_counts(snapshot)
+
+
+def _require_possible_counts(snapshot: KeyedSnapshot) -> None:
+    if snapshot.counts.standalone > snapshot.counts.keys:
+        raise corrupt("more keys have standalone windows than there are")
+    if not _is_number(snapshot.number) or not _is_number(snapshot.changes, _MOST_CHANGES):
+        raise corrupt("its numbers cannot be")
+
+
+def _is_number(value: Any, most: int = _FAR) -> bool:
+    return type(value) is int and 0 <= value < most
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) is int and abs(value) < _FAR
+
+
+def _counts(entry: list[Any]) -> Counts:
+    if len(entry) != len(fields(Counts)) or not all(map(_is_number, entry)):
+        raise corrupt("its counts cannot be")
+    return Counts(*entry)
+
+
+def _policy(entry: Any) -> tuple[str, str, bytes]:
+    match entry:
+        case [str(name), str(text), bytes(fingerprint)] if len(fingerprint) == FINGERPRINT_BYTES:
+            return name, text, fingerprint
+    raise corrupt("its policies are of the wrong types")
+
+
+def _earlier(entry: Any) -> tuple[int, int]:
+    match entry:
+        case [lateness, until] if _is_number(lateness) and _is_time(until):
+            return lateness, until
+    raise corrupt("what it says of lateness is of the wrong types")
+
+
+def _column(entry: Any) -> tuple[str, str]:
+    match entry:
+        case [str(name), str(kind)] if not name.startswith("\0") or name.count("\0") >= 2:
+            return name, kind
+    raise corrupt("its columns are of the wrong types")
+
+
+def _start(entry: Any) -> tuple[str, Start]:
+    match entry:
+        case [str(name), moment, known] if _is_number(known) and (
+            moment is None or _is_time(moment)
+        ):
+            return name, Start(moment, known)
+    raise corrupt("what its windows miss is of the wrong types")
+
+
+def _group(entry: Any) -> tuple[int, list[pages.Entry]]:
+    match entry:
+        case [snapshots, list(entries)] if (
+            type(snapshots) is int and abs(snapshots) < _MOST_CHANGES
+        ):
+            return snapshots, pages.load_entries(entries, MAX_HEIGHT)
+    raise corrupt("what is to be deleted is of the wrong types")
+
+
+def _require(run: Any) -> None:
+    if not isinstance(run, list) or len(run) != 6 or not all(map(_is_number, run[:5])):
+        raise corrupt("its runs are of the wrong types")
+    if run[4] > MAX_HEIGHT:
+        raise corrupt("its runs cannot be")
+    match run[-1]:
+        case [int(), list()]:
+            return
+    raise corrupt("its runs are of the wrong types")

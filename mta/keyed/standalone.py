@@ -1,0 +1,545 @@
+"""Keys with a window of their own: large ones, and all keys where nothing can be vectorized.
+
+Most keys have few events, which are columns of tables (``work``). Here each key is a ``Window`` or
+``SharedWindows``, with pages and a snapshot of its own, one by one: those that have grown beyond
+``promote_at`` events, whose cost must not grow with them; those of a monoid of plain functions or a
+policy on values; and for a while those of some retractions (``corrections``). The entry of such a
+key in the tables is that snapshot, and the time of its newest event.
+
+A standalone window has a snapshot, which every batch writes that brings it events. So its groups
+are small: a leaf page fills one page of the disk's. But to fill a leaf group and to leave it costs
+some 200 us of Python, however many events it has. A window that begins with many events at once has
+larger leaf groups then, so that some ten of them hold what it begins with.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import xxhash
+
+from mta.columns.reading import as_given
+from mta.columns.schemas import Rows
+from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
+from mta.evaluators.fiba import FiBA
+from mta.frames.base import AbstractPolicy
+from mta.keyed.kind import Kind
+from mta.keyed.table import ALL, STANDALONE, Table, blank, join
+from mta.keyed.work import Boundaries, Found, Work, events_of, left_of, union_of
+from mta.logs.base import OnDuplicate, OrderedEvents
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.levels.log import LeafReader, LevelLog
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Product, result_name
+from mta.pages.page import NAME_BYTES, OBJECT_BYTES
+from mta.triggers.rules import EveryCount, EveryPeriod, Progress
+from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
+from mta.windows.engine import by_time
+from mta.windows.opaque import restore_opaque
+from mta.windows.shared import SharedWindows
+from mta.windows.window import Window
+
+AnyWindow = Window | SharedWindows
+#: Windows that stay open from one snapshot to the next.
+_OPEN = 256
+#: A window is vectorized again when it has only one in so many of the events that promoted it.
+_SHRUNK = 4
+#: What a group's columns may weigh; names and numbers around them need up to 200 bytes more.
+LEAF_BYTES, INNER_BYTES = 3840, 1024
+#: Into how many leaf groups a window's first events go, and how much larger these may be for it.
+_FIRST_GROUPS, _LARGEST = 8, 16
+
+
+def small_groups(
+    monoid: AbstractMonoid, *policies: AbstractPolicy, by_time: bool = False
+) -> tuple[int, int]:
+    """Sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, that suit many keys.
+
+    A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a snapshot carries an
+    open one of each level, and a batch writes the snapshot of each key that it touches. Nodes of
+    trees by time hold up to twice their size, and a snapshot carries the last one of each level.
+    """
+    extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
+    observers = [monoid for policy in policies for _, _, monoid in policy.observers]
+    partial = sum(each.partials.row_bytes or OBJECT_BYTES for each in [monoid, *observers])
+    value = OBJECT_BYTES if monoid.inputs.row_bytes is None else monoid.inputs.row_bytes
+    leaf_arity = LEAF_BYTES // max(value + extra, 1)
+    if not by_time:
+        arity = INNER_BYTES // (partial + extra + NAME_BYTES)
+        return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
+    # An entry of an inner node is an event with all that leads to a page below.
+    arity = INNER_BYTES // (value + partial + 2 * extra + NAME_BYTES)
+    return min(max(leaf_arity // 2, 8), 256), min(max(arity // 2, 4), 32)
+
+
+def grown(leaf_arity: int, events: int) -> int:
+    """The size of leaf groups of a window that begins with so many events.
+
+    >>> grown(240, 1_025), grown(240, 16_000), grown(240, 1_000_000)
+    (240, 2000, 3840)
+    """
+    return max(leaf_arity, min(events // _FIRST_GROUPS, _LARGEST * leaf_arity))
+
+
+def open_window(
+    kind: Kind, packed: bytes = b"", events: int = 0, generation: int = 0, paged: bool = True
+) -> AnyWindow:
+    """A new window for a key, which begins with so many events.
+
+    ``generation`` is another number for each one that a key has, for its pages may have the content
+    and the place of those of an earlier one, which are deleted later.
+    """
+    settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
+    if kind.vectorized and sizes == (None, None):
+        late = settings.allowed_lateness is not None
+        leaf_arity, arity = small_groups(kind.monoid, *kind.policies.values(), by_time=late)
+        sizes = grown(leaf_arity, events), arity
+    change = f"{kind.changes}-" if kind.changes else ""
+    given: dict[str, Any] = {
+        "store": kind.store if paged else None,
+        "name": f"{kind.name}:{change}{xxhash.xxh3_128_hexdigest(packed, generation)}",
+        "leaf_arity": sizes[0], "arity": sizes[1], "on_late": settings.on_late,
+        "on_invalid": "accept", "retain": settings.retain,
+    }  # fmt: skip
+    if settings.allowed_lateness is not None:
+        given["allowed_lateness"] = settings.allowed_lateness / 1e6
+        given["on_duplicate"] = settings.on_duplicate
+    if kind.single is None:
+        return SharedWindows(kind.monoid, kind.policies, **given)
+    return Window(kind.monoid, kind.single, **given)
+
+
+class StandaloneWindows:
+    """The standalone windows of a bucket that are open, and how batches go into them."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        #: By the bytes of their keys.
+        self.open: dict[bytes, AnyWindow] = {}
+        #: Those that have taken in events since the last snapshot.
+        self.changed: set[bytes] = set()
+        #: Snapshots of windows that have become vectorized again, whose pages are to be deleted.
+        self.left: list[bytes] = []
+        #: What failed after some windows had taken in a part of a batch.
+        self.failure: Exception | None = None
+
+    @cached_property
+    def pattern(self) -> AnyWindow:
+        """A window that takes no events: what all have in common is made once, here."""
+        return open_window(self.kind)
+
+    def raise_failure(self) -> NoReturn:
+        """Raise PartialBatch, as an earlier call has left a part of a batch behind."""
+        raise PartialBatch(
+            f"an earlier batch was taken in only in part ({self.failure}): restore from the last "
+            "snapshot, and give again what came after it"
+        ) from self.failure
+
+    def window(self, known: Table, place: int) -> AnyWindow:
+        """The window of a key that has one: the open one, or a copy of what its snapshot has."""
+        window = self.open.get(known.keys.packed(place))
+        return self.pattern.restore_like(known.snapshot_of(place)) if window is None else window
+
+    def opened(self, known: Table, place: int) -> AnyWindow:
+        """The same, open from now on."""
+        return self.open.setdefault(known.keys.packed(place), self.window(known, place))
+
+    def begin(self, packed: bytes, events: int, generation: int) -> AnyWindow:
+        """A new window for a key with so many events, whose pages stay for now."""
+        window = open_window(self.kind, packed, events, generation)
+        if self.kind.store is not None:
+            # A retry of this call makes the same pages, so none may go before the next snapshot.
+            window.engine.hold()
+        return window
+
+    # --- a batch --------------------------------------------------------------------------------
+
+    def advance(
+        self, work: Work, places: np.ndarray, promoted: np.ndarray, marks: np.ndarray,
+        generation: int,
+    ) -> tuple[Table, int]:  # fmt: skip
+        """Events of the keys at some places into their windows; the entries of all these keys.
+
+        Of ``promoted`` keys the results are known, and what they retain begins a window. At last
+        how many keys have a window no more, as they have become small.
+        """
+        places = np.sort(np.concatenate((places, promoted)))
+        is_promoted = np.isin(places, promoted)
+        touched: dict[bytes, AnyWindow] = {}
+        small: dict[int, Table] = {}
+        moved, length = [], 0
+        try:
+            for place, grown_now in zip(places.tolist(), is_promoted.tolist(), strict=True):
+                packed, at = work.new.keys.packed(place), int(work.at[place])
+                if marks[place] == STANDALONE:
+                    window = self.window(work.known, at)
+                else:
+                    held = 0 if at < 0 else int(work.known.counts[at])
+                    events = held + int(work.new.counts[place])
+                    window = self.begin(packed, events, generation)
+                touched[packed] = window
+                if grown_now:
+                    retained = work.retained(place)
+                    _extend(self.kind, window, *retained)
+                    moved.append(retained[-1])
+                    continue
+                if self.kind.vectorized and marks[place] != STANDALONE and at >= 0:
+                    start, stop = work.known.bounds[at : at + 2].tolist()
+                    if start < stop:
+                        _extend(self.kind, window, *events_of(work.known, start, stop))
+                length = window.engine.taken
+                left = int(left_of(work.known, work.at[place : place + 1])[0])
+                work.before[place] = left + window.engine.structure.back
+                _KeyBatch(work, place, window).extend()
+                table = self._shrunk(work, place, window, left)
+                if table is not None:
+                    small[place] = table
+                    self.left.append(b"" if self.kind.store is None else window.snapshot())
+        except Exception as error:
+            self._take_back(touched, length, error)
+            raise
+        self.open |= touched
+        self.changed |= touched.keys()
+        entries = _entries(work, places)
+        entries.left[is_promoted] = (work.before + work.new.counts)[promoted] - moved
+        for place in small:
+            packed = work.new.keys.packed(place)
+            del self.open[packed]
+            self.changed.remove(packed)
+        if not small:
+            return entries, 0
+        stay = entries.take(np.flatnonzero(~np.isin(places, [*small])))
+        return join([stay, *small.values()], late=True), len(small)
+
+    def _shrunk(self, work: Work, place: int, window: AnyWindow, left: int) -> Table | None:
+        """The events of a key that can be vectorized again, as it has become small; else None."""
+        kind, engine = self.kind, window.engine
+        if not kind.vectorized or engine.timed != kind.timed:
+            return None
+        if isinstance(window, SharedWindows):
+            window.engine.evict()
+        events, few = engine.structure.remembered(), kind.settings.promote_at // _SHRUNK
+        assert isinstance(
+            events, LeafReader | LevelLog | FingerTreeLog
+        )  # as ``open_window`` makes them
+        if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
+            return None  # the newest event was taken out: only the window knows when that was
+        if events.back - events.kept_from > 2 * few:
+            return None
+        table = kind.trimmed(_gathered(work.new, place, events, left))
+        return table if table.events <= few else None
+
+    def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
+        """Let windows be what they were before a batch, of which the last one failed.
+
+        That is what the last snapshot has of them, or nothing; what they took in since is lost.
+        """
+        failed = next(reversed(touched), None)
+        if failed is not None and touched[failed].engine.taken == length:
+            del touched[failed]  # it has not taken in anything
+        for packed in touched:
+            self.open.pop(packed, None)
+        lost = touched.keys() & self.changed
+        if lost:
+            self.failure = error
+            error.add_note(
+                f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
+                "restore from the last snapshot, and give again what came after it"
+            )
+
+    # --- snapshots, expiry, deletion --------------------------------------------------------------
+
+    def retain(self) -> None:
+        """A snapshot was taken: its pages stay, and windows may be closed."""
+        for packed in self.changed:
+            self.open[packed].hold()
+        self.changed.clear()
+        if len(self.open) > _OPEN:
+            self.open.clear()
+
+    def expire(self, expired: Table) -> None:
+        """Close the windows of expired keys, whose last snapshots are in the table then."""
+        for at, place in enumerate(expired.standalone.tolist()):
+            packed = expired.keys.packed(place)
+            window = self.open.pop(packed, None)
+            if packed in self.changed and window is not None and self.kind.store is not None:
+                expired.window_snapshots[at] = window.snapshot()
+            self.changed.discard(packed)
+
+    def take_left(self, more: list[bytes]) -> list[bytes]:
+        """Snapshots of windows that are left and have pages, as short ones have none."""
+        left, self.left = [*self.left, *more], []
+        restored = ((each, self.pattern.restore_like(each)) for each in left if each)
+        return [each for each, window in restored if window.engine.structure.page_count > 0]
+
+    def delete(self, window_snapshot: bytes) -> None:
+        """Delete the pages of a window."""
+        try:
+            self.pattern.restore_like(window_snapshot).delete_pages()
+        except (SnapshotMismatch, CorruptSnapshot):  # made before a change
+            assert self.kind.store is not None
+            restore_opaque(window_snapshot, self.kind.store).engine.structure.delete_pages()
+
+    def due(self, expired: Table, trigger: EveryPeriod, ends: np.ndarray) -> list[Found]:
+        """The results of expired keys up to the boundaries at which their windows are empty."""
+        found, newest = [], expired.newest()
+        for place in expired.standalone.tolist():
+            window = self.pattern.restore_like(expired.snapshot_of(place))
+            due = _triggered(window, trigger, int(newest[place]))
+            moment = np.datetime64(int(ends[place]), "us")
+            found += _found_due(self.kind, place, due.advance(moment))
+        return found
+
+
+class _KeyBatch:
+    """A key's part of a batch, on its way into the key's window."""
+
+    def __init__(self, work: Work, place: int, window: AnyWindow) -> None:
+        self.kind, self.want, self.times = work.kind, work.want, work.new.times
+        self.place, self.window, self._work = place, window, work
+        self._before = int(work.before[place])
+        self.start, self.stop = work.new.bounds[place : place + 2].tolist()
+        self._parts: list[Found] = []
+
+    def extend(self) -> None:
+        """New events and retractions into the window, and results out."""
+        taken = self._work.taken
+        if taken is None:
+            first = last = 0
+        else:
+            first, last = np.searchsorted(taken.of, [self.place, self.place + 1]).tolist()
+        if first < last:
+            self._extend_and_retract(first, last)
+        else:
+            self._extend()
+        self._work.parts += self._parts
+
+    def _given(self, start: int, stop: int) -> tuple[Any, np.ndarray | None]:
+        """New events, as a window takes them."""
+        rows, times, count = events_of(self._work.new, start, stop)
+        return given_back(self.kind.reader, rows, count), _moments(times)
+
+    def _extend(self) -> None:
+        want, monoid, place, count = self.want, self.kind.monoid, self.place, self.stop - self.start
+        rows, times = self._given(self.start, self.stop)
+        if isinstance(want, Boundaries):
+            last = self._work.last
+            newest = None if last is None or not self._before else int(last[place])
+            due = _triggered(self.window, want.trigger, newest)
+            self._parts += _found_due(self.kind, place, due.extend(rows, times))
+            if want.ends:
+                self._parts += _found_due(self.kind, place, due.flush())
+            return
+        if want in ("changed", "newest"):
+            found = self._revised(rows, times, self.start)
+            self._parts.append(found.take(monoid, found.lasts) if want == "newest" else found)
+            return
+        picked = np.arange(count)
+        if isinstance(want, EveryCount):
+            picked = picked[(self._before + 1 + picked) % want.count == 0]
+        elif want != "each":
+            picked = picked[-1:]
+        # After the last of late ones the window is not as it is now.
+        late = want == "last" and self.kind.settings.allowed_lateness is not None
+        every = want == "each" or late or (isinstance(want, EveryCount) and len(picked) > 0)
+        results = self.window.extend(rows, times, "all" if every else "last")
+        if len(picked):
+            outputs = _outputs_of(self.kind, results)
+            if late or isinstance(want, EveryCount):
+                outputs = [monoid.outputs.take(each, picked) for each in outputs]
+            of, at = np.full(len(picked), place), self.start + picked
+            self._parts.append(Found(of, at, outputs))
+
+    def _revised(self, values: Any, times: Any, first: int, before: int | None = None) -> Found:
+        """New events, from one on, into the window; results that change, up to a time if given."""
+        monoid = self.kind.monoid
+        assert isinstance(self.window, Window)
+        revision = self.window.revise(values, times)
+        index, moments = revision.index, revision.times.view("i8")
+        given = revision.values
+        if isinstance(given, dict) and not given:
+            given = range(len(index))  # a Product that reads no column
+        rows, _ = monoid.rows(given, len(index))
+        at = np.where(index < 0, -1, index + first)
+        outputs = _outputs_of(self.kind, revision.results)
+        found = Found(np.full(len(index), self.place), at, outputs, moments, rows)
+        if before is None:
+            return found
+        return found.take(monoid, np.flatnonzero((at >= 0) | (moments < before)))
+
+    def _extend_and_retract(self, first: int, last: int) -> None:
+        """As ``_extend`` of a key with retractions, those from ``first`` to ``last``, in turn."""
+        taken, times, done, end = self._work.taken, self.times, self.start, self.stop
+        assert taken is not None and times is not None
+        own = _OwnEvents(self.kind.settings.on_duplicate)
+        revises = self.want in ("changed", "newest")
+        for at in range(first, last + 1):
+            slot = int(taken.slots[at]) if at < last else end
+            moment = int(taken.times[at]) if at < last else None
+            if slot > done:
+                given, moments = self._given(done, slot)
+                if revises:
+                    self._parts.append(self._revised(given, moments, done, moment))
+                else:
+                    found = _outputs_of(self.kind, self.window.extend(given, moments))
+                    of, line = np.full(slot - done, self.place), np.arange(done, slot)
+                    self._parts.append(Found(of, line, found))
+                own.add(times[done:slot])
+                done = slot
+            if moment is None:
+                break
+            with suppress(EventsGone):  # it came with this batch, and has left with it
+                self.window.retract(np.datetime64(moment, "us"))
+            own.retract(moment)
+            if revises:
+                until = int(taken.times[at + 1]) if at + 1 < last else None
+                if done < end and (until is None or taken.slots[at + 1] > done):
+                    until = int(times[done]) + (own.on_duplicate == "append")
+                self._again(max(moment, int(taken.floors[at])), until, own)
+        if self.want == "now":
+            of, at_none = np.array([self.place]), np.array([-1])
+            self._parts = [Found(of, at_none, results_now(self.kind, self.window))]
+        elif self._parts and self.want not in ("each", "changed"):
+            monoid = self.kind.monoid
+            found_all = Found.joined(self._parts, monoid, len(self.kind.policies))
+            self._parts = [found_all.take(monoid, found_all.lasts)]
+
+    def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
+        """The results of earlier batches' events from a time on and before another."""
+        again = by_time(self.window.engine.structure, FiBA).again(time, until)
+        if again is None:
+            return
+        monoid, old = self.kind.monoid, own.others(again.times)
+        outputs, rows = monoid.outputs.take(again.outputs, old), monoid.inputs.take(again.rows, old)
+        of, nowhere = np.full(len(old), self.place), np.full(len(old), -1)
+        self._parts.append(Found(of, nowhere, [outputs], again.times[old], rows))
+
+
+class _OwnEvents:
+    """How many events of a batch, of one key, there are at each time."""
+
+    def __init__(self, on_duplicate: OnDuplicate) -> None:
+        self.on_duplicate, self.counts = on_duplicate, dict[int, int]()
+
+    def add(self, times: np.ndarray) -> None:
+        """Events of these times came."""
+        for time in times.tolist():
+            count = self.counts.get(time, 0) if self.on_duplicate == "append" else 0
+            self.counts[time] = count + 1
+
+    def retract(self, time: int) -> None:
+        """The newest event of a time was taken out."""
+        if self.counts.get(time):
+            self.counts[time] -= 1
+
+    def others(self, times: np.ndarray) -> np.ndarray:
+        """The places of events of earlier batches, among those of a window in order of time."""
+        found = np.ones(len(times), bool)
+        for time, count in self.counts.items():
+            first, stop = (int(times.searchsorted(time, side)) for side in ("left", "right"))
+            found[max(first, stop - count) : stop] = False
+        return np.flatnonzero(found)
+
+
+# --- entries and results ------------------------------------------------------------------------
+
+
+def _entries(work: Work, places: np.ndarray) -> Table:
+    """Entries of keys with open windows, which alone hold the events: the newest one's time."""
+    new, at = work.new.take(places), work.at[places]
+    union = union_of(work.known, at, new, work.kind.settings.allowed_lateness is not None)[0]
+    entries = union.without_oldest(union.bounds[1:] - 1)
+    return Table(
+        new.schema, new.keys, np.full(len(places), STANDALONE, "u1"), left_of(work.known, at),
+        entries.bounds, entries.times, blank(new.schema, len(places)), [b""] * len(places),
+    )  # fmt: skip
+
+
+def _gathered(new: Table, place: int, events: OrderedEvents, left: int) -> Table:
+    """All events of a key that its window retains, as a table; one page read per leaf."""
+    schema, first, stop = new.schema, events.kept_from, events.back
+    rows, at = schema.new(stop - first), first
+    times = None if new.times is None else np.empty(stop - first, "<i8")
+    while at < stop:
+        leaf = events.leaf(at)
+        begin, end = at - leaf.first, min(leaf.stop, stop) - leaf.first
+        schema.put_many(rows, at - first, schema.cut(leaf.rows, begin, end))
+        if times is not None and leaf.times is not None:
+            times[at - first : at - first + end - begin] = leaf.times[begin:end]
+        at = leaf.first + end
+    keys, bounds = new.keys.cut(place, place + 1), np.array([0, stop - first])
+    table = Table.of(schema, keys, bounds, times, rows, ALL)
+    table.left += left + first
+    return table
+
+
+def _extend(
+    kind: Kind, window: AnyWindow, rows: Rows, times: np.ndarray | None, count: int
+) -> None:
+    window.extend(given_back(kind.reader, rows, count), _moments(times), "last")
+
+
+def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
+    """Input rows as a batch that a window takes."""
+    if isinstance(monoid, Product):
+        named = monoid.named(rows)
+        return named or range(count)
+    return range(count) if isinstance(rows, tuple) and not rows else as_given(rows, monoid.inputs)
+
+
+def _moments(times: np.ndarray | None) -> np.ndarray | None:
+    return None if times is None else times.view("M8[us]")
+
+
+def results_now(kind: Kind, window: AnyWindow) -> list[Rows]:
+    """The result of a window now, for each policy."""
+    outputs = []
+    for name in kind.policies:
+        result = window.query(name) if isinstance(window, SharedWindows) else window.query()
+        row = tuple(result.values()) if isinstance(result, dict) else result
+        outputs.append(kind.monoid.outputs.one(row))
+    return outputs
+
+
+def _triggered(
+    window: AnyWindow, trigger: EveryPeriod, newest: int | None
+) -> TriggeredWindow | SharedDue:
+    """A key's window with results at boundaries, all of those given up to its newest event."""
+    due: TriggeredWindow | SharedDue
+    if isinstance(window, SharedWindows):
+        due = SharedDue(window, trigger)
+    else:
+        due = TriggeredWindow(window, trigger)
+    due.progress = Progress(newest=newest)
+    return due
+
+
+def _found_due(kind: Kind, place: int, due: Due) -> list[Found]:
+    """What was due of a key, if anything was."""
+    count, moments = len(due.moments), due.moments.view("i8")
+    outputs = _outputs_of(kind, due.results)
+    return [Found(np.full(count, place), np.full(count, -1), outputs, moments)] if count else []
+
+
+def _outputs_of(kind: Kind, found: Any) -> list[Rows]:
+    """What a window's ``extend`` returned, for each policy."""
+    monoid = kind.monoid
+    if kind.single is not None:
+        return [_as_outputs(monoid, found)]
+    if not isinstance(monoid, Product):
+        return [_as_outputs(monoid, found[name]) for name in kind.policies]
+    each = [{a: found[result_name(a, name)] for a in monoid.aliases} for name in kind.policies]
+    return [_as_outputs(monoid, results) for results in each]
+
+
+def _as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
+    """What ``extend`` of a window returned, as rows of outputs."""
+    if isinstance(monoid, Product):
+        parts = zip(monoid.monoids, found.values(), strict=True)
+        return tuple([_as_outputs(part, column) for part, column in parts])
+    if isinstance(found, np.ndarray) and isinstance(monoid.outputs.new(0), list):
+        return found.tolist()
+    return found

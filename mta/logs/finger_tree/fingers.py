@@ -1,0 +1,781 @@
+"""FiBA, the finger B-tree aggregator (FiBA paper, sections 3.2 and 3.3).
+
+Fingers point at the first and the last leaf, and the *spines* are the nodes from there up to the
+root. Searches start at the finger that is nearer; and so that a change far from the root need not
+reach it, a node keeps the aggregate that suits its place (Figure 2):
+
+    up      off the spines: the whole subtree (kept in the parent, see ``node``)
+    inner   the root: everything but the first and the last subtree
+    left    on the left spine: everything of the root's first subtree but its own first subtree
+    right   on the right spine: the same from the other side
+
+so that the fingers and the root have the result between them. The paper's Figure 3(A), values
+named by letters, left and right of them the spines:
+
+                        [ . g . o . ]                    root: ghijklmno
+              [ . c . e . ]          [ . t . ]           left: cdef, right: qst
+              [ab] [d] [f]           [qs] [u]            left: abcdef, right: qstu
+
+>>> from mta import Monoid
+>>> tree = FingerTree(Monoid(identity="", combine=lambda a, b: a + b))
+>>> for time, letter in enumerate("abcdefgh"):
+...     tree.insert(10 * time, letter)
+>>> tree.insert(65, "!")  # late: between g and h
+>>> tree.evict(0)
+True
+>>> tree.query()
+'bcdefg!h'
+>>> tree.left[0].agg, tree.root.agg, tree.right[0].agg
+('bc', 'def', 'g!h')
+>>> tree.fold_between(before_time(20), after_time(50)), tree.rank(before_time(20))
+('cdef', 1)
+>>> tree.fold_between(tree.at_position(5), "all before")  # to the end
+'g!h'
+
+Instead of flags in the nodes, which a published implementation forgot to update where a node
+borrowed from the left spine, each spine is a list of its nodes, one a level, and a node is on it
+or not.
+
+A tree out of a snapshot has no left spine, and no aggregates on the right one, until they are
+needed: for single events, not for batches. So long the nodes at its left end are as any others,
+with their up-aggregates in their parents; what a batch does not touch is neither read nor folded.
+
+The oldest values leave by one cut, however many they are, and nothing is rebalanced after it: the
+nodes at the left end of their levels may have less than MIN_ARITY, down to no entry at all. As all
+others have it, and the root has two children, a tree is no higher for that.
+
+Costs, in combines: query 2; insert and evict O(arity * log d) amortised at distance d from the
+nearer end, O(1) at the ends, where a leaf is folded as Two-Stacks; range query O(arity * log n).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from operator import index as whole_number
+from typing import Literal
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import EmptyWindow
+from mta.logs.base import AtHand
+from mta.logs.finger_tree.btree import Folds, Tree, require, require_same
+from mta.logs.finger_tree.node import Node, Piece, parent_of
+from mta.monoids.base import Partial, Refold
+
+#: A way through a tree between two entries. In each node that it comes to it passes through one
+#: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before
+#: that entry, or on which side of it that whole subtree is.
+Cut = Callable[[Node], "tuple[int, Passage]"]
+Passage = Cut | Literal["all before", "all after"]
+
+
+def before_time(time: int) -> Cut:
+    """The cut before the entries of a time."""
+
+    def cut(node: Node) -> tuple[int, Passage]:
+        return int(node.times.searchsorted(time, side="left")), cut
+
+    return cut
+
+
+def after_time(time: int) -> Cut:
+    """The cut after the entries of a time."""
+
+    def cut(node: Node) -> tuple[int, Passage]:
+        return int(node.times.searchsorted(time, side="right")), cut
+
+    return cut
+
+
+class FingerTree(Tree):
+    """A B-tree with fingers and position-aware aggregates."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        #: The spines from the fingers up, without the root. The left one is None while there is
+        #: none.
+        self._left: list[Node] | None = []
+        self.right: list[Node] = []
+        #: Whether the root and the right spine have their aggregates.
+        self.is_folded = True
+        #: The level from which down the left spine has got other nodes, and the levels of both
+        #: spines to be repaired downwards from.
+        self._new_left = -1
+        self._lowest = [-1, -1]
+
+    # --- spines -------------------------------------------------------------------------------
+
+    @property
+    def left(self) -> list[Node]:
+        """The left spine, from the finger up; made when it is first needed, a page a level."""
+        return self.load_left() if self._left is None else self._left
+
+    def load_left(self) -> list[Node]:
+        """As ``left``: there is one from now on."""
+        if self._left is None:
+            spine, node = [], self.root
+            while node.level:
+                node = self.cache.child(node, 0)
+                spine.append(node)
+            self._left = spine[::-1]
+            self._renew_left(self.root.level - 1)
+        return self._left
+
+    @property
+    def last_leaf(self) -> Node:
+        """The leaf with the newest entries."""
+        return self.right[0] if self.right else self.root
+
+    @property
+    def has_left(self) -> bool:
+        """Whether there is a left spine."""
+        return self._left is not None
+
+    def on_left(self, node: Node) -> bool:
+        """Whether a node is on the left spine, below the root."""
+        spine = self._left
+        return spine is not None and node.level < len(spine) and spine[node.level] is node
+
+    def on_right(self, node: Node) -> bool:
+        """Whether a node is on the right spine, below the root."""
+        return node.level < len(self.right) and self.right[node.level] is node
+
+    def is_spine(self, node: Node) -> bool:
+        """Whether a node is the root or on a spine."""
+        return node is self.root or self.on_left(node) or self.on_right(node)
+
+    def may_lack(self, node: Node) -> bool:
+        while node.parent is not None:
+            if node.parent.links[0] is not node.link:
+                return False
+            node = node.parent
+        return True
+
+    def _raised(self, old: Node) -> None:
+        if self._left is not None:
+            self._left.append(old)
+        self.right.append(old)
+
+    def _lowered(self) -> None:
+        if self._left is not None:
+            self._left.pop()
+        self.right.pop()
+        # Below a root the aggregates no longer reach as far as below a node of the spines.
+        for spine in (self._left, self.right):
+            if spine:
+                self.touch(spine[-1])
+
+    def _replaced(self, old: Node, new: Node) -> None:
+        if self.on_right(old):
+            self.right[old.level] = new
+
+    # --- the interface of the paper ---------------------------------------------------------------
+
+    def query(self) -> Partial:
+        """The aggregate of all values in the order of time; 2 combines, no page read."""
+        self._fold_spine()
+        if not self.root.level:
+            return self.root.agg
+        left = self.root.fold_at(0) if self._left is None else self._left[0].agg
+        combine = self.monoid.combine
+        return combine(combine(left, self.root.agg), self.right[0].agg)
+
+    def insert(self, time: int, row: Row) -> None:
+        """Add a value; O(arity * log d) combines amortised, 1 at the end."""
+        time, leaf = whole_number(time), self.last_leaf
+        is_late = leaf.count > 0 and time < leaf.time_at(leaf.count - 1)
+        if is_late or leaf.arity >= 2 * self.least(0):
+            super().insert(time, row)
+            return
+        lifted, combine = self.monoid.lift(row), self.monoid.combine
+        if self.is_folded:
+            aggregate = combine(leaf.agg, lifted)
+            if leaf.stack is not None:
+                leaf.stack.added = combine(leaf.stack.added, lifted)
+            leaf.agg = aggregate
+        leaf.entries.insert(leaf.count, (time, row))
+        self.size += 1
+        self.cache.mark_dirty(leaf)
+
+    def evict_oldest(self, count: int = 1) -> int:
+        """Remove the oldest values; the time of the last of them, 0 for none.
+
+        Amortised 2 combines for one value, O(log m) for m, and at most a page read a level. Raises
+        EmptyWindow when there are too few. A failed read changes nothing.
+        """
+        count = whole_number(count)
+        if not 0 <= count <= self.size:
+            raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
+        if not count:
+            return 0
+        leaf = self.root if not self.right else self._left[0] if self._left else None
+        if leaf is None or leaf.count < count:
+            node, index = self.entry_at(count - 1)
+            newest = node.time_at(index)
+            self._cut_off(count)
+            return newest
+        newest = leaf.time_at(count - 1)
+        stack = leaf.stack
+        if stack is None or stack.at + count > stack.size:
+            stack = self.kind.stack(leaf)
+        stack.at += count
+        monoid = self.monoid
+        suffix = monoid.combine(monoid.partials.at(stack.suffixes, stack.at), stack.added)
+        leaf.entries.drop(count)
+        leaf.agg, leaf.stack = self._with_left_of(leaf, suffix), stack
+        # A root that is a leaf has been folded with that; what comes in is to be added to the fold.
+        self.is_folded |= leaf is self.root
+        self.size -= count
+        self.cache.mark_dirty(leaf)
+        return newest
+
+    def _cut_off(self, count: int) -> None:
+        """Cut the tree along one path, and drop what is before it unread.
+
+        Without a left spine the path begins at the root, and ends where whole subtrees go.
+        """
+        if count == self.size:
+            self.clear()
+            return
+        spine = self._left or []
+        top = next((node for node in spine if self.size_below(node) > count), self.root)
+        path = self._path_to(top, count)
+        for node, index, passage in path:
+            gone = index + (passage == "all before")
+            if gone:
+                self.touch(node)
+                node.entries.drop(index)
+            if gone and node.level:
+                self.cache.drop(node.level - 1, node.links[:gone], node)
+                del node.links[:gone]
+                node.sums.drop(gone)
+        nodes = [node for node, _, _ in path]
+        if path[-1][2] == "all before":
+            nodes += self._empty_before(nodes[-1])
+        self.set_left(nodes)
+        self.size -= count
+        self.lower()
+        self.repair()
+
+    def _path_to(self, node: Node, count: int) -> list[tuple[Node, int, Passage]]:
+        """The way of the cut after so many entries of a subtree; reads its nodes.
+
+        Down to where whole subtrees go; with a left spine on to the leaf, unless that goes too.
+        """
+        path: list[tuple[Node, int, Passage]] = []
+        while node.level:
+            index, passage = self.at_position(count)(node)
+            path.append((node, index, passage))
+            if passage == "all before" or (passage == "all after" and self._left is None):
+                return path
+            count -= self.events_before(node, index)
+            node = self.child(node, index)
+        return [*path, (node, count, "all after")]
+
+    def _empty_before(self, node: Node) -> list[Node]:
+        """Put a subtree without entries before the first entry of a node; its nodes, going down."""
+        nodes = []
+        while node.level:
+            below = self.kind.node(node.level - 1)
+            node.adopt(0, below, self.monoid.identity)
+            self.touch(below)
+            nodes.append(below)
+            node = below
+        return nodes
+
+    def at_hand(self, most: int) -> AtHand | None:
+        """What single events need at both ends; None without a left spine, and without events.
+
+        With each eviction the root's aggregate is on the right of what is left of the first leaf.
+        """
+        leaf, monoid = self.last_leaf, self.monoid
+        if self._left is None:
+            return None
+        self._fold_spine()
+        first = self._left[0] if self._left else self.root
+        if not first.count:
+            return None
+        stack = first.stack or self.kind.stack(first)
+        if stack.size - stack.at < min(most, first.count):  # of some events it knows no suffix
+            stack = self.kind.stack(first)
+        first.stack = stack
+        count = min(most, stack.size - stack.at, first.count - 1)
+        partials, right = monoid.partials, self.last_leaf.agg
+        rows = partials.cut(stack.suffixes, stack.at, stack.at + count + 1)
+        if leaf is first:
+            right = stack.added
+        else:
+            rights = [stack.added, self.root.agg]
+            if parent_of(first) is not self.root:
+                rights.insert(1, parent_of(first).agg)
+            for fold in rights:
+                rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
+        left, lefts = partials.at(rows, 0), partials.cut(rows, 1, count + 1)
+        return AtHand(left, right, lefts, count, first.times[: count + 1], self.room)
+
+    @property
+    def room(self) -> int:
+        """How many values the last leaf has room for."""
+        return 2 * self.least(0) - self.last_leaf.arity
+
+    def append(self, times: np.ndarray, rows: Rows, count: int) -> None:
+        """Add values at the end, for which the last leaf has room; no combine."""
+        leaf = self.last_leaf
+        leaf.entries.extend((times, rows), count)
+        self.size += count
+        self.cache.mark_dirty(leaf)
+        self.unfold()
+
+    def unfold(self) -> None:
+        """Leave the aggregates of the root and the right spine until somebody asks for them."""
+        self.last_leaf.stack, self.is_folded = None, False
+
+    def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
+        """As ``append``, after ``at_hand``: all stays folded, for at most 1 combine.
+
+        ``fold`` is the aggregate of the last leaf then; where it is the root, of those added to its
+        stack, as ``at_hand`` had it.
+        """
+        leaf, stack = self.last_leaf, self.last_leaf.stack
+        self.append(times, rows, count)
+        self.is_folded = True
+        if leaf is not self.root:
+            leaf.agg = fold
+        elif stack is not None:
+            leaf.stack, stack.added = stack, fold
+            suffix = self.monoid.partials.at(stack.suffixes, stack.at)
+            leaf.agg = self.monoid.combine(suffix, fold)
+
+    def remove_at(self, position: int) -> None:
+        """Remove the value of a position, counted from the oldest. Raises EmptyWindow."""
+        position = whole_number(position)
+        if not 0 <= position < self.size:
+            raise EmptyWindow(f"there is no event {position} in a window of {self.size}")
+        self.remove(*self.entry_at(position))
+
+    def clear(self) -> None:
+        """Remove everything; no combine, no page read."""
+        self.cache.drop(self.root.level - 1, self.root.links, self.root)
+        self.cache.forget(self.root)
+        self._begin()
+
+    def set_left(self, path: list[Node]) -> None:
+        """The left spine, if there is one, ends with these nodes now, the highest first.
+
+        It may be the root.
+        """
+        if self._left is None:
+            return
+        spine, below = self.left, [node for node in path if node is not self.root]
+        self._left = below[::-1] + spine[len(below) :]
+        self._new_left = max(self._new_left, path[0].level)
+
+    # --- saving and restoring -----------------------------------------------------------------
+
+    def settle_left(self) -> None:
+        """Bring up to date what parents know of the left spine, so that it can be written."""
+        for node in [*self._left[1:], self.root] if self._left else ():
+            node.sums.put(0, (self.whole(node, 0), self.size_of(node, 0)))
+
+    def restore(self, spine: list[Node], size: int) -> None:
+        """Be a tree of this root and right spine; no combine."""
+        self.root, self.right = spine[0], spine[:0:-1]
+        self._left, self.is_folded, self.size = None, False, size
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def entry_at(self, position: int) -> tuple[Node, int]:
+        """The entry of a position, counted from the oldest: its node and index.
+
+        O(log d) nodes at distance d from the nearer end, if there is a left spine, and at most a
+        page read a level; of a leaf only where the entry is in it.
+        """
+        node, before = self._near(position)
+        position -= before
+        while node.level:
+            index, passage = self.at_position(position)(node)
+            if passage == "all before":
+                return node, index
+            position -= self.events_before(node, index)
+            node = self.child(node, index)
+        return node, position
+
+    def subtree_for(self, first: int, last: int) -> Node:
+        """A node of the spines below which values between two times belong, or the root."""
+        node = self._start(first, False)
+        while self.on_left(node) and not self.on_right(node) and not self._is_beside(node, last):
+            node = parent_of(node)
+        return node
+
+    def _is_beside(self, node: Node, time: int) -> bool:
+        """Whether a time is before the entry that follows a node of the left spine."""
+        above = parent_of(node)
+        return above.count > 0 and time < above.time_at(0)
+
+    def _start(self, time: int, at_first: bool) -> Node:
+        root = self.root
+        if root.level and time < root.time_at(0):
+            spine = self._left or []
+            return next((node for node in spine if self._is_beside(node, time)), root)
+        for node in self.right:
+            above = parent_of(node)
+            newest = above.time_at(above.count - 1)
+            if time > newest or (time == newest and not at_first):
+                return node
+        return root
+
+    # --- aggregates -------------------------------------------------------------------------------
+
+    def repair(self) -> None:
+        """Repair what has changed up to the spines and the root, then the spines downwards."""
+        self._lowest = [self._new_left, -1]
+        self._new_left = -1
+        super().repair()
+        self._renew_left(self._lowest[0])
+        self._renew_right(self._lowest[1])
+
+    def _repair_node(self, node: Node) -> None:
+        if node is self.root:
+            if self.is_folded:
+                node.agg = self.kind.fold(node)
+        elif self.on_left(node):
+            self._lowest[0] = max(self._lowest[0], node.level)
+        elif self.on_right(node):
+            self._lowest[1] = max(self._lowest[1], node.level)
+        else:
+            self._tell_parent(node, self.kind.whole(node))
+
+    def _renew_left(self, level: int) -> None:
+        """Compute the left aggregates from a level down to the finger."""
+        for node in reversed(self._left[: level + 1] if self._left else []):
+            node.agg = self._with_left_of(node, self.kind.but_first(node))
+
+    def _renew_right(self, level: int) -> None:
+        """Compute the right aggregates from a level down to the finger, if they are kept."""
+        for node in reversed(self.right[: level + 1]) if self.is_folded else ():
+            above, node.agg = parent_of(node), self.kind.but_last(node)
+            if above is not self.root:
+                node.agg = self.monoid.combine(above.agg, node.agg)
+
+    def _fold_spine(self) -> None:
+        """Compute the aggregates of the root and the right spine, if that is still to be done."""
+        if not self.is_folded:
+            self.is_folded = True
+            self.root.agg = self.kind.fold(self.root)
+            self._renew_right(self.root.level)
+
+    def _with_left_of(self, node: Node, aggregate: Partial) -> Partial:
+        parent = node.parent
+        if parent is None or parent is self.root:
+            return aggregate
+        return self.monoid.combine(aggregate, parent.agg)
+
+    def spine_child(self, node: Node, index: int) -> Node | None:
+        """A child, if it is on a spine and in memory."""
+        below = node.links[index].node
+        return below if below and (self.on_left(below) or self.on_right(below)) else None
+
+    def whole(self, node: Node, index: int) -> Partial:
+        """The up-aggregate of a child, on the spines too: there O(arity * levels) combines."""
+        below = self.spine_child(node, index)
+        return (
+            node.fold_at(index) if below is None else self._fold(below, "all after", "all before")
+        )
+
+    def size_of(self, node: Node, index: int) -> int:
+        """The events below a child, on the spines too."""
+        below = self.spine_child(node, index)
+        if below is None:
+            return node.size_at(index)
+        return self.size_below(below)
+
+    def size_below(self, node: Node) -> int:
+        """The events in the subtree of a node, on the spines too."""
+        count = node.entries.count
+        return count + int(self.sizes_of(node).sum()) if node.level else count
+
+    def sizes_of(self, node: Node) -> np.ndarray:
+        """The events below each child of an inner node."""
+        sizes = node.sizes()
+        if self.is_spine(node):
+            sizes = sizes.copy()
+            for end in (0, node.count):
+                sizes[end] = self.size_of(node, end)
+        return sizes
+
+    def places_of(self, node: Node) -> np.ndarray:
+        """Of each entry of an inner node, how many events of its subtree come before it."""
+        sums, first = node.sums, -1
+        if self._left and (node is self.root or self.on_left(node)):
+            first = self.size_below(self._left[node.level - 1])
+        if sums.derived is None or sums.derived[0] != first:
+            sizes = node.sizes()[: node.count] + 1  # the last subtree comes before no entry
+            if first >= 0:
+                sizes[:1] = first + 1
+            sums.derived = first, sizes.cumsum() - 1
+        places: np.ndarray = sums.derived[1]
+        return places
+
+    def child_with(self, node: Node, position: int) -> tuple[int, int]:
+        """Which child of an inner node has a position, counted in the node's subtree, or is before.
+
+        Also, how many events come before that child.
+        """
+        places = self.places_of(node)
+        index = int(places.searchsorted(position))
+        return index, int(places[index - 1]) + 1 if index else 0
+
+    def above_leaf(self, position: int) -> tuple[Node, int]:
+        """The node above the leaf that has a position, or the root where that is the leaf.
+
+        Also, how many events come before its subtree. A page read a level.
+        """
+        node, first = self.root, 0
+        while node.level > 1:
+            index, before = self.child_with(node, position - first)
+            first += before
+            node = self.child(node, index)
+        return node, first
+
+    def events_before(self, node: Node, index: int) -> int:
+        """How many events come before a child of an inner node, in the node's subtree."""
+        return int(self.places_of(node)[index - 1]) + 1 if index else 0
+
+    # --- between two cuts -------------------------------------------------------------------------
+
+    def at_position(self, position: int) -> Cut:
+        """The cut before the entry of a position, which counts from the oldest in the subtree."""
+
+        def cut(node: Node) -> tuple[int, Passage]:
+            if not node.level:
+                return min(position, node.count), "all before"
+            index, before = self.child_with(node, position)
+            if index < node.count and self.places_of(node)[index] == position:
+                return index, "all before"
+            inside = position - before
+            return (index, self.at_position(inside)) if inside else (index, "all after")
+
+        return cut
+
+    def fold_between(self, start: Passage, stop: Passage) -> Partial:
+        """The aggregate of the entries between two cuts, the identity where there are none.
+
+        O(arity * log n) combines, and at most two page reads a level.
+        """
+        return self._fold(self.root, start, stop)
+
+    def _fold(self, node: Node, start: Passage, stop: Passage) -> Partial:
+        pieces: list[Piece] = []
+        self._gather(node, start, stop, pieces)
+        return self.monoid.fold(*self._joined(pieces)) if pieces else self.monoid.identity
+
+    def _joined(self, pieces: list[Piece]) -> Piece:
+        """Pieces, at least one, one after the other."""
+        if len(pieces) == 1:
+            return pieces[0]
+        partials, size, at = self.monoid.partials, sum(count for _, count in pieces), 0
+        rows = partials.new(size)
+        for piece, count in pieces:
+            partials.put_many(rows, at, piece)
+            at += count
+        return rows, size
+
+    def _gather(self, node: Node, start: Passage, stop: Passage, pieces: list[Piece]) -> None:
+        """The aggregates of what is between two cuts, in order, to be folded all at once."""
+        first, left = (0, start) if isinstance(start, str) else start(node)
+        end, right = (node.count, stop) if isinstance(stop, str) else stop(node)
+        if node.level and first == end:
+            self._gather_child(node, first, left, right, pieces)
+        elif not node.level and 0 == first < end == node.count:
+            pieces.append((self.monoid.partials.one(self.kind.fold(node)), 1))
+        elif first < end:
+            inner = node.level > 0
+            before = inner and left == "all after" and self.spine_child(node, first) is None
+            if inner and not before:
+                self._gather_child(node, first, left, "all before", pieces)
+            pieces.append(self.kind.piece(node, first, end, before))
+            if inner:
+                self._gather_child(node, end, "all after", right, pieces)
+
+    def _gather_child(
+        self, node: Node, index: int, start: Passage, stop: Passage, pieces: list[Piece]
+    ) -> None:
+        """What is between two cuts of a subtree; it is only read where a cut goes through it."""
+        if start == "all before" or stop == "all after":
+            return
+        whole = isinstance(start, str) and isinstance(stop, str)
+        below = self.spine_child(node, index) if whole else self.child(node, index)
+        if below is None:
+            pieces.append((node.folds(index, index + 1), 1))
+        else:
+            self._gather(below, start, stop, pieces)
+
+    def fold_positions(self, start: int, stop: int) -> Partial:
+        """The aggregate of the entries from a position to another, counted from the oldest.
+
+        O(arity * log d) combines and O(log d) nodes at distance d of ``start`` from the newest.
+        """
+        if start >= stop:
+            return self.monoid.identity
+        node, before = self._holds(start)
+        end: Passage = "all before" if stop == self.size else self.at_position(stop - before)
+        return self._fold(node, self.at_position(start - before), end)
+
+    def folds_behind(self, position: int) -> tuple[np.ndarray, Rows]:
+        """The aggregate from a position to the end, and from some behind it; beside the positions.
+
+        Where a leaf begins at the first, they are those at which leaves of its parent begin; else
+        it is alone. Costs as ``fold_positions``, for all of them together.
+        """
+        schema, (node, first) = self.monoid.partials, self.above_leaf(position)
+        index, before = self.child_with(node, position - first) if node.level else (0, 0)
+        if 0 < index < node.count and first + before == position:
+            starts = first + 1 + self.places_of(node)[index - 1 :]
+            right = self.fold_positions(int(starts[-1]), self.size)
+            mixed, size = self.kind.piece(node, index, node.count, before=True)
+            folds = self.monoid.suffixes(mixed, size, right)
+            return starts, schema.take(folds, np.arange(0, size + 1, 2))
+        return np.array([position]), schema.one(self.fold_positions(position, self.size))
+
+    def longest_prefix(
+        self, position: int, prefix: Partial, accepts: Callable[[Partial], bool]
+    ) -> int:
+        """Where the longest run from a position on ends whose fold, after a prefix, is accepted.
+
+        O(arity * log n) combines, and at most two page reads a level; asks O(log n) times.
+        """
+        return self._accepted(self.root, self.at_position(position), prefix, accepts)[0]
+
+    def _accepted(
+        self, node: Node, start: Passage, prefix: Partial, accepts: Callable[[Partial], bool]
+    ) -> tuple[int, Partial, bool]:
+        """Where in a subtree the longest accepted run after a cut ends, its fold, and if it is all.
+
+        Counted from the subtree's first entry, whether or not the cut is before it.
+        """
+        first, left = (0, start) if isinstance(start, str) else start(node)
+        pieces: list[Piece] = []
+        if node.level and not isinstance(left, str):
+            end, prefix, is_all = self._accepted(self.child(node, first), left, prefix, accepts)
+            if not is_all:
+                return self.events_before(node, first) + end, prefix, False
+        elif node.level and left == "all after":
+            pieces.append((self.monoid.partials.one(self.whole(node, first)), 1))
+        if first < node.count:
+            pieces.append(self.kind.piece(node, first, node.count))
+            if node.level:
+                pieces.append((self.monoid.partials.one(self.whole(node, node.count)), 1))
+        if not pieces:
+            return self.size_below(node), prefix, True
+        rows, size = self._joined(pieces)
+        folds, at = self.monoid.prefixes(rows, size, prefix), self.monoid.partials.at
+        found = bisect_left(range(size), True, key=lambda i: not accepts(at(folds, i)))
+        prefix = at(folds, found - 1) if found else prefix
+        if found == size:
+            return self.size_below(node), prefix, True
+        if not node.level:
+            return first + found, prefix, False
+        # A subtree and the entry after it take turns.
+        index, is_entry = divmod(found + (left != "all after"), 2)
+        if is_entry:
+            return int(self.places_of(node)[first + index]), prefix, False
+        below = self.child(node, first + index)
+        end, prefix, _ = self._accepted(below, "all after", prefix, accepts)
+        return self.events_before(node, first + index) + end, prefix, False
+
+    def _holds(self, position: int) -> tuple[Node, int]:
+        """The lowest node of the right spine, or the root, that has all from a position on below.
+
+        Also, how many entries come before those below it.
+        """
+        below = 0
+        for node in self.right:
+            below += node.count + (int(node.sizes()[:-1].sum()) if node.level else 0)
+            if position >= self.size - below:
+                return node, self.size - below
+        return self.root, 0
+
+    def _near(self, position: int) -> tuple[Node, int]:
+        """The lowest node of either spine that has a position below it, or the root.
+
+        Also, how many entries come before those below it.
+        """
+        first = last = 0
+        for level, node in enumerate(self.right):
+            last += node.count + (int(node.sizes()[:-1].sum()) if level else 0)
+            if position >= self.size - last:
+                return node, self.size - last
+            if self._left is not None:
+                node = self._left[level]
+                first += node.count + (int(node.sizes()[1:].sum()) if level else 0)
+                if position < first:
+                    return node, 0
+        return self.root, 0
+
+    def rank_after(self, time: int) -> int:
+        """How many entries are not later than a time; O(log d) nodes at distance d from an end.
+
+        At most a page read a level.
+        """
+        node = self._start(time, False)
+        before = self.size - self.size_below(node) if self.on_right(node) else 0
+        return before + self.rank(after_time(time), node=node)
+
+    def rank(self, cut: Passage, reads_leaf: bool = True, node: Node | None = None) -> int:
+        """How many entries, of all or below a node, are before a cut; a page read a level at most.
+
+        Without reading a leaf: before the leaf that the cut goes through, or one before it.
+        """
+        node, found = node or self.root, 0
+        while not isinstance(cut, str):
+            index, cut = cut(node)
+            if not node.level:
+                return found + index if reads_leaf else found
+            found += self.events_before(node, index)
+            if not reads_leaf and (node.level == 1 or cut == "all before"):
+                return found
+            if cut == "all before":
+                return found + self.size_of(node, index)
+            if not isinstance(cut, str):
+                node = self.child(node, index)
+        return found
+
+    # --- invariants -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """As ``Tree.check``, of the spines and their aggregates too.
+
+        Changes nothing: what is not there yet is not made.
+        """
+        with self.cache.preserving_state():
+            self._check_spine(self.right, -1)
+            if self._left is not None:
+                self._check_spine(self._left, 0)
+            self._check_fingers(self._check_all())
+
+    def _check_spine(self, spine: list[Node], end: int) -> None:
+        """A spine is the end nodes of each level, and its finger is a leaf."""
+        node = self.root
+        for below in reversed(spine):
+            is_end = bool(node.level) and node.links[end].node is below
+            require(is_end, f"the spine's node of level {below.level} is not the end of its level")
+            node = below
+        require(not node.level, "a spine does not reach the leaves")
+
+    def _check_fingers(self, folds: Folds) -> None:
+        """The inner, left and right aggregates that there are, from the root to the fingers."""
+        left = right = Refold(self.monoid)
+        for node in reversed(self._left or []):
+            left = self._refold(self._items(node, folds)[node.level > 0 :]) + left
+            require_same("a left aggregate", node.agg, left)
+        if not self.is_folded:
+            return
+        items, cut = self._items(self.root, folds), 1 if self.root.level else 0
+        inner = self._refold(items[cut : len(items) - cut])
+        require_same("the inner aggregate", self.root.agg, inner)
+        for node in reversed(self.right):
+            items = self._items(node, folds)
+            right += self._refold(items[: len(items) - (node.level > 0)])
+            require_same("a right aggregate", node.agg, right)

@@ -1,0 +1,387 @@
+"""The log of a finger tree: events in order of time, whatever order they come in, in pages.
+
+An event goes behind others of its time; or, if the setting says so, it replaces or joins the one
+that is there. One that comes so late that a newer one has left for good has left as well, as soon
+as it comes.
+
+``FingerTreeLog`` serves windows that share the events, each with a cursor that reads here; FiBA is
+the log with one window of its own (``evaluators.fiba``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import EventsGone, NoSuchEvent, UnsuitableMonoid
+from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import OnDuplicate, Setting
+from mta.logs.finger_tree.bulk import insert_sorted
+from mta.logs.finger_tree.node import Kind
+from mta.logs.finger_tree.pages import TreePages
+from mta.logs.leaves import Chunk
+from mta.logs.ranges import Positions
+from mta.monoids.base import AbstractMonoid
+from mta.pages.snapshot import Snapshot
+from mta.times import clock
+
+#: How many events of a batch go in at once: so many, or as many as these leaves hold.
+RUN, _RUN_LEAVES = 8192, 16
+#: So many leaves of events that have left may be in the tree before they are cut off in one go, at
+#: most and at least, and between these one event in so many.
+_LEAVES_LEFT_BEHIND, _LEAST_LEFT_BEHIND, LEFT_BEHIND = 64, 16, 16
+
+
+def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
+    """Raises UnsuitableMonoid where events are to be one, and the monoid has no value of two."""
+    if on_duplicate == "combine" and not monoid.joins_values:
+        raise UnsuitableMonoid(
+            f"{monoid.name} cannot make one value of two: take on_duplicate='replace', or a monoid "
+            "whose partials are its values, as Sum, Max or a Monoid without lift"
+        )
+
+
+class FingerTreeLog(TreePages):
+    """Events by time, for windows that share them."""
+
+    name = "Kept events by time"
+
+    def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
+        super().__init__(setting, kind)
+        #: Whether the event that was added last has left at once.
+        self._added_left = False
+        #: The value in whose place the last one was put, in a list; None where in nobody's.
+        self._put_aside: list[Row] | None = None
+        #: How many events have taken the place of others, or joined them.
+        self._met = 0
+        #: Events older than this are late, though none as new may be left: it was retracted.
+        self._newest_ever: int | None = None
+        require_joins(self.monoid, setting.on_duplicate)
+
+    @property
+    def taken(self) -> int:
+        return self.back + self._met
+
+    @property
+    def discards(self) -> bool:
+        """Whether events may be let go of at any time, as no snapshot needs them."""
+        return self.setting.store is None or not self.paged.retain
+
+    # --- single events --------------------------------------------------------------------------
+
+    def _make_ready(self, count: int = 1) -> None:
+        """Do beforehand what needs the store, so that nothing can fail halfway."""
+        del count
+        self.trim()
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
+        self._insert(row, time)
+
+    def _insert(self, row: Row, time: int | None) -> int | None:
+        """The position of the new event; None where it has left, and where one was there."""
+        assert time is not None
+        self._make_ready()
+        self.last_insert, self._put_aside = time, None
+        self._added_left = self._has_left(time)
+        if self._added_left:
+            self.monoid.lift(row)  # what cannot be lifted must not get in
+            self._count_left(1)
+            return None
+        if (met := self._met_by(time)) is not None:
+            self._put_aside = [self._put(met, row)]
+            return None
+        position, back = self.place_of(time), self.back
+        if position < back:
+            self.tree.unfold()  # a query seldom asks for the spine, and pays no more
+        self.tree.insert(time, row)
+        if position < back:
+            self._note_late(position, 1)
+        return position
+
+    def take_back(self) -> None:
+        if self._added_left:
+            self._count_left(-1)
+            return
+        position = self.first_after(self.last_insert) - 1
+        if self._put_aside is not None:
+            self.tree.replace(*self.tree.entry_at(position - self.kept_from), self._put_aside[0])
+            self._met -= 1
+            self._note_late(position, 0)
+            return
+        self.tree.remove_at(position - self.kept_from)
+        self._note_late(position, -1)
+
+    @property
+    def spare(self) -> int:
+        """How many events may come in order without a store call."""
+        return self.tree.room if self.setting.on_duplicate == "append" else 0
+
+    def take_in(self, new: Events) -> None:
+        """Have the events that came by themselves, in order, no more than there was room for."""
+        assert new.times is not None
+        self.tree.append(new.times, new.rows, new.size)
+
+    # --- events at times that have one already ----------------------------------------------------
+
+    def _has_left(self, time: int) -> bool:
+        """Whether an event of a time has left as soon as it comes, as a newer one has.
+
+        So has one that would replace or join the newest that has left.
+        """
+        beside = self.setting.on_duplicate == "append"
+        return self.newest_left is not None and time < self.newest_left + (not beside)
+
+    def _met_by(self, time: int) -> int | None:
+        """The position of the event that one of a time replaces or joins, if there is any."""
+        newest = self.newest_time()
+        if self.setting.on_duplicate == "append" or newest is None or time > newest:
+            return None
+        return self._position_of(time)
+
+    def _position_of(self, time: int) -> int | None:
+        """The position of the newest event of a time; None without one. A page a level."""
+        position = self.first_after(time) - 1
+        if position < self.kept_from or self.time_at(position) != time:
+            return None
+        return position
+
+    def _joined(self, older: Row, newer: Row) -> Row:
+        """The value that stands in place of two."""
+        return (
+            newer
+            if self.setting.on_duplicate == "replace"
+            else self.monoid.join_values(older, newer)
+        )
+
+    def _put(self, position: int, row: Row) -> Row:
+        """Let a value replace or join that of a position; the one that was there."""
+        node, index = self.tree.entry_at(position - self.kept_from)
+        older = node.entries.part_at(1, index)
+        self.tree.replace(node, index, self._joined(older, row))
+        self._met += 1
+        self._note_late(position, 0)
+        return older
+
+    def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
+        """One event that meets another, or as many as meet none, each of a time of its own."""
+        if self.setting.on_duplicate == "append":
+            return stop
+        assert times is not None
+        if self._met_by(int(times[start])) is not None:
+            return start + 1
+        some = times[start:stop]
+        again = np.flatnonzero(some[1:] == some[:-1])
+        if len(again):
+            some = some[: int(again[0]) + 1]
+        position, end = self.place_of(int(some[0])), self.place_of(int(some[-1]))
+        while position < end:
+            leaf = self.leaf(position)
+            assert leaf.times is not None
+            known = leaf.times[position - leaf.first : end - leaf.first]
+            if len(met := np.flatnonzero(np.isin(some, known))):
+                return start + int(met[0])
+            position = leaf.stop
+        return start + len(some)
+
+    # --- retractions ------------------------------------------------------------------------------
+
+    def retract(self, time: int) -> Row:
+        """Take out the newest event of a time; its value.
+
+        O(arity * log d) combines and O(log d) nodes at distance d from the nearer end. Raises
+        NoSuchEvent, EventsGone.
+        """
+        self.trim()
+        position = self._position_of(time)
+        if position is None and not (self.newest_left is not None and time <= self.newest_left):
+            raise NoSuchEvent(
+                f"there is no event at {clock(time)}: only what is there can be taken out"
+            )
+        if position is None or self._is_gone(position):
+            raise EventsGone(f"an event at {clock(time)} has left already, if there was one")
+        node, index = self.tree.entry_at(position - self.kept_from)
+        row = node.entries.part_at(1, index)
+        self.tree.remove(node, index)
+        self._newest_ever = max(time, self._newest_ever or time)
+        self._note_late(position, -1)
+        return row
+
+    def standing(self, time: int) -> int:
+        """How many events of a time there are to be retracted; at most a page or two a level."""
+        start, stop = self.first_after(time - 1), self.first_after(time)
+        while start < stop and self._is_gone(start):
+            start += 1
+        return stop - start
+
+    def _is_gone(self, position: int) -> bool:
+        """Whether neither the window nor a late event may ask for a position any more."""
+        return position < self.front
+
+    def put_back(self, row: Row, time: int) -> None:
+        """Undo the last ``retract``, which nothing has followed."""
+        position = self.first_after(time)
+        self.tree.insert(time, row)
+        self._note_late(position, 1)
+
+    # --- many at once, and late ones --------------------------------------------------------------
+
+    @property
+    def _most(self) -> int:
+        """How many events go in at once."""
+        return max(RUN, _RUN_LEAVES * self.setting.leaf_arity)
+
+    @property
+    def _left_behind(self) -> int:
+        most = min(_LEAVES_LEFT_BEHIND * self.setting.leaf_arity, self.tree.size // LEFT_BEHIND)
+        return max(most, _LEAST_LEFT_BEHIND * self.setting.leaf_arity)
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        assert times is not None
+        count = self.run_end(times, start, min(stop, start + self._most)) - start
+        if count == 1 and self._met_by(int(times[start])) is not None:
+            self.insert(self.monoid.inputs.at(rows, start), int(times[start]))
+            return 1
+        self._make_ready(self._left_behind)
+        new = self.monoid.inputs.cut(rows, start, start + count)
+        position = self.place_of(int(times[start]))
+        self._insert_run(new, times[start : start + count], count, position)
+        return count
+
+    def _insert_run(self, rows: Rows, times: np.ndarray, count: int, position: int) -> None:
+        """Insert events in order of time, the first of which gets a position.
+
+        A failed read changes nothing.
+        """
+        before, left, is_late, inputs = 0, 0, position < self.back, self.monoid.inputs
+        if position < self.front:
+            before = int(np.searchsorted(times, self.time_at(self.front - 1)))
+        if self._has_left(int(times[0])):
+            assert self.newest_left is not None
+            side: Literal["left", "right"] = (
+                "left" if self.setting.on_duplicate == "append" else "right"
+            )
+            left = int(times.searchsorted(self.newest_left, side))
+            self.monoid.lift_rows(inputs.cut(rows, 0, left), left)
+            rows, times = inputs.cut(rows, left, count), times[left:]
+        if left < count:
+            insert_sorted(self.tree, times, rows, count - left)
+        self.kept_from += left
+        if left or is_late:
+            self._note_late(-1 if left else position, max(before, left))
+
+    def _count_left(self, count: int) -> None:
+        """So many events have left as soon as they came: all others are that much further on."""
+        self.kept_from += count
+        self._note_late(-1, count)
+
+    def _note_late(self, position: int, before: int) -> None:
+        """Events came in at a position before the back, so many of them before the front.
+
+        What is known of those before it stays known.
+        """
+        self.stamp += 1
+        self._forget_from(position)
+        if position < self.front:
+            self.front += before
+
+    def hand_with(
+        self,
+        rows: Rows,
+        times: np.ndarray | None,
+        count: int,
+        stop: Callable[[], int] | None = None,
+    ) -> tuple[Chunk, np.ndarray | None]:
+        """New events in order of time, and the stored ones among them, as one hand.
+
+        Of the stored ones those up to ``stop``, by default those not later than the last new one,
+        and without the one that a new one by itself replaces or joins. Beside it, which are new;
+        None where all are. A page read a leaf.
+        """
+        assert times is not None
+        met = self._met_by(int(times[0])) if count == 1 else None
+        start = self.place_of(int(times[0])) if met is None else met
+        if start == self.back:
+            return Chunk(self.monoid, start, rows, times, count), None
+        end = self.place_of(int(times[-1])) if stop is None else stop()
+        end = max(end, start + (met is not None))
+        stored = self._stored(start, end)
+        schema, size = self.monoid.inputs, stored.count
+        together, joined = schema.new(size + count), np.empty(size + count, "<i8")
+        schema.put_many(together, 0, stored.rows)
+        joined[:size], joined[size:] = stored.times, times
+        schema.put_many(together, size, rows)
+        order = np.argsort(joined, kind="stable")
+        if met is not None:
+            row = self._joined(schema.at(together, 0), schema.at(together, size))
+            schema.put(together, size, row)
+            order = order[order != 0]
+        seen = schema.take(together, order)
+        return Chunk(self.monoid, start, seen, joined[order], len(order)), order >= size
+
+    def _stored(self, start: int, stop: int) -> Chunk:
+        """Stored events as a hand; a page read a leaf, and a store call for all of one parent."""
+        schema, at, count = self.monoid.inputs, 0, stop - start
+        rows, times = schema.new(count), np.empty(count, "<i8")
+        while at < count:
+            leaf = self.leaf(start + at, stop)
+            assert leaf.times is not None
+            first, last = start + at - leaf.first, min(leaf.stop, stop) - leaf.first
+            times[at : at + last - first] = leaf.times[first:last]
+            schema.put_many(rows, at, schema.cut(leaf.rows, first, last))
+            at += last - first
+        return Chunk(self.monoid, start, rows, times, count)
+
+    def keep(self, hand: Chunk) -> None:
+        """Late events may come among those in hand, so it is not kept."""
+
+    def let_go(self) -> None:
+        """There is no hand to forget."""
+
+    # --- what leaves ------------------------------------------------------------------------------
+
+    def _evict_before(self, position: int) -> None:
+        self.trim()
+        self._cut_off(position)
+        self.front = position
+
+    def _cut_off(self, position: int) -> None:
+        """Take the events before a position out of the tree. A failed read changes nothing."""
+        gone = position - self.kept_from
+        if gone > 0:
+            self._note_left(self.tree.evict_oldest(gone), position)
+
+    def _note_left(self, newest: int, position: int) -> None:
+        """The events before a position have left, the last of them of this time."""
+        self.newest_left = max(newest, newest if self.newest_left is None else self.newest_left)
+        self.kept_from = position
+
+    def needed_from(self, window: Any, front: int) -> int:
+        """From where on a window with a front may still be asked for, as late events look back."""
+        newest, lateness, policy = self.newest_time(), self.setting.allowed_lateness, window.policy
+        if not lateness or newest is None or not (policy.positional or policy.merges):
+            return front
+        return min(front, self._as_of(window, newest - lateness, self.first_after))
+
+    def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
+        """The front of the window that ends with the events of a time.
+
+        ``after`` gives the position of the oldest event later than a time.
+        """
+        view = Positions(lambda: after(time), after, partial(self._total_until, window, time))
+        cut: int = window.policy.cut(view, time)
+        return max(self.kept_from, cut)
+
+    def _total_until(self, window: Any, time: int, policy: AbstractPolicy) -> Any:
+        """What a policy observes in all retained events up to a time."""
+        monoid, pick = window.lens(policy)
+        return monoid.lower(pick(self.fold(self.kept_from, self.first_after(time))))
+
+    def restore_state(self, snapshot: Snapshot) -> None:
+        super().restore_state(snapshot)
+        self._newest_ever = snapshot.last_time

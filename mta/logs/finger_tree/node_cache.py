@@ -1,0 +1,405 @@
+"""Nodes as pages: which are in memory, which are written, and which may be deleted.
+
+In memory are the root, the spines and the nodes that were needed last; every other node is an
+immutable page, named like the groups of level queues (``pages.page``). A node that changes is
+written anew, under a new number, when it is let go or when a snapshot is taken; so are the nodes
+above it. Large leaves are let go as soon as no event can come into them any more. A page therefore
+never comes back with other content, and its parent knows its number and name.
+
+    leaf page    events: their values, and times
+    inner page   a row a subtree: its up-aggregate, the value of the entry after it, how many events
+                 it has, its page's number; times of those entries; names of the subtrees' pages.
+                 The last subtree has no entry after it: the one before it stands there again, or
+                 zeros where it is the only one, as may be at the left end of a level.
+
+Pages that the tree no longer needs are *retired*: noted in the snapshot, and deleted when the
+snapshots that need them are no longer kept. A note is [level, number, name, dropped]: the page
+goes, and with it all that is below the first ``dropped`` of its subtrees, so that evicting any
+number of events at once takes a note a level. Many notes are put into a page of their own (level
+``NOTES``).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from mta.errors import CorruptPage, MissingPage
+from mta.logs.finger_tree.node import NO_NOTE, NOTES, Kind, Link, Node, Note, RowBuffer
+from mta.pages.page import NO_NAME, Group, is_name
+from mta.pages.pager import Place, StorePager
+from mta.pages.snapshot import MAX_LEVELS
+from stores import PageStore
+
+_MOST_NOTES = 256
+#: A few leaves are one of so many.
+_FEW = 8
+#: So many leaves are fetched ahead of a front.
+_AHEAD = 4
+#: Leaves of so many bytes are written as soon as so many of them will not change any more; smaller
+#: ones when they have not been needed for long.
+_LARGE, _AT_ONCE = 1 << 16, 16
+
+
+class NodeCache:
+    """Keeps every node in memory."""
+
+    #: How many leaves have been made, at most, that wait to be written as they will not change.
+    made = 0
+
+    def child(self, node: Node, index: int) -> Node:
+        """A child of a node; where it is a page, one page read."""
+        child = node.links[index].node
+        assert child is not None
+        return child
+
+    def children(self, node: Node, start: int, stop: int) -> list[Node]:
+        """Some children of a node; one store call for those that are pages."""
+        return [self.child(node, index) for index in range(start, stop)]
+
+    def ahead(self, node: Node, index: int) -> None:
+        """The children after this one will be asked for soon."""
+
+    def mark_dirty(self, node: Node) -> None:
+        """A node is about to differ from the page that it was."""
+
+    def forget(self, node: Node) -> None:
+        """A node is no more; its children have got another parent."""
+
+    def drop(self, level: int, links: list[Link], parent: Node) -> None:
+        """Subtrees of this level, the first of a parent, are no more."""
+
+    @contextmanager
+    def preserving_state(self) -> Iterator[None]:
+        """What is read meanwhile is let go of at the end, as though nobody had asked for it."""
+        yield
+
+    def trim(self, is_pinned: Callable[[Node], bool]) -> None:
+        """Let go of nodes that have not been needed for long, but for those of the spines."""
+
+    @property
+    def has_made_some(self) -> bool:
+        """Whether it is time to ``settle``."""
+        return False
+
+    def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
+        """Events up to a time will come no more: let go of the leaves that have no later ones."""
+
+
+class PagedNodeCache(NodeCache):
+    """Keeps a bounded number of nodes in memory, the others in a store."""
+
+    def __init__(
+        self, kind: Kind, store: PageStore, window: str, most: int, leaf_arity: int
+    ) -> None:
+        self.kind = kind
+        self.pager = StorePager(store, window, kind.layout_of)
+        self._most = most
+        #: Whether leaves are large ones.
+        self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
+        #: Nodes in memory beside those on the spines, the one not needed for longest first.
+        self._recent: OrderedDict[int, Node] = OrderedDict()
+        #: The number of the next page.
+        self.serial = 0
+        #: What has been retired since the last snapshot.
+        self.retired: list[Note] = []
+        #: The same between the snapshots before, for as long as those are kept.
+        self.epochs: list[list[Note]] = []
+        #: How many snapshots are kept; 0 until one has been taken.
+        self.retain = 0
+        #: Notes of this epoch may still be added to.
+        self._epoch = 1
+
+    # --- from pages to nodes ----------------------------------------------------------------------
+
+    def child(self, node: Node, index: int) -> Node:
+        link = node.links[index]
+        child = link.node
+        if child is None:
+            group = self.pager.read(node.level - 1, link.number, link.name)
+            return self._taken_in(node, link, group)
+        if id(child) in self._recent:
+            self._recent.move_to_end(id(child))
+        return child
+
+    def children(self, node: Node, start: int, stop: int) -> list[Node]:
+        missing = [link for link in node.links[start:stop] if link.node is None]
+        if len(missing) > 1:
+            places = [(node.level - 1, link.number, link.name) for link in missing]
+            for link, group in zip(missing, self.pager.read_many(places), strict=True):
+                self._taken_in(node, link, group)
+        return super().children(node, start, stop)
+
+    def _taken_in(self, parent: Node, link: Link, group: Group) -> Node:
+        """A page that was read, as a node in memory."""
+        child = self.to_node(parent.level - 1, group)
+        child.link, child.parent, link.node = link, parent, child
+        child.paged = group.names
+        self._recent[id(child)] = child
+        return child
+
+    def ahead(self, node: Node, index: int) -> None:
+        if self.pager.reads_ahead:
+            self.pager.prefetch(
+                [
+                    (node.level - 1, link.number, link.name)
+                    for link in node.links[index + 1 : index + 1 + _AHEAD]
+                    if link.node is None
+                ]
+            )
+
+    def to_node(self, level: int, group: Group) -> Node:
+        """A page, or the same columns in a snapshot, as a node. Raises CorruptPage."""
+        count = group.count
+        if not level:
+            return self.kind.node(0, RowBuffer(self.kind.entries, (group.times, group.rows), count))
+        sums, values, sizes, numbers = group.rows
+        if not count or min(sizes.min(), numbers.min()) < 0:
+            raise CorruptPage("a node's page has no subtrees, or negative numbers")
+        entries = RowBuffer(self.kind.entries, (group.times, values), count - 1)
+        pairs = zip(numbers.tolist(), group.names, strict=True)
+        links = [Link(None, number, name) for number, name in pairs]
+        known = RowBuffer(self.kind.sums, (sums, sizes), count)
+        return self.kind.node(level, entries, known, links)
+
+    def to_group(self, node: Node) -> Group:
+        """A node as the columns of its page."""
+        count = node.count
+        if not node.level:
+            return Group(node.values(0, count), node.times, [], count)
+        schema, arity = self.kind.monoid.inputs, node.arity
+        values, times = schema.blank(arity), np.zeros(arity, "<i8")
+        for start, stop, at in ((0, count, 0), (count - 1, count, count)) if count else ():
+            schema.put_many(values, at, node.values(start, stop))
+            times[at : at + stop - start] = node.times[start:stop]
+        numbers = np.array([link.number for link in node.links], "<i8")
+        rows = (node.folds(0, arity), values, node.sizes(), numbers)
+        return Group(rows, times, [link.name for link in node.links], arity)
+
+    @contextmanager
+    def preserving_state(self) -> Iterator[None]:
+        before = self._recent.copy()
+        try:
+            yield
+        finally:
+            for node in self._recent.values():
+                if id(node) not in before:
+                    node.link.node = None
+            self._recent = before
+
+    # --- from nodes to pages ----------------------------------------------------------------------
+
+    def write(self, nodes: list[Node]) -> None:
+        """Write nodes, whose children all are pages already; one store call."""
+        groups = [
+            (node.level, self.serial + i, self.to_group(node)) for i, node in enumerate(nodes)
+        ]
+        names = self.pager.write(groups) if groups else []
+        for node, (_, number, _), name in zip(nodes, groups, names, strict=True):
+            node.link.number, node.link.name = number, name
+            node.paged = [link.name for link in node.links]
+        self.serial += len(nodes)
+
+    def mark_dirty(self, node: Node) -> None:
+        above: Node | None = node
+        while above is not None:
+            above.saved = None
+            self._recent[id(above)] = above
+            self._recent.move_to_end(id(above))
+            link = above.link
+            if link.name == NO_NAME:
+                return
+            note = [above.level, link.number, link.name, 0]
+            self.retired.append(note)
+            above.note = self._epoch, note
+            link.name = NO_NAME
+            above = above.parent
+
+    def trim(self, is_pinned: Callable[[Node], bool]) -> None:
+        """Let go of the nodes not needed for longest, written first; then fewer are left.
+
+        When the store fails, all stay.
+        """
+        self._limit_notes()
+        while len(self._recent) > self._most:
+            recent = list(self._recent.values())
+            pinned = [node for node in recent if is_pinned(node)]
+            idle = [
+                node
+                for node in recent
+                if not is_pinned(node) and all(link.node is None for link in node.links)
+            ]
+            self._let_go_of(idle[: len(recent) - self._most // 2])
+            for node in pinned:
+                del self._recent[id(node)]
+            if not idle and not pinned:
+                return
+
+    @property
+    def has_made_some(self) -> bool:
+        return self._are_large and self.made >= _AT_ONCE
+
+    def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
+        """As ever, for large leaves; some at once, while they are still near the processor.
+
+        When the store fails, all stay.
+        """
+        settled = [
+            node
+            for node in self._recent.values()
+            if not (node.level or is_pinned(node))
+            and node.link.name == NO_NAME
+            and not (node.count and node.time_at(node.count - 1) > until)
+        ]
+        if len(settled) >= _AT_ONCE:
+            self._let_go_of(settled)
+            settled = []
+        self.made = len(settled)
+
+    def _let_go_of(self, nodes: list[Node]) -> None:
+        """Write those that are not pages, and keep none in memory."""
+        self.write([node for node in nodes if node.link.name == NO_NAME])
+        for node in nodes:
+            del self._recent[id(node)]
+            node.link.node = None
+
+    def write_changed(self, nodes: list[Node]) -> None:
+        """Write what is below some nodes, but not these, and not in pages yet; the lowest first."""
+        changed = [
+            link.node
+            for node in nodes
+            for link in node.links
+            if link.node is not None and link.name == NO_NAME and link.node not in nodes
+        ]
+        if changed:
+            self.write_changed(changed)
+            self.write(changed)
+
+    # --- retired pages ----------------------------------------------------------------------------
+
+    def forget(self, node: Node) -> None:
+        self.mark_dirty(node)
+        self._recent.pop(id(node), None)
+        node.link.node = None
+
+    def drop(self, level: int, links: list[Link], parent: Node) -> None:
+        """Retire subtrees as a whole: in the note of their parent's page, if it is one.
+
+        Of a large page a few leaves are noted by themselves, so that it need not be read again.
+        """
+        for link in links:
+            self._let_go(link)
+        epoch, note = parent.note
+        few = not level and _FEW * len(links) <= len(parent.paged)
+        if epoch == self._epoch and not few:
+            start = note[3]
+            if parent.paged[start : start + len(links)] == [link.name for link in links]:
+                note[3] = start + len(links)
+                return
+            parent.note = NO_NOTE
+        for link in links:
+            if link.name != NO_NAME:
+                whole = -1 if level else 0
+                self.retired.append([level, link.number, link.name, whole])
+
+    def _let_go(self, link: Link) -> None:
+        """Forget the nodes of a subtree that are in memory, and retire what is below changed ones.
+
+        A changed node's own page has been retired when it changed.
+        """
+        node = link.node
+        if node is None:
+            return
+        self._recent.pop(id(node), None)
+        link.node = None  # so that it goes at once, not with the next cycles that Python looks for
+        if link.name == NO_NAME:
+            self.drop(node.level - 1, node.links, node)
+        else:
+            for below in node.links:
+                self._let_go(below)
+
+    def _limit_notes(self) -> None:
+        if not self.retain and len(self.retired) > _MOST_NOTES:
+            self.delete(self.retired)
+            self.retired = []
+        while len(self.retired) > _MOST_NOTES:
+            some = self.retired[:_MOST_NOTES]
+            fields = np.array([[level, number, gone] for level, number, _, gone in some], "<i8").T
+            columns = tuple(np.ascontiguousarray(field) for field in fields)
+            group = Group(columns, None, [note[2] for note in some], len(some))
+            name = self.pager.write([(NOTES, self.serial, group)])[0]
+            self._epoch += 1  # nothing can be added to these notes any more
+            self.retired[:_MOST_NOTES] = []
+            self.retired.append([NOTES, self.serial, name, -1])
+            self.serial += 1
+
+    def delete(self, notes: list[Note]) -> None:
+        """Delete retired pages, children before parents; reads the inner ones with dropped parts.
+
+        Those already gone are no error, so that a deletion that was cut short can be done again.
+        """
+        self.pager.delete(list(self._all_below(notes)))
+
+    def _all_below(self, notes: list[Note]) -> Iterator[Place]:
+        for level, number, name, gone in notes:
+            if gone:
+                try:
+                    group = self.pager.read(level, number, name)
+                except (MissingPage, CorruptPage):
+                    continue  # deleted once already, or nobody can tell what was below
+                yield from self._all_below(list(self.below(level, group, gone)))
+            yield level, number, name
+
+    def below(self, level: int, group: Group, gone: int) -> Iterator[Note]:
+        """What goes with a retired page, as notes."""
+        if level == NOTES:
+            levels, numbers, gaps = (column.tolist() for column in group.rows)
+            notes = [*map(list, zip(levels, numbers, group.names, gaps, strict=True))]
+            for note in notes:
+                check_note(note)
+            yield from notes
+            return
+        numbers, stop = group.rows[3].tolist(), group.count if gone < 0 else gone
+        whole = -1 if level > 1 else 0
+        for number, name in zip(numbers[:stop], group.names[:stop], strict=True):
+            yield [level - 1, number, name, whole]
+
+    def tidy(self) -> None:
+        """All is written: delete what only snapshots needed that are no longer kept."""
+        self.made = 0  # so that a window out of the snapshot writes as this one does
+        while self.retain and len(self.epochs) >= self.retain:
+            self.delete(self.epochs[0])
+            self.epochs.pop(0)
+        if not self.retain:
+            self.delete(self.retired)
+            self.retired = []
+
+    def delete_all(self) -> None:
+        """Delete every page, once the tree has been cleared."""
+        for notes in [*self.epochs, self.retired]:
+            self.delete(notes)
+        self.epochs, self.retired = [], []
+
+    def hold(self, retain: int) -> None:
+        """A snapshot has been taken that needs the pages as they are."""
+        self.retain = retain
+        self._epoch += 1
+        self.epochs.append(self.retired)
+        self.retired = []
+
+
+def check_note(note: Any) -> None:
+    """Raises CorruptPage for what cannot be a note of a retired page."""
+    if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
+        raise CorruptPage("a note of a retired page is of the wrong type")
+    level, number, name, gone = note
+    if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
+        raise CorruptPage("a note of a retired page cannot be")
+    if level == 0 and gone:
+        raise CorruptPage("a note of a retired leaf names what is below it")
+    if not is_name(name):
+        raise CorruptPage("a note of a retired page has no name")

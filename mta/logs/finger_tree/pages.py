@@ -1,0 +1,430 @@
+"""A tree by time as pages and snapshots: what all structures over such a tree share.
+
+In a snapshot, beside the common fields:
+
+    state    = [kept, serial, epochs, left, spine, newest, parts]
+    kept     = position of the oldest event in the tree, which late events may ask for
+    serial   = number of the next page
+    epochs   = lists of notes [level, number, name, gone] of retired pages (``node_cache``), a list
+               for each earlier snapshot that is still to be restorable, and one since then
+    left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
+               many events it has, as in the root's columns; of no meaning where the root is a leaf
+    spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
+               the last subtree of each is the next one here, and has no name
+    newest   = microseconds since 1970 of the newest event that has left, nil where none has
+               and ``kept`` is 0
+    parts    = [size, gone, [[number, name], ...]], or [] where there are none: the pages that hold
+               the first events of the last leaf, so many each; in ``spine`` are those after them,
+               and of the first page so many have left (``fiba.parts``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.errors import CorruptPage, InvariantViolation
+from mta.folds.sliding import Events
+from mta.logs.base import EventLog, Named, Setting
+from mta.logs.finger_tree.btree import require_same
+from mta.logs.finger_tree.fingers import FingerTree, after_time
+from mta.logs.finger_tree.node import Kind, Node, Note, parent_of
+from mta.logs.finger_tree.node_cache import NodeCache, PagedNodeCache, check_note
+from mta.logs.finger_tree.parts import LastLeafParts, Part
+from mta.logs.leaves import JoinedLeaf, Leaf
+from mta.monoids.base import Partial, Refold
+from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
+from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
+
+_MAX_POSITION = 1 << 62
+#: How many leaves are remembered: for each of some windows the one its front is in.
+_LEAVES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Retired(Named):
+    """A page that only earlier snapshots need, or a page of such notes."""
+
+    gone: int = 0
+    """Below how many of its subtrees all is retired as well; -1 for all."""
+
+
+class TreePages(EventLog):
+    """A tree's events by position, in pages which the root, the spines and changed nodes name.
+
+    Positions count from ``kept_from``, which grows with every event that is evicted for good. An
+    event that comes so late that a newer one has left for good has left as well, as soon as it
+    comes: it takes a position before that. So what is kept never has a hole.
+    """
+
+    by_time = has_parts = True
+    #: Nodes in memory beside the spines.
+    resident_nodes = 64
+
+    def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
+        super().__init__(setting)
+        kind, store = kind or Kind(setting.monoid), setting.store
+        self.cache: NodeCache = NodeCache()
+        if store is not None:
+            sizes = self.resident_nodes, setting.leaf_arity
+            self.cache = PagedNodeCache(kind, store, setting.window, *sizes)
+            self._parts = LastLeafParts(self.cache, setting.leaf_arity)
+        self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
+        self.front = self.last_insert = 0
+        #: The position of the oldest event that the tree has.
+        self.kept_from = 0
+        #: The time of the newest event that has left; None where none has.
+        self.newest_left: int | None = None
+        #: Grows whenever events before the back have changed positions.
+        self.stamp = 0
+        #: The leaves handed out last, but for the last of all, which grows.
+        self._leaves: list[Leaf] = []
+        #: Leaves that were handed out last as one; forgotten when events come in again.
+        self._together: Leaf | None = None
+
+    def empty_like(self, setting: Setting) -> Self:
+        return type(self)(setting, self.tree.kind)
+
+    @property
+    def back(self) -> int:
+        return self.kept_from + self.tree.size
+
+    @property
+    def paged(self) -> PagedNodeCache:
+        """The cache of nodes; only of a window with a store."""
+        assert isinstance(self.cache, PagedNodeCache)
+        return self.cache
+
+    def trim(self) -> None:
+        """Let go of nodes that have not been needed for long. When the store fails, all stay."""
+        self._together = None
+        self._settle()  # it is due where that has failed
+        self.cache.trim(self.tree.is_spine)
+
+    def _settle(self) -> None:
+        """Write large leaves that events can come into no more. When the store fails, all stay."""
+        newest = self.newest_time() if self.cache.has_made_some else None
+        if newest is not None:
+            self.cache.settle(self.tree.is_spine, newest - self.setting.allowed_lateness)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
+        """The events of a leaf and the one that follows it in a node above.
+
+        With those of its neighbours that are asked for, as far as they have one parent.
+        """
+        known = self._known(position)
+        if known is not None:
+            return known
+        tree, last = self.tree, -1
+        above, first = tree.above_leaf(position - self.kept_from)
+        first += self.kept_from
+        if not above.level:
+            return Leaf(first, above.values(0, above.count), above.times, above.count)
+        if until is not None:
+            last = int(above.times.searchsorted(until, side="right"))
+        elif upto > position:
+            last, _ = tree.child_with(above, upto - first)
+        index, before = tree.child_with(above, position - first)
+        first += before
+        end = max(index + 1, min(last + 1, above.count))
+        nodes = tree.cache.children(above, index, end)
+        if nodes[0] is tree.last_leaf:
+            node = nodes[0]
+            return Leaf(first, node.values(0, node.count), node.times, node.count)
+        tree.cache.ahead(above, end - 1)
+        # The entries after them are in their parent, but for its last child's.
+        while index == above.count:
+            above, index = parent_of(above), parent_of(above).index_of(above)
+            end = index + 1
+        cut, between = tree.kind.entries.cut, above.entries.lend(index, end)
+        groups: list[Events] = []
+        for at, each in enumerate(nodes):
+            times, rows = each.entries.lend(0, each.count)
+            groups.append(Events(rows, times, each.count))
+            times, rows = cut(between, at, at + 1)
+            groups.append(Events(rows, times, 1))
+        leaf = JoinedLeaf(self.monoid.inputs, first, groups)
+        if len(nodes) == 1:
+            self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
+        else:
+            self._together = leaf
+        return leaf
+
+    def _known(self, position: int) -> Leaf | None:
+        """The leaf of a position, if it is one of those handed out last."""
+        together = self._together
+        if together is not None and together.first <= position < together.stop:
+            return together
+        for leaf in self._leaves:
+            if leaf.first <= position < leaf.stop:
+                return leaf
+        return None
+
+    def _forget_from(self, position: int) -> None:
+        """Events from a position on have changed, or are at others: their leaves are no more."""
+        self._leaves = [leaf for leaf in self._leaves if leaf.stop <= position]
+        self._together = None
+
+    def newest_time(self) -> int | None:
+        """The time of the newest event, None without events; no page read."""
+        entries = self.tree.last_leaf.entries
+        return int(entries.part_at(0, entries.count - 1)) if entries.count else None
+
+    def place_of(self, time: int) -> int:
+        """The position that the next event of a time gets."""
+        newest = self.newest_time()
+        return self.back if newest is None or time >= newest else self.first_after(time)
+
+    def oldest_time(self) -> int | None:
+        return self.time_at(self.front) if self.front < self.back else None
+
+    def remembered(self) -> Self:
+        return self
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+
+        O(arity * log d) combines where ``start`` has so many younger ones.
+        """
+        return self.tree.fold_positions(start - self.kept_from, stop - self.kept_from)
+
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
+        if back < self.back:
+            return np.array([position]), self.monoid.partials.one(self.fold(position, back))
+        places, folds = self.tree.folds_behind(position - self.kept_from)
+        return self.kept_from + places, folds
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than a time; O(log d) nodes, as ``fold``."""
+        return self.kept_from + self.tree.rank_after(time)
+
+    def leaf_after(self, time: int) -> int:
+        """Where the leaf begins that has the oldest event later than a time, or one before that.
+
+        Reads no leaf.
+        """
+        return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
+
+    def time_at(self, position: int) -> int:
+        """The time of an event; at most a page read a level."""
+        known = self._known(position)
+        if known is not None and known.times is not None:
+            return int(known.times[position - known.first])
+        node, index = self.tree.entry_at(position - self.kept_from)
+        return node.time_at(index)
+
+    def time_before(self, position: int) -> int | None:
+        """The time of the event before a position, of the front the newest one that has left."""
+        if position == self.kept_from:
+            return self.newest_left
+        return self.time_at(position - 1) if self.kept_from < position <= self.back else None
+
+    # --- pages and snapshots ----------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        self.tree.settle_left()
+        self.paged.write_changed([self.tree.root, *self.tree.right])
+        self._parts.write(self.tree.last_leaf)
+        self.paged.tidy()
+
+    def hold(self, retain: int) -> None:
+        self.paged.hold(retain)
+
+    def delete_pages(self) -> None:
+        if isinstance(self.cache, PagedNodeCache):
+            self.kept_from = self.front = self.back
+            self._parts.retire_all()
+            self.tree.clear()
+            self.cache.delete_all()
+
+    def write_state(self) -> list[Any]:
+        """The state of a tree of which all but the right spine is in pages; no store call."""
+        tree, partials = self.tree, self.monoid.partials
+        spine = [node.saved or self._saved(node) for node in (tree.root, *reversed(tree.right))]
+        left = [partials.dump(partials.one(self.monoid.identity)), 0]
+        if tree.root.level:
+            left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
+        serial, epochs = self.paged.serial, [*self.paged.epochs, self.paged.retired]
+        parts = self._parts.state(tree.last_leaf)
+        return [self.kept_from, serial, epochs, left, spine, self.newest_left, parts]
+
+    def _saved(self, node: Node) -> list[Any]:
+        group = self.paged.to_group(node)
+        if not node.level:
+            held = self._parts.held(node)
+            rows, count = node.values(held, node.count), node.count - held
+            group = Group(rows, node.times[held:], [], count)
+        return [group.count, write_columns(group, self.layout_of(node.level))]
+
+    def restore_state(self, snapshot: Snapshot) -> None:
+        match snapshot.state:
+            case [
+                int(kept), int(serial), list(epochs), list(left), list(spine),
+                (int() | None) as newest, list(parts),
+            ] if bool not in map(type, snapshot.state):  # fmt: skip
+                pass
+            case _:
+                raise corrupt("its state is not one of a tree")
+        if abs(newest or 0) >= 1 << 62 or (newest is None) != (kept == 0):
+            raise corrupt("the time of what has left cannot be")
+        if not 0 <= kept <= snapshot.front or not 0 <= serial < _MAX_POSITION:
+            raise corrupt("its positions are out of order")
+        _check_notes(epochs)
+        nodes = self._read_spine(spine)
+        if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int:
+            raise corrupt("the aggregate of its left subtree is of the wrong type")
+        if not 0 <= left[1] < _MAX_POSITION:
+            raise corrupt("the size of its left subtree cannot be")
+        self.paged.serial = serial
+        self._parts.restore(parts, nodes[-1])
+        size = snapshot.back - kept
+        found = sum(n.count + (int(n.sizes()[:-1].sum()) if n.level else 0) for n in nodes)
+        if found != size:
+            raise corrupt(f"its tree has {found} events, its positions say {size}")
+        if nodes[0].level and left[1] != nodes[0].size_at(0):
+            raise corrupt("the size of its left subtree is not what its root says")
+        self.tree.restore(nodes, size)
+        self.paged.epochs, self.paged.retired = epochs[:-1], epochs[-1]
+        self.kept_from, self.front = kept, snapshot.front
+        self.newest_left = newest
+
+    def _read_spine(self, spine: list[Any]) -> list[Node]:
+        """The root and the right spine, from the root down."""
+        if not 0 < len(spine) <= MAX_LEVELS:
+            raise corrupt("its spine makes no tree")
+        nodes: list[Node] = []
+        for level, saved in zip(reversed(range(len(spine))), spine, strict=True):
+            if type(saved) is not list or len(saved) != 2 or type(saved[0]) is not int:
+                raise corrupt("a node of its spine is of the wrong type")
+            group = read_columns(saved[0], saved[1], self.layout_of(level))
+            node = self.paged.to_node(level, group)
+            node.saved = saved
+            if level and (group.names[-1] != NO_NAME or NO_NAME in group.names[:-1]):
+                raise corrupt("the pages of its spine are not named as they must be")
+            if nodes:
+                link = nodes[-1].links[-1]
+                node.link, node.parent, link.node = link, nodes[-1], node
+            nodes.append(node)
+        return nodes
+
+    @property
+    def height(self) -> int:
+        return self.tree.root.level + 1
+
+    @property
+    def page_count(self) -> int:
+        notes = sum(map(len, self.paged.epochs), len(self.paged.retired))
+        return self.tree.size // self.setting.leaf_arity + len(self._parts) + notes
+
+    @property
+    def resident_rows(self) -> int:
+        return sum(node.count + len(node.links) for node in self.tree.resident())
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    @contextmanager
+    def preserving_state(self) -> Iterator[None]:
+        known, together = self._leaves, self._together
+        try:
+            with self.cache.preserving_state():
+                yield
+        finally:
+            self._leaves, self._together = known, together
+
+    def check(self) -> None:
+        """Assert the tree's invariants and the result, reading all pages; changes nothing."""
+        if not self.kept_from <= self.front <= self.back:
+            raise InvariantViolation(f"kept {self.kept_from}, front {self.front}")
+        tree, monoid = self.tree, self.monoid
+        tree.check()
+        with self.preserving_state():
+            entries = islice(tree.entries(), self.front - self.kept_from, None)
+            fold = Refold(monoid, (monoid.lift(row) for _, row in entries))
+            require_same("the result", self._checked_result(), fold)
+            if self.setting.store is not None:
+                self._parts.check(tree.last_leaf)
+
+    def _checked_result(self) -> Partial:
+        """The aggregate from the front on, without a change to what is known."""
+        return self.fold(self.front, self.back)
+
+    def layout_of(self, level: int) -> Layout:
+        return self.tree.kind.layout_of(level)
+
+    def pages(self) -> Iterator[Named]:
+        yield from self._pages_of(self.tree.root, self.kept_from)
+        leaf = self.tree.last_leaf
+        yield from self._parts.pages(leaf, self.back - leaf.count)
+        for notes in [*self.paged.epochs, self.paged.retired]:
+            yield from map(_retired, notes)
+
+    def _pages_of(self, node: Node, first: int) -> Iterator[Named]:
+        """The pages that a node in memory names, itself or by its changed children."""
+        tree = self.tree
+        sizes = tree.sizes_of(node).tolist() if node.level else []
+        for index, (link, size) in enumerate(zip(node.links, sizes, strict=True)):
+            if link.name != NO_NAME:
+                fold = tree.whole(node, index)
+                yield Named(node.level - 1, link.number, link.name, fold, None, first, first + size)
+            elif link.node is not None:
+                yield from self._pages_of(link.node, first)
+            first += size + 1
+
+    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
+        if isinstance(named, Retired):
+            if named.gone:
+                yield from map(_retired, self.paged.below(named.level, group, named.gone))
+        elif named.level:
+            sums, _, sizes, numbers = group.rows
+            first, level, at = named.first, named.level - 1, self.monoid.partials.at
+            for index, name in enumerate(group.names):
+                end = first + int(sizes[index])
+                yield Named(level, int(numbers[index]), name, at(sums, index), None, first, end)
+                first = end + 1
+
+    def read(self, named: Named) -> Group:
+        return self.paged.pager.read(named.level, named.number, named.name)
+
+    def is_past(self, level: int, number: int) -> bool:
+        del level  # every page has a number of its own
+        return number < self.paged.serial
+
+    def difference(self, named: Named, group: Group) -> str | None:
+        if isinstance(named, Retired):
+            return None
+        times = group.times[: group.count - (named.level > 0)] if group.times is not None else None
+        if times is None or bool((np.diff(times) < 0).any()):
+            return "its times decrease"
+        if isinstance(named, Part):
+            return self._parts.difference(group)
+        kind = self.tree.kind
+        try:
+            node = self.paged.to_node(named.level, group)
+            if kind.size(node) != named.end - named.first:
+                return f"it has {kind.size(node)} events, its parent says {named.end - named.first}"
+            agrees = kind.refold(node).agrees(named.fold)
+        except CorruptPage as error:
+            return str(error)
+        except Exception as error:  # a user's combine may raise anything at what it never saw
+            return f"its elements cannot be folded ({type(error).__name__}: {error})"
+        return None if agrees else "its fold is not the aggregate that its parent has"
+
+
+def _retired(note: Note) -> Retired:
+    level, number, name, gone = note
+    return Retired(level, number, name, None, None, 0, 1, needed=False, gone=gone)
+
+
+def _check_notes(epochs: list[Any]) -> None:
+    if not epochs or any(type(notes) is not list for notes in epochs):
+        raise corrupt("its notes of retired pages are of the wrong type")
+    for note in (note for notes in epochs for note in notes):
+        check_note(note)

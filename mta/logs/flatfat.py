@@ -1,0 +1,368 @@
+"""Blocks: groups of level queues as pieces of one large FlatFAT, some in memory, most in pages.
+
+A group of 2^k elements is a block of the tree: k consecutive levels of a complete binary tree whose
+lowest row are the elements. Only that row is in the page; the rows above it are a ``FlatFAT``,
+computed level by level when the block is first asked for a fold (a group of another size is the
+left part of the next larger block).
+
+                     o                       a block of level 1: its elements are the aggregates
+               o           o                 of the blocks below, with the names of their pages
+            p     p     p     p
+            |     |     |     |
+          page  page  page  page             blocks of level 0: events
+
+``BlockPager`` stands between level queues and their pager, and knows the blocks that are in memory:
+the open ones at the back, those on the path from the front pointer to the root, and those that were
+changed and are not written yet (*dirty*), and the *ends* of the last range: the blocks that were
+read for it. So a range that begins and ends where the last one did, or a little further on, reads
+no page, and walks the levels within blocks that are there. A block that is written anew gets a page
+of another name, so each dirty block's ancestors are dirty too; the page it had is *retired*:
+deleted once no snapshot that may still be restored needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.in_order.flat_fat import FlatFAT
+from mta.logs.leaves import Leaf
+from mta.logs.levels.log import LeafReader
+from mta.logs.levels.pages import LevelPages
+from mta.logs.levels.queues import Levels
+from mta.monoids.base import Partial
+from mta.pages.page import NO_NAME, Group
+from mta.pages.pager import Pager, Place
+from mta.pages.retired import RetiredPages
+
+#: Level and number of a block.
+Where = tuple[int, int]
+
+#: The tree of a block with fewer elements is no larger.
+_SMALL = 64
+
+
+class Block:
+    """A group in memory, and once it was asked for a fold, the levels of the tree within it."""
+
+    __slots__ = ("_clean", "_fat", "_levels", "_stowed", "dirty", "group", "level", "number")
+
+    def __init__(self, levels: Levels, level: int, number: int, group: Group) -> None:
+        self._levels = levels
+        self.level, self.number, self.group = level, number, group
+        #: Whether the block differs from its page.
+        self.dirty = False
+        self._fat: FlatFAT | None = None
+        #: How many elements are in the tree's lowest row, and how many of them in those above.
+        self._stowed = self._clean = 0
+
+    @property
+    def first(self) -> int:
+        """The index of the first element in its level."""
+        return self.number * self._levels.arity_of(self.level)
+
+    @property
+    def resident_rows(self) -> int:
+        """Elements, and rows of the tree."""
+        return self.group.count + (2 * self._fat.capacity if self._fat else 0)
+
+    def stow(self, row: Row) -> None:
+        """Lift an event that is to be appended next; no combine before a fold is asked for."""
+        partial = self._levels.monoid.lift(row)
+        if self._fat is not None and self._stowed == self.group.count < self._fat.capacity:
+            self._fat.put(self._stowed, partial)
+            self._stowed += 1
+
+    def take_back(self) -> None:
+        """The last event, stowed or not, is no more."""
+        if self._stowed > self.group.count:
+            self._fat = None
+
+    def between(self, start: int, stop: int) -> Partial:
+        """The aggregate of some elements; at most 2 log2(arity) combines.
+
+        Elements that have come since the last time are propagated first: m of them take at most
+        m (1 + ceil(log2(arity/m))) combines.
+        """
+        tree = self._tree()
+        return tree.suffix(start) if stop == self.group.count else tree.between(start, stop)
+
+    def aggregate(self) -> Partial:
+        """The aggregate of all elements; as ``between``, but for the walks."""
+        return self._tree().aggregate()
+
+    def put(self, indices: Sequence[int], rows: Rows) -> Rows:
+        """Replace elements and return what they were; m of them cost combines as above.
+
+        When a function of the monoid raises, nothing has changed.
+        """
+        tree, schema = self._tree(), self._levels.layout_of(self.level).schema
+        at = np.asarray(indices, "i8")
+        before = schema.take(self.group.rows, at)
+        partials = rows if self.level else self._levels.monoid.lift_rows(rows, len(at))
+        schema.put_at(self.group.rows, at, rows)
+        try:
+            tree.update(at, partials)
+        except Exception:
+            self.put_back(indices, before)
+            raise
+        return before
+
+    def put_back(self, indices: Sequence[int], rows: Rows) -> None:
+        """Undo a ``put``; the levels within are computed anew."""
+        schema = self._levels.layout_of(self.level).schema
+        schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)
+        self._fat = None
+
+    def _tree(self) -> FlatFAT:
+        """The levels within the block, up to date."""
+        count = self.group.count
+        fat = self._fat
+        if fat is None or fat.capacity < count:
+            most = self._levels.arity_of(self.level)
+            room = most if count > _SMALL else min(most, _SMALL)
+            fat = FlatFAT(self._levels.monoid, 1 << (room - 1).bit_length())
+            self._stowed = self._clean = 0
+        if self._clean < count:
+            self._fat = None  # until all has gone well
+            stowed = self._stowed
+            if stowed < count:
+                new = self._levels.partials(self.level, self.group, stowed, count)
+                fat.write(range(stowed, count), new)
+            fat.propagate(range(self._clean, count))
+            self._stowed = self._clean = count
+        self._fat = fat
+        return fat
+
+    def check(self) -> None:
+        """Assert equation 4.1 within the block. Raises InvariantViolation."""
+        self._tree().check()
+
+
+class BlockPager(Pager):
+    """A pager for level queues that knows the blocks in memory."""
+
+    def __init__(self, levels: Levels, keeps_old: bool) -> None:
+        self._pager, self._levels = levels.pager, levels
+        self.reads_ahead = levels.pager.reads_ahead
+        #: Whether a block that is written anew leaves its old page behind.
+        self._keeps_old = keeps_old
+        self._tails: list[Block] = []
+        self._held: dict[Where, Block] = {}
+        self._ends: dict[Where, Block] = {}
+        self._path: frozenset[Where] = frozenset()
+        #: Pages that blocks no longer have.
+        self.retired = RetiredPages(levels.pager)
+
+    # --- as a pager -----------------------------------------------------------------------------
+
+    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+        return self._pager.write(groups)
+
+    def read(self, level: int, number: int, name: bytes) -> Group:
+        block = self._sealed(level, number)
+        if block is not None:
+            return block.group
+        group = self._pager.read(level, number, name)
+        self.waited, self.read_ahead = self._pager.waited, self._pager.read_ahead
+        return group
+
+    def read_anew(self, level: int, number: int, name: bytes) -> Group:
+        block = self._sealed(level, number)
+        return self._pager.read_anew(level, number, name) if block is None else block.group
+
+    def delete(self, places: Sequence[Place]) -> None:
+        self._pager.delete(places)
+        for level, number, _ in places:
+            self._held.pop((level, number), None)
+            self._ends.pop((level, number), None)
+
+    def prefetch(self, places: Sequence[Place]) -> None:
+        self._pager.prefetch(places)  # held ones too: who deletes them will look into them
+
+    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+        block = self._sealed(level, number)
+        return self._pager.at_hand(level, number, name) if block is None else block.group
+
+    # --- blocks in memory -----------------------------------------------------------------------
+
+    def tail(self, level: int) -> Block:
+        """The open block of a level."""
+        tails, tail = self._tails, self._levels.tails[level]
+        if level >= len(tails) or tails[level].group is not tail:
+            fresh = [Block(self._levels, t.level, t.number, t) for t in self._levels.tails]
+            for old in tails[: len(fresh)]:
+                if fresh[old.level].group is old.group:
+                    fresh[old.level] = old
+            self._tails = tails = fresh
+        return tails[level]
+
+    def forget_tails(self) -> None:
+        """Open blocks have lost elements: what is known of the levels within them is of no use."""
+        self._tails = []
+
+    def at(self, level: int, number: int) -> Block | None:
+        """A block, if it is in memory."""
+        if self._levels.tails[level].number == number:
+            return self.tail(level)
+        return self._sealed(level, number)
+
+    def _sealed(self, level: int, number: int) -> Block | None:
+        """A sealed block, if it is in memory; the same one, whatever it is held for."""
+        return self._held.get((level, number)) or self._ends.get((level, number))
+
+    def is_on_path(self, position: int) -> bool:
+        """Whether the front path is that of an event."""
+        return (0, position // self._levels.leaf_arity) in self._path
+
+    def path_to(self, position: int) -> list[Block]:
+        """The sealed blocks from an event up to the open block above it, the leaf first.
+
+        At most one page read a level; blocks in memory cost none. Nothing is held yet.
+        """
+        levels, found, path = self._levels, dict[Where, Block](), list[Block]()
+        level, number = 0, position // levels.leaf_arity
+        while number != levels.tails[level].number:
+            path.append(self.find(level, number, found))
+            level, number = level + 1, number // levels.arity
+        return path
+
+    def hold(self, path: Iterable[Block]) -> None:
+        """Hold the blocks of the front path, and let go of others but for dirty ones."""
+        keep = {(block.level, block.number): block for block in path}
+        self._path = frozenset(keep)
+        dirty = {where: block for where, block in self._held.items() if block.dirty}
+        self._held = {**dirty, **keep}
+
+    def hold_sealed(self, blocks: Iterable[Block]) -> None:
+        """Hold blocks of the front path that were open and have just been sealed."""
+        for block in blocks:
+            self._held[block.level, block.number] = block
+            self._path |= {(block.level, block.number)}
+
+    def find(self, level: int, number: int, found: dict[Where, Block]) -> Block:
+        """Any block: a page read for it, and for each above it, unless they are at hand.
+
+        ``found`` are those that were read so far, and this one from now on; also where the last
+        range had ended in it.
+        """
+        where = level, number
+        block = found.get(where) or self.at(level, number)
+        if block is None:
+            above, index = divmod(number, self._levels.arity)
+            name = self.find(level + 1, above, found).group.names[index]
+            block = Block(self._levels, level, number, self.read(level, number, name))
+        elif where not in self._ends:
+            return block
+        found[where] = block
+        return block
+
+    def hold_ends(self, found: dict[Where, Block]) -> None:
+        """Hold the blocks that were found for a range, if any, in place of those before."""
+        self._ends = found or self._ends
+
+    @property
+    def resident(self) -> list[Block]:
+        """All blocks in memory."""
+        opened = [self.tail(level) for level in range(len(self._levels.tails))]
+        return opened + list((self._ends | self._held).values())
+
+    @contextmanager
+    def preserving_state(self) -> Iterator[None]:
+        """The blocks that are held meanwhile are let go of at the end, and others held again."""
+        held, ends = self._held.copy(), self._ends
+        path, tails = self._path, self._tails
+        try:
+            yield
+        finally:
+            self._held, self._ends = held, ends
+            self._path, self._tails = path, tails
+
+    # --- changed blocks -------------------------------------------------------------------------
+
+    def mark_dirty(self, number: int) -> list[Block]:
+        """A leaf block and all above it up to an open one, to be changed; the leaf first.
+
+        At most one page read a level; when one fails, nothing has changed.
+        """
+        levels = self._levels
+        path = self.path_to(number * levels.leaf_arity)
+        for block in path:
+            if not block.dirty:  # a page's group is not written to
+                group, schema = block.group, levels.layout_of(block.level).schema
+                rows = schema.new(group.count)
+                schema.put_many(rows, 0, group.rows)
+                block.group = Group(rows, group.times, list(group.names), group.count)
+                block.dirty = True
+            self._held[block.level, block.number] = block
+        levels.tails[len(path)].about_to_change()
+        return [*path, self.tail(len(path))]
+
+    def write_dirty(self, most: int = 0) -> None:
+        """Write changed blocks, children first, where a level has more than ``most`` of them.
+
+        One store call a level. When the store fails, those that are not written stay as they are.
+        """
+        waiting: dict[int, list[Block]] = {}
+        for block in self._held.values():
+            if block.dirty:
+                waiting.setdefault(block.level, []).append(block)
+        full = [level for level, blocks in waiting.items() if len(blocks) > most]
+        for level in range(max(full, default=-1) + 1):
+            blocks = waiting.get(level, [])
+            places = [(level, block.number, block.group) for block in blocks]
+            names = self._pager.write(places) if places else []
+            for block, name in zip(blocks, names, strict=True):
+                number, index = divmod(block.number, self._levels.arity)
+                above = self.at(level + 1, number)
+                assert above is not None  # it was dirty with this one
+                old, above.group.names[index] = above.group.names[index], name
+                block.dirty = False
+                if self._keeps_old and old not in (name, NO_NAME):
+                    self.retired.add([(level, block.number, old)])
+        self.hold([self._held[where] for where in self._path if where in self._held])
+
+
+class BlockReader(LeafReader):
+    """The events of blocks in order, for one range of them: the paper's range query.
+
+    Each page is read once, at most two a level; what was read stays in memory until the next range.
+    """
+
+    def __init__(self, pages: LevelPages, blocks: BlockPager) -> None:
+        super().__init__(pages)
+        self._blocks = blocks
+        self._found: dict[Where, Block] = {}
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of a range of positions, the identity if it is empty.
+
+        At most log2(arity) + 2 combines for each of two blocks a level, and ``arity`` more for each
+        that had to be read; at most two page reads a level.
+        """
+        fold = super().fold(start, stop)
+        self.hold()
+        return fold
+
+    def hold(self) -> None:
+        """Keep what was read in memory until the next range."""
+        self._blocks.hold_ends(self._found)
+
+    def group(self, level: int, number: int) -> Group:
+        """The group of a block; a page read for it, and each above it, that is not at hand."""
+        return self._blocks.find(level, number, self._found).group
+
+    def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
+        return self._blocks.find(level, number, self._found).between(start, stop)
+
+    def _leaf(self, number: int) -> Leaf:
+        if number == self.levels.tails[0].number:
+            return super()._leaf(number)
+        group = self.group(0, number)
+        return Leaf(number * group.count, group.rows, group.times, group.count)
+
+    def _group(self, level: int, number: int) -> Group:
+        return self.group(level, number)

@@ -1,0 +1,170 @@
+"""Aggregations by name: ``"max"`` for ``Max()``, ``"quantile(0.9)"`` for ``Quantile(0.9)``.
+
+Names are those of pandas, polars, Spark and DuckDB; where one library has several for one thing,
+each works. ``docs/catalogue.md`` has the table of them all. Where libraries mean different things
+by one name, it means here:
+
+- ``skew`` and ``kurt`` pandas' estimates of a sample, ``skewness`` and ``kurtosis`` Spark's, of the
+  events themselves;
+- ``max_by`` and ``arg_max`` take their columns in the order of SQL, (what, by which), where the
+  class ``ArgMax`` reads (by which, what).
+
+>>> named("stddev"), named("quantile(0.9)"), named("string_agg('-')")
+(SampleStdDev, Quantile(0.9, linear), Concat('-', distinct=False))
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, get_args
+
+from mta.monoids import basic, deviations, distinct, logical, positional, quantiles, timeseries
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.bloom import BloomFilter
+from mta.monoids.increasing_run import LongestIncreasingRun
+from mta.monoids.moments import MomentSketch
+from mta.monoids.regression import (
+    Correlation,
+    PopulationCovariance,
+    Regression,
+    SampleCovariance,
+    Statistic,
+)
+from mta.monoids.shape import (
+    PopulationKurtosis,
+    PopulationSkewness,
+    SampleKurtosis,
+    SampleSkewness,
+)
+from mta.monoids.sketches import CountMin, DistinctCount, FrequentItems, KLLQuantiles
+
+Factory = Callable[..., AbstractMonoid]
+
+#: For each aggregation all of its names.
+AGGREGATIONS: list[tuple[Factory, str]] = [
+    (basic.Count, "count len size"),
+    (basic.Sum, "sum"),
+    (basic.Mean, "mean avg average"),
+    (basic.GeometricMean, "geomean geometric_mean"),
+    (basic.Min, "min minimum"),
+    (basic.Max, "max maximum"),
+    (basic.MinCount, "min_count"),
+    (basic.MaxCount, "max_count"),
+    (basic.ArgMin, "min_by arg_min argmin"),
+    (basic.ArgMax, "max_by arg_max argmax"),
+    (basic.First, "first first_value any_value arbitrary"),
+    (basic.Last, "last last_value"),
+    (basic.Collect, "collect_list array_agg list collect implode"),
+    (basic.CollectDistinct, "collect_set unique"),
+    (deviations.SampleStdDev, "std stddev stddev_samp"),
+    (deviations.PopulationStdDev, "stddev_pop std_pop"),
+    (deviations.SampleVariance, "var variance var_samp"),
+    (deviations.PopulationVariance, "var_pop"),
+    (deviations.StandardError, "sem"),
+    (SampleSkewness, "skew skew_samp"),
+    (PopulationSkewness, "skewness skew_pop"),
+    (SampleKurtosis, "kurt kurt_samp"),
+    (PopulationKurtosis, "kurtosis kurtosis_pop"),
+    (SampleCovariance, "cov covar_samp"),
+    (PopulationCovariance, "covar_pop"),
+    (Correlation, "corr"),
+    *[(partial(Regression, each), f"regr_{each}") for each in get_args(Statistic)],
+    (quantiles.Median, "median"),
+    (quantiles.Quantile, "quantile percentile quantile_cont percentile_cont"),
+    (partial(quantiles.Quantile, interpolation="discrete"), "quantile_disc percentile_disc"),
+    (quantiles.Rank, "rank"),
+    (distinct.ExactDistinctCount, "count_distinct nunique n_unique"),
+    (distinct.Mode, "mode"),
+    (distinct.MostFrequent, "most_frequent"),
+    (distinct.SumDistinct, "sum_distinct"),
+    (distinct.Entropy, "entropy"),
+    (logical.CountIf, "count_if countif"),
+    (logical.AnyTrue, "any bool_or some"),
+    (logical.AllTrue, "all bool_and every"),
+    (logical.BitAnd, "bit_and bitwise_and"),
+    (logical.BitOr, "bit_or bitwise_or"),
+    (logical.BitXor, "bit_xor bitwise_xor"),
+    (logical.Multiply, "product prod"),
+    (positional.Lag, "lag"),
+    (positional.NthValue, "nth_value nth"),
+    (positional.Largest, "top_k largest nlargest"),
+    (positional.Smallest, "bottom_k smallest nsmallest"),
+    (positional.Concat, "string_agg listagg group_concat"),
+    (partial(positional.Concat, distinct=True), "string_agg_distinct listagg_distinct"),
+    (timeseries.DecayedSum, "decayed_sum"),
+    (timeseries.DecayedMean, "decayed_mean"),
+    (timeseries.TimeWeightedMean, "time_weighted_mean"),
+    (timeseries.Integral, "integral"),
+    (timeseries.RateOfChange, "rate_of_change"),
+    (timeseries.Increase, "increase"),
+    (timeseries.IncreaseRate, "increase_rate"),
+    (DistinctCount, "approx_count_distinct approx_n_unique"),
+    (KLLQuantiles, "approx_quantile approx_percentile percentile_approx"),
+    (FrequentItems, "frequent_items"),
+    (CountMin, "count_min_sketch"),
+    (BloomFilter, "bloom_filter"),
+    (MomentSketch, "moment_sketch"),
+    (LongestIncreasingRun, "longest_increasing_run"),
+]
+#: The aggregation of each name.
+NAMES: dict[str, Factory] = {
+    name: factory for factory, names in AGGREGATIONS for name in names.split()
+}
+#: Those whose columns come in the other order than the class reads them.
+_REVERSED = {basic.ArgMin, basic.ArgMax}
+
+
+def named(text: str) -> AbstractMonoid:
+    """The aggregation that a name stands for, with arguments in parentheses where it takes any.
+
+    Raises ValueError for a name that is not known, with the close ones, and for wrong arguments.
+    """
+    name, arguments, keywords = _read(text)
+    try:
+        return factory_of(name)(*arguments, **keywords)
+    except (TypeError, ValueError) as error:
+        if name not in NAMES:
+            raise
+        raise ValueError(f"aggregation {text!r}: {error}") from error
+
+
+def named_pair(columns: Any, text: str) -> tuple[Any, AbstractMonoid]:
+    """Columns as a named aggregation takes them, in the order in which the monoid reads them."""
+    monoid = named(text)
+    if isinstance(monoid, basic.Count):  # a column without nulls has as many values as rows
+        return None, monoid
+    if type(monoid) in _REVERSED and not isinstance(columns, str) and columns is not None:
+        return tuple(reversed(columns)), monoid
+    return columns, monoid
+
+
+def factory_of(name: str) -> Factory:
+    """What makes an aggregation. Raises ValueError for a name that is not known."""
+    if name in NAMES:
+        return NAMES[name]
+    close = get_close_matches(name, NAMES, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"as {', '.join(_USUAL)}"
+    raise ValueError(f"there is no aggregation {name!r}; {hint}")
+
+
+_USUAL = ("'max'", "'mean'", "'std'", "'median'", "'quantile(0.9)'")
+
+
+def _read(text: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """The name in a text, which is in lower case, and its arguments."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        if not isinstance(call.func, ast.Name) or any(each.arg is None for each in call.keywords):
+            raise ValueError("it is no name")
+        keywords = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        arguments = [ast.literal_eval(each) for each in call.args]
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(
+            f"aggregation {text!r} is neither a name, as 'max', nor a name with arguments, as "
+            "'quantile(0.9)'"
+        ) from error
+    return call.func.id.lower(), arguments, keywords

@@ -1,0 +1,298 @@
+"""Exact counts of values: distinct ones, the most frequent ones; see ``mta.monoids.holistic``.
+
+| monoid | result on the window | on an empty window |
+|---|---|---|
+| ExactDistinctCount | how many distinct values | 0 |
+| Mode | the most frequent value; of several the smallest | None |
+| MostFrequent(k) | the k most frequent values, each with its count | [] |
+| SumDistinct | the sum of the distinct values, rounded once | 0 |
+| Entropy | that of the values, in bits | 0.0 |
+
+Values have the type of their column, or ``dtype``; where neither is known they are text or other
+objects. Where windows are answered from their events (``mta.monoids.ranges``), a result of
+ExactDistinctCount, Mode and SumDistinct costs 2 to 4 us, whatever the size of the window. Other
+results, and those of a window that gets few events at a time, cost O(n) for a window of n events.
+DistinctCount and FrequentItems are approximate, in bounded space.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal
+from heapq import heappop, heappush, nsmallest
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import DIGITS, Array, Decimals, Row, Rows
+from mta.errors import InvalidValue
+from mta.kernels import wavelets
+from mta.monoids.base import AbstractMonoid, any_of
+from mta.monoids.basic import addable, empty_of, outputs_of
+from mta.monoids.holistic import SortedRuns, ValueMonoid
+from mta.monoids.ranges import RangeFolds, slide
+
+#: What every double is a multiple of, as a power of two.
+_SMALLEST = 1074
+
+
+class ExactDistinctCount(ValueMonoid[int]):
+    """How many distinct values are in the window, exactly; 0 without events.
+
+    >>> from mta import CountWindow, Window
+    >>> Window(ExactDistinctCount(), CountWindow(3), name="users").extend("abbac").tolist()
+    [1, 2, 2, 2, 3]
+    """
+
+    def __init__(self, dtype: Any = None) -> None:
+        super().__init__("ExactDistinctCount", dtype, empty=0, result_type="bigint")
+
+    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+        return ExactDistinctCount(dtype)
+
+    def answer(self, summary: SortedRuns) -> int:
+        return len(self.counts(summary)[0])
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        """A value counts where it is not there again between the start of the range and it."""
+        _, codes, folds = self.codes(folds)
+        order = np.argsort(codes, kind="stable")
+        again = np.flatnonzero(codes[order[1:]] == codes[order[:-1]]) + 1
+        #: Behind the previous row of the same value; 0 where there is none.
+        previous = np.zeros(len(codes), np.int64)
+        previous[order[again]] = order[again - 1] + 1
+        counts = wavelets.count_below(previous, folds.starts, folds.stops, folds.starts + 1)
+        found: list[int] = counts.tolist()
+        return found
+
+
+class Mode(ValueMonoid[Any]):
+    """The most frequent value, of several the smallest; without events as ``First``.
+
+    >>> from mta import CountWindow, Window
+    >>> list(Window(Mode(), CountWindow(4), name="mode").extend("abbaac"))
+    ['a', 'a', 'b', 'a', 'a', 'a']
+    """
+
+    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+        super().__init__("Mode", dtype)
+        if isinstance(self.inputs, Array):
+            self.outputs = outputs_of(self.inputs, nullable)
+            self.empty = empty_of(self.inputs, 0, nullable)
+
+    @property
+    def follows_column(self) -> bool:
+        return self._follows
+
+    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+        return Mode(dtype, nullable)
+
+    def answer(self, summary: SortedRuns) -> Any:
+        values, counts = self.counts(summary)
+        return self.shown(values[int(np.argmax(counts))])
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        values, codes, folds = self.codes(folds)
+        most = _MostFrequentCode(len(values))
+        shown = [self.shown(value) for value in values]
+        steps = slide(folds, codes.tolist(), most.add, most.take)
+        return [shown[most.code] if most.count else self.empty for _ in steps]
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        found = super().lower_rows(partials)
+        return np.array(found, self.outputs.dtype) if isinstance(self.outputs, Array) else found
+
+    def results(self, outputs: Rows) -> Any:
+        return outputs if isinstance(self.outputs, Array) else super().results(outputs)
+
+
+class _MostFrequentCode:
+    """The smallest of the most frequent codes while some come and go; O(log n) a change."""
+
+    def __init__(self, distinct: int) -> None:
+        self._counts = [0] * distinct
+        #: For each count a heap of the codes that have had it, and may have it no more.
+        self._codes: list[list[int]] = [[]]
+        #: How often the most frequent code is there.
+        self.count = 0
+
+    def add(self, code: int) -> None:
+        """One more of a code."""
+        self._counts[code] = count = self._counts[code] + 1
+        if count == len(self._codes):
+            self._codes.append([])
+        heappush(self._codes[count], code)
+        self.count = max(self.count, count)
+
+    def take(self, code: int) -> None:
+        """One less of a code."""
+        self._counts[code] = count = self._counts[code] - 1
+        if count:
+            heappush(self._codes[count], code)
+        self._drop()
+
+    @property
+    def code(self) -> int:
+        """The code, where there is any."""
+        self._drop()
+        return self._codes[self.count][0]
+
+    def _drop(self) -> None:
+        """Drop codes that have another count by now from the top of the heaps."""
+        while self.count:
+            codes = self._codes[self.count]
+            while codes and self._counts[codes[0]] != self.count:
+                heappop(codes)
+            if codes:
+                return
+            self.count -= 1
+
+
+class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
+    """The k most frequent values, as a list of (value, count); [] without events.
+
+    The most frequent comes first, and of equally frequent ones the smallest. A result costs
+    O(distinct values).
+
+    >>> from mta import CountWindow, Window
+    >>> Window(MostFrequent(2), CountWindow(5), name="top").extend("abbca", emit="last")[0]
+    [('a', 2), ('b', 2)]
+    """
+
+    def __init__(self, k: int = 1, dtype: Any = None) -> None:
+        if not isinstance(k, int) or k < 1:
+            raise ValueError(f"k is a whole number from 1 on, not {k!r}")
+        self.k = k
+        result_type = f"array<struct<value: {_sql_type(dtype)}, count: bigint>>"
+        super().__init__(f"MostFrequent({k})", dtype, [], result_type)
+
+    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+        return MostFrequent(self.k, dtype)
+
+    def answer(self, summary: SortedRuns) -> list[tuple[Any, int]]:
+        values, counts = self.counts(summary)
+        order = np.argsort(-counts, kind="stable")[: self.k].tolist()
+        return [(self.shown(values[at]), int(counts[at])) for at in order]
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        values, codes, folds = self.codes(folds)
+        counts: Counter[int] = Counter()
+
+        def take(code: int) -> None:
+            counts[code] -= 1
+            if not counts[code]:
+                del counts[code]
+
+        def add(code: int) -> None:
+            counts[code] += 1
+
+        found = []
+        for _ in slide(folds, codes.tolist(), add, take):
+            best = nsmallest(self.k, counts.items(), key=lambda pair: (-pair[1], pair[0]))
+            found.append([(self.shown(values[code]), count) for code, count in best])
+        return found
+
+
+class SumDistinct(ValueMonoid[Any]):
+    """The sum of the distinct values of the window; infinite ones are refused like NaN.
+
+    Of whole numbers and decimals it is exact, of doubles the double nearest to the exact sum.
+    """
+
+    def __init__(self, dtype: Any = None) -> None:
+        if dtype is str:
+            raise InvalidValue("a sum is of numbers, not of text: convert the column first")
+        kind = addable(dtype)
+        whole = kind.dtype.kind != "f"
+        result_type = None if isinstance(kind, Decimals) else "bigint" if whole else "double"
+        super().__init__("SumDistinct", kind, result_type=result_type)
+        self._follows, self._whole = dtype is None, whole
+        self.empty = self._result_of(0)
+
+    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+        return SumDistinct("int64" if dtype == "bool" else dtype)
+
+    def is_valid(self, row: Row) -> bool:
+        return self._whole or bool(np.isfinite(row))
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        return None if self._whole else any_of([~np.isfinite(rows)])
+
+    def answer(self, summary: SortedRuns) -> Any:
+        return self._result_of(sum(map(self._exact, self.counts(summary)[0].tolist())))
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        values, codes, folds = self.codes(folds)
+        exact, counts, total = [self._exact(value) for value in values.tolist()], Counter[int](), 0
+
+        def add(code: int) -> None:
+            nonlocal total
+            counts[code] += 1
+            if counts[code] == 1:
+                total += exact[code]
+
+        def take(code: int) -> None:
+            nonlocal total
+            counts[code] -= 1
+            if not counts[code]:
+                total -= exact[code]
+
+        return [self._result_of(total) for _ in slide(folds, codes.tolist(), add, take)]
+
+    def _exact(self, value: Any) -> int:
+        """A value as a whole number: a double as one of the smallest doubles."""
+        if self._whole:
+            return int(value)
+        numerator, denominator = float(value).as_integer_ratio()
+        return numerator << (_SMALLEST - denominator.bit_length() + 1)
+
+    def _result_of(self, total: int) -> Any:
+        if isinstance(self.inputs, Decimals):
+            return DIGITS.scaleb(Decimal(total), -self.inputs.places)
+        if self._whole:
+            return total
+        try:
+            return total / (1 << _SMALLEST)
+        except OverflowError:
+            return math.inf if total > 0 else -math.inf
+
+
+class Entropy(ValueMonoid[float]):
+    """The Shannon entropy of the values of the window, in bits; 0.0 without events."""
+
+    def __init__(self, dtype: Any = None) -> None:
+        super().__init__("Entropy", dtype, 0.0, "double")
+
+    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+        return Entropy(dtype)
+
+    def answer(self, summary: SortedRuns) -> float:
+        return self._of_counts(self.counts(summary)[1])
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        values, codes, folds = self.codes(folds)
+        counts = np.zeros(len(values), np.int64)
+
+        def add(code: int) -> None:
+            counts[code] += 1
+
+        def take(code: int) -> None:
+            counts[code] -= 1
+
+        return [
+            self._of_counts(counts[counts > 0]) for _ in slide(folds, codes.tolist(), add, take)
+        ]
+
+    def _of_counts(self, counts: np.ndarray) -> float:
+        parts = counts / max(int(counts.sum()), 1)
+        return float(-(parts * np.log2(parts)).sum()) + 0.0
+
+
+def _sql_type(dtype: Any) -> str:
+    """What SQL calls values of a type."""
+    if isinstance(dtype, Decimals):
+        return f"decimal(38,{dtype.places})"
+    if dtype in (None, str):
+        return "string"
+    return {"i": "bigint", "u": "bigint", "M": "timestamp"}.get(np.dtype(dtype).kind, "double")

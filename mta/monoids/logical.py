@@ -1,0 +1,158 @@
+"""Truth values and bits: any, all, how many are true, and, or, xor. And products of numbers.
+
+| monoid | result on the window | on an empty window |
+|---|---|---|
+| AnyTrue, AllTrue | whether any value, or every value, is true | False, True |
+| CountIf | how many values are true | 0 |
+| BitAnd, BitOr, BitXor | the bits of whole numbers combined | all bits set, 0, 0 |
+| Multiply | the product of the values | 1.0 |
+
+A number is true unless it is 0. Bits are those of ``dtype``, by default int64. All but ``Multiply``
+are exact.
+
+``Multiply`` keeps a mantissa and an exponent of 64 bits. So a product that leaves the range of
+doubles on the way and comes back is right up to one rounding per event, in any order.
+
+>>> from mta import CountWindow, Window
+>>> Window(Multiply(), CountWindow(3), name="p").extend([1e300, 1e300, 1e-300, 4.0]).tolist()
+[1e+300, inf, 1e+300, 4.0]
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mta.errors import InvalidValue
+from mta.monoids.base import Partial
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.equality import ROUNDING, Scale, close
+
+#: Beyond these exponents a double is infinite or 0, whatever its mantissa.
+_EXPONENTS = 4096
+
+
+class _Truth(ColumnarMonoid[Any]):
+    """A monoid of values of which it matters whether they are true."""
+
+    _ufunc: np.ufunc
+    _identity: bool | int = False
+    _partial = "?"
+
+    def __init__(self, dtype: Any = None) -> None:
+        kind = np.dtype(dtype or "f8")
+        if kind.kind not in "biuf":
+            raise InvalidValue(f"{kind} is neither a number nor true or false: compare it first")
+        self._follows = dtype is None
+        super().__init__(
+            type(self).__name__ + ("" if kind == np.float64 else f"[{kind.name}]"),
+            inputs=kind,
+            partials=self._partial,
+            output=self._partial,
+            identity=self._identity,
+            empty=self._identity,
+            lift=lambda value: (value != 0).astype(self._partial),
+            ufuncs=(self._ufunc,),
+        )
+
+    def of_types(self, *types: Any, nullable: bool = False) -> Self:
+        """Of booleans, which take a byte each; other numbers are read as doubles."""
+        return type(self)("?") if self._follows and types[0] == "bool" else self
+
+
+class AnyTrue(_Truth):
+    """Whether any value is true; False on an empty window."""
+
+    _ufunc = np.logical_or
+
+
+class AllTrue(_Truth):
+    """Whether every value is true; True on an empty window."""
+
+    _ufunc, _identity = np.logical_and, True
+
+
+class CountIf(_Truth):
+    """How many values are true."""
+
+    _ufunc, _identity, _partial = np.add, 0, "i8"
+
+
+class _Bits(ColumnarMonoid[int]):
+    """A monoid of the bits of whole numbers."""
+
+    _ufunc: np.ufunc
+    _identity = 0
+
+    def __init__(self, dtype: Any = "int64") -> None:
+        kind = np.dtype(dtype)
+        if kind.kind not in "iu":
+            raise InvalidValue(f"bits are those of whole numbers, not of {kind}")
+        # -1 has all bits set, as has the largest number without a sign.
+        identity = np.array(self._identity, "i8").astype(kind)[()]
+        super().__init__(
+            type(self).__name__ + ("" if kind == np.int64 else f"[{kind.name}]"),
+            inputs=kind,
+            partials=kind,
+            output=kind,
+            identity=identity,
+            empty=int(identity),
+            ufuncs=(self._ufunc,),
+            inverse=np.bitwise_xor if self._ufunc is np.bitwise_xor else None,
+        )
+
+
+class BitAnd(_Bits):
+    """The bits that all values have; all bits on an empty window."""
+
+    _ufunc, _identity = np.bitwise_and, -1
+
+
+class BitOr(_Bits):
+    """The bits that any value has."""
+
+    _ufunc = np.bitwise_or
+
+
+class BitXor(_Bits):
+    """The bits that an odd number of values have."""
+
+    _ufunc = np.bitwise_xor
+
+
+class Multiply(ColumnarMonoid[float]):
+    """The product of the values; 1.0 on an empty window."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Multiply",
+            partials=("f8", "i8"),
+            identity=(1.0, 0),
+            empty=1.0,
+            lift=_split,
+            combine=_multiplied,
+            lower=_joined,
+            commutative=True,
+        )
+
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        """Equal up to one rounding per event; a mantissa of 1/2 may have become 1 - 2^-53."""
+        count = 1 if scale is None else scale.count
+        shift = float(np.clip(one[1] - other[1], -2, 2))
+        return close(np.float64(one[0]) * 2.0**shift, other[0], 0.0, (count + 1) * ROUNDING)
+
+
+def _split(value: Any) -> Partial:
+    mantissa, exponent = np.frexp(value)
+    return mantissa, exponent.astype("i8")
+
+
+def _multiplied(left: Partial, right: Partial) -> Partial:
+    mantissa, exponent = np.frexp(np.multiply(left[0], right[0]))
+    return mantissa, left[1] + right[1] + exponent
+
+
+def _joined(partial: Partial) -> Any:
+    mantissa, exponent = partial
+    return np.ldexp(mantissa, np.clip(exponent, -_EXPONENTS, _EXPONENTS).astype("i4")) + 0.0

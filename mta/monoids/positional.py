@@ -1,0 +1,248 @@
+"""Values by their place in the window: n before the newest, the n-th oldest, the k largest.
+
+| monoid | result on the window | with fewer events |
+|---|---|---|
+| Lag(n), LagText(n) | the value n events before the newest | NaN, NaT or None |
+| NthValue(n), NthText(n) | the n-th value from the oldest on, which is the first | the same |
+| Largest(k), Smallest(k) | a list of the k largest or smallest values, from that end on | fewer |
+| Concat(separator) | the text of all values, the oldest first | None |
+
+A partial holds at most n + 1, n or k values, so it is bounded; that of ``Concat`` is all of them,
+so it is for small windows. All are exact. ``Lag`` looks back within the window: its oldest event
+has nothing before it.
+
+>>> from mta import CountWindow, Window
+>>> Window(Lag(1), CountWindow(3), name="previous").extend([5.0, 7.0, 6.0]).tolist()
+[nan, 5.0, 7.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mta.columns.reading import objects
+from mta.columns.schemas import Decimals, Objects, Row, Rows, Vector
+from mta.kernels.scans import ones
+from mta.monoids.base import AbstractMonoid, Monoid, Partial
+from mta.monoids.basic import layout_of, shown
+from mta.monoids.columnar import ColumnarMonoid
+from mta.times import to_count
+
+
+class _Place(ColumnarMonoid[Any]):
+    """A monoid of (count, values at one end), of the type of its column or of ``dtype``."""
+
+    _of_text: Callable[[int], AbstractMonoid]
+
+    def __init__(self, n: int, width: int, dtype: Any) -> None:
+        kind, self.n, self._width = layout_of(dtype), n, width
+        #: Whether the type has a value for a missing one.
+        self._has_none = kind.dtype.kind in "fmM"
+        self._follows, self._kind = dtype is None, kind
+        nothing = np.zeros(width, kind.dtype)
+        nothing.flags.writeable = False
+        type_name = repr(kind) if isinstance(kind, Decimals) else kind.dtype.name
+        super().__init__(
+            f"{type(self).__name__}({n})[{type_name}]",
+            inputs=kind,
+            partials=("i8", Vector(kind.dtype, width)),
+            identity=(0, nothing),
+            output=kind if self._has_none else Objects(),
+            lift=self._lift,
+            combine=self._joined,
+            lower=self._result,
+            empty=_none_of(kind.dtype) if self._has_none else None,
+        )
+
+    def _identifies(self) -> tuple[Any, ...]:
+        return (type(self).__name__, self.name, self.inputs, self.partials)
+
+    @property
+    def follows_column(self) -> bool:
+        return self._follows
+
+    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+        (kind,) = types
+        if not self._follows or kind is None:
+            return self
+        return self._of_text(self.n) if kind is str else type(self)(self.n, kind)  # type: ignore[call-arg]
+
+    def _lift(self, value: Any) -> Partial:
+        values = np.zeros((*np.shape(value), self._width), self._kind.dtype)
+        values[..., 0] = value
+        return ones(value, "i8"), values
+
+    def _joined(self, left: Partial, right: Partial) -> Partial:
+        raise NotImplementedError
+
+    def _at_end(self, near: Partial, far: Partial) -> Partial:
+        """The values nearest to an end; in each partial the nearest one is the first."""
+        places, count = np.arange(self._width), np.expand_dims(near[0], -1)
+        behind = np.maximum(places - count, 0)
+        shape = np.broadcast_shapes(behind.shape, np.shape(far[1]))
+        further = np.broadcast_to(far[1], shape)
+        further = np.take_along_axis(further, np.broadcast_to(behind, shape), -1)
+        total = np.minimum(near[0] + far[0], self._width)
+        return total, np.where(places < count, near[1], further)
+
+    def _result(self, partial: Partial) -> Any:
+        stands, value = partial[0] >= self._width, partial[1][..., -1]
+        if self._has_none:
+            return np.where(stands, value, _none_of(self._kind.dtype))[()]
+        if not np.ndim(stands):
+            return shown(self._kind, value).item() if stands else None
+        listed = np.asarray(shown(self._kind, value)).tolist()
+        return [one if stood else None for one, stood in zip(listed, stands.tolist(), strict=True)]
+
+    def results(self, outputs: Rows) -> Any:
+        return outputs if self._has_none else objects(outputs)
+
+
+def _none_of(dtype: np.dtype[Any]) -> Any:
+    return np.nan if dtype.kind == "f" else np.array("NaT", dtype)[()]
+
+
+class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
+    """The same of text and other objects, the values nearest to the end first."""
+
+    def __init__(self, n: int, width: int, newest: bool) -> None:
+        def joined(left: Partial, right: Partial) -> Partial:
+            return (right + left if newest else left + right)[:width]
+
+        super().__init__(
+            (),
+            joined,
+            lambda value: (value,),
+            lambda values: values[-1] if len(values) == width else None,
+            f"{type(self).__name__}({n})",
+        )
+        self.partials = Objects(tuple)
+
+
+class LagText(_PlaceOfText):
+    """As ``Lag``, of text or other objects."""
+
+    follows_column = True
+
+    def __init__(self, n: int = 1) -> None:
+        super().__init__(n, to_count(n, "n") + 1, newest=True)
+
+
+class NthText(_PlaceOfText):
+    """As ``NthValue``, of text or other objects."""
+
+    follows_column = True
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n, to_count(n, "n", 1), newest=False)
+
+
+class Lag(_Place):
+    """The value n events before the newest one: of n = 0 the newest itself."""
+
+    _of_text = LagText
+
+    def __init__(self, n: int = 1, dtype: Any = None) -> None:
+        super().__init__(n, to_count(n, "n") + 1, dtype)
+
+    def _joined(self, left: Partial, right: Partial) -> Partial:
+        return self._at_end(right, left)
+
+
+class NthValue(_Place):
+    """The n-th oldest value of the window: of n = 1 the oldest."""
+
+    _of_text = NthText
+
+    def __init__(self, n: int, dtype: Any = None) -> None:
+        super().__init__(n, to_count(n, "n", 1), dtype)
+
+    def _joined(self, left: Partial, right: Partial) -> Partial:
+        return self._at_end(left, right)
+
+
+class _Ends(ColumnarMonoid[list[float]]):
+    """The k values at one end of their order, sorted from there on; NaN fills up."""
+
+    _sign: float
+
+    def __init__(self, k: int) -> None:
+        self.k = to_count(k, "k", 1)
+        nothing = np.full(k, np.nan)
+        nothing.flags.writeable = False
+        super().__init__(
+            f"{type(self).__name__}({k})",
+            partials=Vector("f8", k),
+            identity=nothing,
+            output=Objects(),
+            lift=self._lift,
+            combine=self._joined,
+            lower=self._result,
+            commutative=True,
+            empty=[],
+        )
+        self.result_type = "array<double>"
+
+    def _identifies(self) -> tuple[Any, ...]:
+        return (type(self).__name__, self.name, self.inputs, self.partials)
+
+    def _lift(self, value: Any) -> Partial:
+        partial = np.full((*np.shape(value), self.k), np.nan)
+        partial[..., 0] = value * self._sign
+        return partial
+
+    def _joined(self, left: Partial, right: Partial) -> Partial:
+        both = np.concatenate(np.broadcast_arrays(left, right), axis=-1)
+        both.sort(axis=-1)
+        return both[..., : self.k].copy()
+
+    def _result(self, partial: Partial) -> Any:
+        signed = partial * self._sign + 0.0
+        if signed.ndim == 1:
+            return signed[signed == signed].tolist()
+        return [row[row == row].tolist() for row in signed]
+
+    def results(self, outputs: Rows) -> Any:
+        return objects(outputs)
+
+
+class Largest(_Ends):
+    """The k largest values, the largest first: polars' ``top_k``, DuckDB's ``max(x, k)``."""
+
+    _sign = -1.0
+
+
+class Smallest(_Ends):
+    """The k smallest values, the smallest first."""
+
+    _sign = 1.0
+
+
+class Concat(Monoid[str, tuple[str, ...], str | None]):
+    """All text joined by a separator, the oldest first; None without events, as in SQL.
+
+    ``distinct`` takes each text once, where it is first. A result costs O(n): for small windows.
+
+    >>> from mta import CountWindow, Window
+    >>> list(Window(Concat("-"), CountWindow(3), name="path").extend(["a", "b", "b", "c"]))
+    ['a', 'a-b', 'a-b-b', 'b-b-c']
+    """
+
+    def __init__(self, separator: str = "", distinct: bool = False) -> None:
+        def joined(left: Partial, right: Partial) -> Partial:
+            return tuple(dict.fromkeys(left + right)) if distinct else left + right
+
+        super().__init__(
+            (),
+            joined,
+            lambda value: (value,),
+            lambda texts: separator.join(texts) if texts else None,
+            f"Concat({separator!r}, distinct={distinct})",
+        )
+        self.partials, self.result_type = Objects(tuple), "string"
+
+    def is_valid(self, row: Row) -> bool:
+        return isinstance(row, str)

@@ -1,0 +1,318 @@
+"""Exact median, quantiles and ranks of numbers; see ``mta.monoids.holistic`` for what they cost.
+
+A quantile q of n values is at the place h = q (n - 1) of the sorted ones, from 0 on. Between two
+places ``interpolation`` chooses, by the names of pandas, numpy and polars: "linear" (SQL's
+percentile_cont), "lower", "higher", "nearest" (of two the even place) or "midpoint"; "discrete" is
+the smallest value that at least the share q of the values does not exceed (percentile_disc).
+
+>>> from mta import CountWindow, Window
+>>> Window(Median(), CountWindow(4), name="m").extend([5.0, 1.0, 9.0, 2.0, 3.0]).tolist()
+[5.0, 3.0, 5.0, 3.5, 2.5]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, get_args, overload
+
+import numpy as np
+
+from mta.columns.reading import objects
+from mta.columns.schemas import Array, Row, Rows
+from mta.kernels import wavelets
+from mta.monoids.base import Out, Partial, same_value
+from mta.monoids.basic import Last
+from mta.monoids.holistic import Holistic, SortedRuns, merged
+from mta.monoids.moments import quantiles_text, read_quantiles
+from mta.monoids.parts import Parts
+from mta.monoids.ranges import RangeFolds
+
+Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint", "discrete"]
+#: Which of their ranks equal values take, by the names of pandas and polars.
+RankMethod = Literal["average", "min", "max"]
+#: Up to this number of values all are sorted; of more, the few around the place.
+_FEW = 1 << 11
+#: How many values are looked at to either side of a quantile, and of how many runs it is known
+#: where they are.
+_NEAR, _KNOWN = 128, 256
+
+
+class Quantile(Holistic[Out]):
+    """Exact quantiles: of one number a double, of a sequence a list of them; NaN without events.
+
+    A result costs about 2 us where windows are answered from their events, and in a window of 10^5
+    events that gets a few at a time 25 to 40 us; KLLQuantiles has approximate ones in a bounded
+    space.
+    """
+
+    @overload
+    def __init__(
+        self: Quantile[float], quantiles: float = 0.5, interpolation: Interpolation = "linear"
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Quantile[list[float]],
+        quantiles: Sequence[float],
+        interpolation: Interpolation = "linear",
+    ) -> None: ...
+
+    def __init__(
+        self, quantiles: float | Sequence[float] = 0.5, interpolation: Interpolation = "linear"
+    ) -> None:
+        if interpolation not in get_args(Interpolation):
+            known = ", ".join(get_args(Interpolation))
+            raise ValueError(f"interpolation is one of {known}, not {interpolation!r}")
+        self.single = isinstance(quantiles, (int, float))
+        self.quantiles, self.interpolation = read_quantiles(quantiles), interpolation
+        nothing: Any = [math.nan] * len(self.quantiles)
+        super().__init__(
+            f"Quantile({quantiles_text(self.quantiles)}, {interpolation})",
+            "f8",
+            nothing[0] if self.single else nothing,
+            "double" if self.single else "array<double>",
+        )
+        if self.single:
+            self.outputs = Array("f8")
+        #: Between which values the last answer to each quantile was: those of the next one, mostly.
+        self._near: dict[float, _Bracket] = {}
+        #: A number of values and the places of their quantiles; the number mostly stays the same.
+        self._placed: tuple[int, list[tuple[int, int, float]]] = -1, []
+
+    def answer(self, summary: SortedRuns) -> Out:
+        runs = summary.runs
+        count = sum(map(len, runs))
+        placed = self._placed  # another thread may replace it
+        if count != placed[0]:
+            places = (self._places(q, np.array([count])) for q in self.quantiles)
+            placed = count, [(int(a[0]), int(b[0]), float(c[0])) for a, b, c in places]
+            self._placed = placed
+        found: Any = []
+        for q, (low, high, part) in zip(self.quantiles, placed[1], strict=True):
+            least, most = self._at(runs, q, count, low, high)
+            found.append(between(float(least), float(most), part))
+        answer: Out = found[0] if self.single else found
+        return answer
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        found = super().lower_rows(partials)
+        if isinstance(self.outputs, Array) and isinstance(found, list):
+            return np.array(found, "f8")
+        return found
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        values, codes, folds = self.codes(folds)
+        counts = folds.stops - folds.starts
+        columns = []
+        for q in self.quantiles:
+            low, high, part = self._places(q, np.maximum(counts, 1))
+            if not len(values):
+                columns.append(np.full(len(folds), np.nan))
+                continue
+            at = wavelets.select(codes, folds.starts, folds.stops, low)
+            column = np.where(counts > 0, values[np.minimum(at, len(values) - 1)], np.nan)
+            some = np.flatnonzero((high > low) & (counts > 1))
+            if len(some):
+                ranges = folds.starts[some], folds.stops[some]
+                above = values[wavelets.select(codes, *ranges, high[some])]
+                column[some] = between(column[some], above, part[some])
+            columns.append(column)
+        return columns[0] if self.single else np.stack(columns, axis=1).tolist()
+
+    def results(self, outputs: Rows) -> Any:
+        return outputs if self.single else objects(outputs)
+
+    def _places(self, q: float, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The places around a quantile for each count, and its distance from the first of them."""
+        if self.interpolation == "discrete":
+            # A product that exceeds a whole number by a rounding is that number.
+            at = np.maximum(np.ceil(q * counts - 1e-9), 1).astype("i8") - 1
+            return at, at, np.zeros(len(counts))
+        place = q * (counts - 1)
+        low = np.floor(place).astype("i8")
+        high, part = np.minimum(low + 1, counts - 1), place - low
+        match self.interpolation:
+            case "lower":
+                high = low
+            case "higher":
+                low = high = np.where(part > 0, high, low)
+            case "nearest":
+                low = high = np.rint(place).astype("i8")
+            case "midpoint":
+                part = np.where(part > 0, 0.5, 0.0)
+        return low, np.where(part > 0, high, low), part
+
+    def _at(
+        self, runs: list[np.ndarray], q: float, count: int, low: int, high: int
+    ) -> tuple[float, float]:
+        """The values at two neighbouring places of the sorted values."""
+        if count <= _FEW:
+            values = np.sort(np.concatenate(runs)) if len(runs) > 1 else runs[0]
+            return values[low], values[high]
+        near = self._near.get(q)
+        found = None if near is None else near.values(runs, low, high)
+        if found is None:
+            found = _Bracket(*_bracket(runs, count, low, high)).values(runs, low, high)
+            if found is None:  # a NaN among them
+                values = merged(runs)
+                return values[low], values[high]
+            values, low, high = found
+            first, last = max(low - _NEAR, 0), min(high + _NEAR, len(values) - 1)
+            self._near[q] = _Bracket(values[first], values[last])
+            return values[low], values[high]
+        values, low, high = found
+        return values[low], values[high]
+
+
+class _Bracket:
+    """Two values between which a quantile is for some time, and where they are in runs.
+
+    Most runs of a window are those of the window before, so each is searched once.
+    """
+
+    def __init__(self, least: float, most: float) -> None:
+        self._least, self._most = least, most
+        #: By its identity a run, how many of its values are less, and those from one to another.
+        self._known: dict[int, tuple[np.ndarray, int, np.ndarray]] = {}
+
+    def values(
+        self, runs: Sequence[np.ndarray], low: int, high: int
+    ) -> tuple[np.ndarray, int, int] | None:
+        """All values of runs within it, sorted, and two places among these; None of others."""
+        below, pieces = 0, []
+        for run in runs:
+            known = self._known.get(id(run)) or self._search(run)
+            below += known[1]
+            if len(known[2]):
+                pieces.append(known[2])
+        if low < below or high >= below + sum(map(len, pieces)):
+            return None
+        values = np.concatenate(pieces)
+        values.sort()
+        return values, low - below, high - below
+
+    def _search(self, run: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        first = int(run.searchsorted(self._least))
+        found = run, first, run[first : int(run.searchsorted(self._most, "right"))]
+        self._known[id(run)] = found
+        return found
+
+
+class Median(Quantile[float]):
+    """The exact median: of an even number of values the mean of the two in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__(0.5)
+
+
+def between(low: Any, high: Any, part: Any) -> Any:
+    """The value at a part of the way between two values, each of which may be infinite."""
+    if isinstance(part, float):
+        if part == 0 or low == high:
+            return low
+        return low / 2 + high / 2 if part == 0.5 else low + (high - low) * part
+    found = np.where(part == 0.5, low / 2 + high / 2, low + (high - low) * part)
+    return np.where((part == 0) | (low == high), low, found)
+
+
+def _bracket(runs: Sequence[np.ndarray], count: int, low: int, high: int) -> tuple[float, float]:
+    """Two values with both places between them, from every so-manyth value of each run.
+
+    A value of the sample has one step of values before it for each of the sample up to it, and not
+    a step more for each run.
+    """
+    step = max(1, count // _FEW)
+    sample = np.sort(np.concatenate([run[step - 1 :: step] for run in runs]))
+    first = (low + 1) // step - len(runs) - 1
+    last = (high + 1) // step + 1
+    return (
+        sample[first] if first >= 0 else -math.inf,
+        sample[last] if last < len(sample) else math.inf,
+    )
+
+
+class _Values(Holistic[None]):
+    """All values, of which nothing is asked here."""
+
+    def __init__(self) -> None:
+        super().__init__("Values", "f8")
+
+    def answer(self, summary: SortedRuns) -> None:
+        return None
+
+
+class Rank(Parts[float]):
+    """The rank of the newest value among all of the window, from 1 on; NaN without events.
+
+    Of equal values ``method`` takes the "average", the "min" or the "max" of their ranks.
+    ``descending`` ranks the largest value as 1; ``pct`` divides ranks by the number of values.
+
+    >>> from mta import CountWindow, Window
+    >>> Window(Rank(), CountWindow(3), name="r").extend([5.0, 7.0, 5.0, 6.0]).tolist()
+    [1.0, 2.0, 1.5, 2.0]
+    """
+
+    def __init__(
+        self, method: RankMethod = "average", descending: bool = False, pct: bool = False
+    ) -> None:
+        if method not in get_args(RankMethod):
+            raise ValueError(f"method is one of {', '.join(get_args(RankMethod))}, not {method!r}")
+        self.method, self.descending, self.pct = method, descending, pct
+        self._values, newest = _Values(), Last("f8")
+        super().__init__([(self._values, same_value), (newest, same_value)])
+        self.name = f"Rank({method}, descending={descending}, pct={pct})"
+        self.inputs, self.outputs, self.empty = newest.inputs, Array("f8"), math.nan
+        #: What reads and checks values.
+        self._reader = newest
+
+    def row(self, value: Any) -> Row:
+        return self._reader.row(value)
+
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        return self._reader.rows(values, count)
+
+    def is_valid(self, row: Row) -> bool:
+        return self._reader.is_valid(row)
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        return self._reader.invalid(rows, count)
+
+    def lower(self, partial: Partial) -> float:
+        if partial[0] is None:
+            return math.nan
+        runs, newest = self._values.summary(partial[0]).runs, float(partial[1][0])
+        below, upto = (
+            sum(int(run.searchsorted(newest, side)) for run in runs) for side in ("left", "right")
+        )
+        return float(self._rank(below, upto, sum(map(len, runs))))
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        folds, (newest, _) = partials
+        if not isinstance(folds, RangeFolds):
+            pairs = zip(folds, newest, strict=True)
+            return np.array([self.lower((fold, (value, True))) for fold, value in pairs], "f8")
+        values, codes, folds = self._values.codes(folds)
+        at = values.searchsorted(newest)
+        below, upto = (
+            wavelets.count_below(codes, folds.starts, folds.stops, at + more) for more in (0, 1)
+        )
+        return self._rank(below, upto, folds.stops - folds.starts)
+
+    def results(self, outputs: Rows) -> Any:
+        return outputs
+
+    def _rank(self, below: Any, upto: Any, count: Any) -> Any:
+        """The rank of a value, from the counts of values less than it, and not greater."""
+        if self.descending:
+            below, upto = count - upto, count - below
+        match self.method:
+            case "min":
+                rank = below + 1.0
+            case "max":
+                rank = upto + 0.0
+            case _:
+                rank = (below + 1 + upto) / 2
+        return rank / count if self.pct else rank

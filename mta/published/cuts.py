@@ -1,0 +1,316 @@
+"""All that is published as of one committed batch: what a call of a reader answers from.
+
+A cut never changes, and any number of threads may ask it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from time import monotonic, time_ns
+from typing import Any
+
+import numpy as np
+
+from mta.columns.reading import plain
+from mta.columns.schemas import Rows
+from mta.errors import EventsGone, NotPublished
+from mta.evaluators.coverage import Incomplete
+from mta.keyed.coverage import later
+from mta.keyed.keys import Keys, read_keys
+from mta.keyed.table import empties
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Product, result_columns, result_name
+from mta.published.views import Found, KeyedView, Operation, WindowView
+from mta.publishing.buckets import bucket_of, packer_of
+from mta.publishing.records import Head
+from mta.times import TimeUnit, clock, in_unit, to_time, to_times
+
+#: A moment: a datetime, a number, or "now", by the clock of this machine; or one per key.
+Moment = Any
+
+
+@dataclass(frozen=True)
+class PublishedStatus:
+    """What is published, and how recent it is."""
+
+    name: str
+    source: str
+    """What publishes: the id of a Spark query, or the name of the windows."""
+    batch: int
+    """The batch that Spark has committed, or how often the windows were published."""
+    committed_at: datetime
+    """When that was published, in UTC."""
+    lag: timedelta
+    """How long ago that is."""
+    read_at: datetime
+    """When it was read from the store, in UTC."""
+    keys: int
+    """Keys with events; 1 of windows without keys."""
+    events: int
+    """Events accepted since the beginning."""
+    late: int
+    """Events dropped because they came too late."""
+    invalid: int
+    """Events dropped because they held a null or NaN."""
+    buckets: int
+    unpublished_buckets: int
+    """Buckets of which nothing was published yet, as they have had no rows since the query began to
+    publish; asking for their keys raises NotPublished."""
+    key_columns: tuple[tuple[str, str], ...]
+    """Name and type of each column of the keys; of ``KeyedWindows`` one without a name, of the type
+    "int", "text", "tuple" and so on, "" while there are no keys. Empty for windows without keys."""
+    time_column: tuple[str, str]
+    """Name and type of the time's column, of a Spark query; else empty."""
+    aggregations: tuple[str, ...]
+    """The names of the aggregations; "" of a single one without a name."""
+    windows: dict[str, str]
+    """The window by each name; a single one has the name ""."""
+    columns: tuple[str, ...]
+    """The names of the columns of ``query``; "" of a result without a name."""
+    timed: bool
+    """Whether windows can be asked for at a moment."""
+    incomplete: tuple[Incomplete, ...]
+    """Results that miss events since windows or aggregations were changed."""
+    cached_bytes: int
+    """Bytes of pages in memory."""
+
+
+class Snapshot:
+    """A snapshot that is decoded when it is first asked."""
+
+    def __init__(self, operation: Operation, data: bytes) -> None:
+        self._operation, self._data = operation, data
+
+    @cached_property
+    def keyed(self) -> KeyedView:
+        """The snapshot of a bucket of keys. Raises CorruptSnapshot, SnapshotMismatch."""
+        return KeyedView(self._operation, self._data)
+
+    @cached_property
+    def window(self) -> WindowView:
+        """The snapshot of windows without keys. Raises CorruptSnapshot, SnapshotMismatch."""
+        return WindowView(self._operation, self._data)
+
+
+class Cut:
+    """All buckets as of one committed batch; None stands for a bucket without a snapshot."""
+
+    def __init__(
+        self, head: Head, operation: Operation, snapshots: Sequence[Snapshot | None]
+    ) -> None:
+        self.head, self.operation, self.snapshots = head, operation, snapshots
+        #: When the store was last asked whether there is a newer one.
+        self.looked = monotonic()
+        self._read_at = datetime.now(UTC)
+        what = head.what
+        self._pack = packer_of(what.keys) if what.keys else None
+        self._bucket_of: Callable[[bytes], int] | None = None
+        if what.keys and len(head.buckets) > 1:
+            self._bucket_of = bucket_of(what.keys, len(head.buckets))
+
+    def by_digest(self) -> dict[tuple[int, bytes], Snapshot]:
+        """The newest snapshot of each bucket, by bucket and digest."""
+        pairs = enumerate(zip(self.head.buckets, self.snapshots, strict=True))
+        return {(n, bucket[0][1]): each for n, (bucket, each) in pairs if bucket and each}
+
+    # --- queries ----------------------------------------------------------------------------------
+
+    def query(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
+        """See ``PublishedWindows.query``."""
+        if self.operation.what.shape != "keys":
+            return self._query_window(keys, at, partial, unit)
+        if keys is None:
+            raise ValueError("these windows have keys: give one, or a list of them")
+        one = not _are_many(keys)
+        given = [keys] if one else keys
+        wanted, codes = self._read(given)
+        moments = _moments(at, len(codes), unit)
+        found = self._results(wanted, codes, moments)
+        if moments is not None and not partial and found.gone.any():
+            place = int(np.argmax(found.gone))
+            raise _gone(f"of the key {list(given)[place]!r} ", moments[place])
+        names, monoid = self.operation.policies, self.operation.monoid
+        results = {
+            name: _lowered(monoid, rows) if one else monoid.results(rows)
+            for name, rows in zip(names, found.outputs, strict=True)
+        }
+        return results[""] if list(names) == [""] else result_columns(results)
+
+    def _query_window(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
+        moments = _moments(at, 1, unit)
+        moment = None if moments is None else int(moments[0])
+        results, gone = self._window(keys).result(moment)
+        if gone and not partial:
+            raise _gone("", moment)
+        return results[""] if list(results) == [""] else result_columns(results)
+
+    def _window(self, keys: Any) -> WindowView:
+        if keys is not None:
+            raise ValueError("these windows have no keys: leave the keys out")
+        snapshot = self.snapshots[0]
+        assert snapshot is not None, "one window is published whole"
+        return snapshot.window
+
+    def events(self, key: Any, newest: int | None) -> dict[str, np.ndarray]:
+        """See ``PublishedWindows.events``."""
+        if self.operation.what.shape != "keys":
+            return _as_columns(*self._window(key).events(newest), newest)
+        if key is None:
+            raise ValueError("these windows have keys: give one")
+        wanted, codes = self._read([key])
+        for view, keys, _ in self._by_bucket(wanted, codes):
+            if view is not None:
+                return _as_columns(*view.events(keys, newest), newest)
+        return {}
+
+    def _read(self, given: Any) -> tuple[Keys, np.ndarray]:
+        """What is asked for as distinct keys, and for each request the place of its key."""
+        if self._pack is None:
+            return read_keys(given, self._key_kind)
+        values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+        return read_keys(list(map(self._pack, values)), "bytes")
+
+    @cached_property
+    def _key_kind(self) -> str | None:
+        """The type of keys, None where there are none."""
+        kinds = (each.keyed.key_kind for each in self.snapshots if each is not None)
+        return next(filter(None, kinds), None)
+
+    def _by_bucket(
+        self, keys: Keys, codes: np.ndarray
+    ) -> Iterator[tuple[KeyedView | None, Keys, np.ndarray]]:
+        """For each bucket that has some of the keys: its view, these keys, and their requests."""
+        if self._bucket_of is None:
+            yield self._view(0), keys, np.arange(len(codes))
+            return
+        buckets = np.array([self._bucket_of(keys.packed(at)) for at in range(len(keys))], np.int64)
+        for number in np.unique(buckets).tolist():
+            is_in = buckets == number
+            yield self._view(number), keys.take(np.flatnonzero(is_in)), np.flatnonzero(is_in[codes])
+
+    def _view(self, number: int) -> KeyedView | None:
+        """The view of a bucket, None of one without keys. Raises NotPublished."""
+        snapshot = self.snapshots[number]
+        if snapshot is None and self.head.buckets[number] is None:
+            raise NotPublished(
+                f"the bucket {number} of {self.head.name!r}, which a key belongs to, has had no "
+                "rows since the query began to publish: its keys can be read once it has some"
+            )
+        return None if snapshot is None else snapshot.keyed
+
+    def _results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Found:
+        """The results of all requests."""
+        monoid, count = self.operation.monoid, len(codes)
+        outputs = [empties(monoid, count) for _ in self.operation.policies]
+        gone = np.zeros(count, bool)
+        for view, some, requests in self._by_bucket(keys, codes):
+            if view is None:
+                continue
+            if len(requests) == count:
+                return view.results(some, codes, moments)
+            _, places = np.unique(codes[requests], return_inverse=True)
+            asked = None if moments is None else moments[requests]
+            found = view.results(some, places, asked)
+            gone[requests] = found.gone
+            for out, part in zip(outputs, found.outputs, strict=True):
+                monoid.outputs.put_at(out, requests, part)
+        return Found(outputs, gone)
+
+    # --- status -----------------------------------------------------------------------------------
+
+    def status(self, cached: int) -> PublishedStatus:
+        """See ``PublishedWindows.status``."""
+        head, operation = self.head, self.operation
+        views = self._views()
+        counts = [view.counts() for view in views]
+        aliases = operation.monoid.aliases if isinstance(operation.monoid, Product) else ("",)
+        windows = {name: policy.describe() for name, policy in operation.policies.items()}
+        committed = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=head.time)
+        keys = tuple(head.what.keys)
+        if head.what.shape == "keys" and not keys:
+            keys = (("", self._key_kind or ""),)
+        return PublishedStatus(
+            name=head.name,
+            source=head.source,
+            batch=head.batch,
+            committed_at=committed,
+            lag=datetime.now(UTC) - committed,
+            read_at=self._read_at,
+            keys=sum(each.keys for each in counts),
+            events=sum(each.accepted for each in counts),
+            late=sum(each.late for each in counts),
+            invalid=sum(each.invalid for each in counts),
+            buckets=len(head.buckets),
+            unpublished_buckets=sum(bucket is None for bucket in head.buckets),
+            key_columns=keys,
+            time_column=head.what.on,
+            aggregations=aliases,
+            windows=windows,
+            columns=tuple(result_name(a, w) for w in windows for a in aliases),
+            timed=all(view.timed for view in views),
+            incomplete=_latest(each for view in views for each in view.incomplete()),
+            cached_bytes=cached,
+        )
+
+    def _views(self) -> Sequence[KeyedView | WindowView]:
+        known = [each for each in self.snapshots if each is not None]
+        if self.operation.what.shape == "keys":
+            return [each.keyed for each in known]
+        return [each.window for each in known]
+
+
+def _latest(found: Iterable[Incomplete]) -> tuple[Incomplete, ...]:
+    """The incomplete results, each as in the bucket in which it is complete last."""
+    by_name: dict[tuple[str, str], Incomplete] = {}
+    for each in found:
+        name = each.window, each.aggregation
+        by_name[name] = later(by_name.get(name, each), each)
+    return tuple(by_name.values())
+
+
+def _are_many(given: Any) -> bool:
+    return isinstance(given, list) or (
+        hasattr(given, "__len__") and not isinstance(given, (str, bytes, tuple))
+    )
+
+
+def _moments(at: Moment, count: int, unit: TimeUnit | None) -> np.ndarray | None:
+    """The moment of each of some requests, in microseconds; None where none is given."""
+    if at is None:
+        return None
+    if isinstance(at, str) and at == "now":
+        return np.full(count, time_ns() // 1000)
+    if not _are_many(at):
+        return np.full(count, to_time(at, unit))
+    moments = to_times(in_unit(at, unit))
+    if len(moments) != count:
+        raise ValueError(f"{count} keys have {len(moments)} moments: give one, or one per key")
+    return moments
+
+
+def _lowered(monoid: AbstractMonoid, rows: Rows) -> Any:
+    """The result in the first of some rows."""
+    column = monoid.results(rows)
+    if isinstance(column, dict):
+        return {alias: plain(part[0]) for alias, part in column.items()}
+    return plain(column[0])
+
+
+def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> dict[str, np.ndarray]:
+    found = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
+    if isinstance(values, range):  # of aggregations that read nothing
+        return found
+    named = values if isinstance(values, Mapping) else {"value": values}
+    found |= {name: np.asarray(column) for name, column in named.items()}
+    return found if newest is None else {name: column[-newest:] for name, column in found.items()}
+
+
+def _gone(what: str, moment: Any) -> EventsGone:
+    return EventsGone(
+        f"events {what}have left that the window at {clock(int(moment))} would hold: ask for a "
+        "later moment, accept what is left with partial=True, or have the publisher retain more "
+        "(a longer window, or a larger allowed_lateness)"
+    )

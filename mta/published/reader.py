@@ -1,0 +1,251 @@
+"""What is published under a name, to be asked from any process; see ``open_published``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from mta.errors import CorruptSnapshot, MissingPage, NotPublished
+from mta.frames.base import AbstractPolicy
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Aggregations
+from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
+from mta.published.pages import ReadOnlyPages
+from mta.published.views import Operation
+from mta.publishing.known import described_again, policy_again
+from mta.publishing.publisher import read_head
+from mta.publishing.records import Head, digest_of, snapshot_key
+from mta.times import Duration, TimeUnit, to_duration
+from stores import PageStore, StoreLike, open_store
+
+T = TypeVar("T")
+Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
+
+
+class PublishedWindows:
+    """Windows that another process publishes, to be read: ``open_published`` opens them.
+
+    Any number of threads may call at once. No call writes to the store. Every call looks for a
+    newer snapshot first, if the last look is longer ago than ``refresh``: one ``get_many`` of one
+    small record, and where there is a newer one another call for its snapshots. All that one call
+    returns is of one committed batch.
+    """
+
+    def __init__(
+        self,
+        store: StoreLike,
+        name: str,
+        *,
+        aggregations: AbstractMonoid | Aggregations | None = None,
+        window: Policies | None = None,
+        refresh: float | Duration | None = "1 second",
+        cache: int = 32 << 20,
+    ) -> None:
+        self.name = name
+        self._refresh = None if refresh is None else to_duration(refresh, "refresh", 0) / 1e6
+        self._aggregations, self._window = aggregations, window
+        opened = isinstance(store, PageStore)
+        self._store = store if isinstance(store, PageStore) else open_store(
+            store, write_buffer=0, cache=0
+        )  # fmt: skip
+        self._owns_store = not opened
+        self._pages = ReadOnlyPages(self._store, cache)
+        self._lock = threading.Lock()
+        self._cut: Cut | None = None
+        try:
+            self._look()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def query(
+        self,
+        keys: Any = None,
+        at: Moment = None,
+        *,
+        partial: bool = False,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
+        """Return the aggregates of a key's windows, or of each key of a list.
+
+        ``keys`` is one key (of several columns a tuple), or a list or array of them; leave it out
+        for windows without keys. ``at`` is the moment at which the windows end: one, or a list or
+        array with one per key. Without it each key's windows end with its newest event, as in
+        ``KeyedWindows.query``; ``at="now"`` is the present, so that a key that has been idle has
+        empty windows by time. Numbers count ``time_unit``, seconds unless it is given. A window
+        by time of a size holds the events with ``at - size < time <= at``, one by count the newest
+        ones that are not later than ``at``, all as they are known now, late ones and retractions
+        included.
+
+        Returns one value, or a dictionary by column: ``aggregation_window``, as in the columns of
+        ``KeyedWindows.extend`` and ``sliding_aggregate``. Of a list an array or a dictionary of
+        arrays, a row per key. A key that is not known, or has expired, has the aggregation's result
+        of no events.
+
+        One ``get_many`` per level of the index that is not cached, and one for the tables of keys;
+        for each bucket that has some of the keys. A key with a window of its own (more than
+        ``promote_at`` events) reads up to two pages per level of it. Raises UnsuitableKey,
+        InvalidTime, EventsGone where events have left that a window at such a moment would hold
+        (``partial=True`` answers from the others), and what the store raises.
+        """
+        return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
+
+    def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
+        """Return the events that a key's windows retain, oldest first, as columns.
+
+        ``time``, where they have times, as datetime64 in microseconds, and each column that the
+        aggregations read; ``value`` where the events are no mappings. Events that are retained for
+        late ones, or for a longer window, are among them. Empty columns for a key that is not
+        known. ``newest`` is how many of the newest ones to return, by default all. Costs as
+        ``query``; of a window of its own each page of the events that are returned is read.
+        """
+        return self._answer(lambda cut: cut.events(key, newest))
+
+    def status(self) -> PublishedStatus:
+        """Return which batch is read and how recent it is, and how much there is; no page."""
+        return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
+
+    # --- following --------------------------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Look for a newer snapshot now; return whether there is one. One or two store calls.
+
+        Raises NotPublished where the name was unpublished, SnapshotMismatch where what is now
+        published cannot be rebuilt, and what the store raises; then the present one is kept.
+        """
+        with self._lock:
+            before = self._cut
+            return self._look() is not before
+
+    def _answer(self, ask: Callable[[Cut], T]) -> T:
+        """The answer as of one cut; of a newer one where pages of it are deleted meanwhile."""
+        cut = self._cut
+        assert cut is not None
+        if self._refresh is not None and monotonic() - cut.looked > self._refresh:
+            with self._lock:
+                cut = self._cut  # another thread may have looked meanwhile
+                if cut is None or monotonic() - cut.looked > self._refresh:
+                    cut = self._look()
+        try:
+            return ask(cut)
+        except MissingPage:
+            with self._lock:
+                cut = self._look()
+            return ask(cut)
+
+    def _look(self) -> Cut:
+        """The newest cut, which is kept; with the lock."""
+        before = self._cut
+        for attempt in range(2):
+            head = read_head(self._store, self.name)
+            if head is None:
+                raise NotPublished(
+                    f"nothing is published as {self.name!r} in {self._store.url}: check the name "
+                    "and the store, or start what publishes it"
+                )
+            if before is not None and head == before.head:
+                before.looked = monotonic()
+                return before
+            try:
+                self._cut = self._read(head, before)
+            except MissingPage:
+                if attempt:
+                    raise
+                continue  # published again meanwhile: the snapshots were deleted
+            break
+        assert self._cut is not None
+        return self._cut
+
+    def _read(self, head: Head, before: Cut | None) -> Cut:
+        """The cut of a head; one ``get_many`` for the snapshots that are not known yet."""
+        if before is not None and head.what == before.head.what:
+            operation = before.operation
+        else:
+            before, operation = None, self._operation(head)
+        newest = [bucket[0][1] if bucket else None for bucket in head.buckets]
+        known = {} if before is None else before.by_digest()
+        wanted = [
+            (number, digest)
+            for number, digest in enumerate(newest)
+            if digest is not None and (number, digest) not in known
+        ]
+        keys = [snapshot_key(self.name, *each) for each in wanted]
+        found = self._store.get_many(keys) if keys else []
+        for each, key, snapshot in zip(wanted, keys, found, strict=True):
+            if snapshot is None:
+                raise MissingPage.of(key, self._store)
+            if digest_of(snapshot) != each[1]:
+                raise CorruptSnapshot(
+                    f"the snapshot {key} is damaged: its bytes do not match its name; publish again"
+                )
+            known[each] = Snapshot(operation, snapshot)
+        snapshots = [
+            None if digest is None else known[number, digest]
+            for number, digest in enumerate(newest)
+        ]
+        return Cut(head, operation, snapshots)
+
+    def _operation(self, head: Head) -> Operation:
+        """What is computed, rebuilt from its description."""
+        what, given = head.what, self._window
+        own = {} if given is None else dict(given) if isinstance(given, Mapping) else {"": given}
+        return Operation(
+            described_again(what.monoid, self._aggregations),
+            {name: policy_again(each, own.get(name)) for name, each in what.windows},
+            what,
+            self._pages,
+        )
+
+    def close(self) -> None:
+        """Close the store, if it was opened here."""
+        if self._owns_store:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        batch = None if self._cut is None else self._cut.head.batch
+        return f"<PublishedWindows {self.name!r}: batch {batch} in {self._store.url}>"
+
+
+def open_published(
+    store: StoreLike,
+    name: str,
+    *,
+    aggregations: AbstractMonoid | Aggregations | None = None,
+    window: Policies | None = None,
+    refresh: float | Duration | None = "1 second",
+    cache: int = 32 << 20,
+) -> PublishedWindows:
+    """Open the windows that are published under a name in a store, to read them.
+
+    ``store`` is the URL that the publisher has, or an open store; any process that reaches it may
+    read. ``aggregations``, by their names, and ``window`` are only needed where these are made of
+    functions, which are not published. ``refresh`` is how old the answers may be, beside what the
+    publisher takes: a number of seconds or a duration, None to look for newer ones in ``refresh()``
+    alone. ``cache`` is how many bytes of pages stay in memory, where the store is remote. Two store
+    calls. Raises NotPublished, SnapshotMismatch where something is missing or is another one than
+    published, CorruptSnapshot, and what the store raises.
+
+    >>> from mta import KeyedWindows, Max, TimeWindow
+    >>> windows = KeyedWindows(Max(), TimeWindow("1 hour"), "memory://cards", name="spent")
+    >>> windows.publish("card-features")
+    >>> _ = windows.extend(["4711", "4712", "4711"], [20.0, 7.0, 5.0], [0, 60, 1200])
+    >>> _ = windows.checkpoint()
+    >>> features = open_published("memory://cards", "card-features")
+    >>> features.query("4711"), features.query(["4711", "4712"], at=4000).tolist()
+    (20.0, [5.0, nan])
+    """
+    return PublishedWindows(
+        store, name, aggregations=aggregations, window=window, refresh=refresh, cache=cache
+    )

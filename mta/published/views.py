@@ -1,0 +1,389 @@
+"""One published snapshot, to be asked: of the keys of a bucket, or of a window without keys.
+
+A view never changes, and any number of threads may ask it at once. Results are rows of the outputs
+of the aggregations, one set for each window, and a mask of those that miss events which have left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
+from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.coverage import Incomplete
+from mta.evaluators.fiba import FiBA
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.evaluators.steady_mta import SteadyMTA
+from mta.frames.base import AbstractPolicy, Both
+from mta.kernels.segments import first_later
+from mta.keyed.changes import with_marks
+from mta.keyed.coverage import incomplete
+from mta.keyed.keys import Keys
+from mta.keyed.kind import EarlierLateness, Kind, Retention
+from mta.keyed.leaves import TableLayout
+from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.snapshot import UnreadSnapshot
+from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, empties
+from mta.keyed.work import results_at
+from mta.logs.base import EventLog
+from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.levels.log import LevelLog
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Observed
+from mta.pages.snapshot import Snapshot
+from mta.published.moments import UNKNOWN, first_position, first_rows
+from mta.publishing.records import What
+from mta.windows.settings import Settings
+from mta.windows.shared import SharedWindows
+from mta.windows.shared_snapshot import SharedSnapshot
+from mta.windows.window import Window
+from stores import PageStore, WindowStoreError
+
+#: The aggregators of windows without keys, as snapshots name them.
+AGGREGATORS: dict[str, type[EventLog]] = {
+    kind.name: kind
+    for kind in (
+        AmortizedMTA, FiBA, LevelLog, FingerTreeLog, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
+        SteadyMTA,
+    )
+}  # fmt: skip
+
+
+class Found(NamedTuple):
+    """Results of some requests."""
+
+    outputs: list[Rows]
+    """For each window a row for each request."""
+    gone: np.ndarray
+    """Which of them miss events that have left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much a snapshot holds."""
+
+    keys: int
+    accepted: int
+    late: int
+    invalid: int
+    newest: int | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is computed of events, of all snapshots alike."""
+
+    monoid: AbstractMonoid
+    policies: Mapping[str, AbstractPolicy]
+    what: What
+    store: PageStore
+
+
+class KeyedView:
+    """The snapshot of a bucket of keys. Raises CorruptSnapshot, SnapshotMismatch."""
+
+    def __init__(self, operation: Operation, snapshot: bytes) -> None:
+        unread = UnreadSnapshot.decode(snapshot)
+        found, what = unread.snapshot, operation.what
+        own = {name: policy.fingerprint for name, policy in operation.policies.items()}
+        if found.monoid[1] != operation.monoid.fingerprint or own != {
+            name: mark for name, _, mark in found.policies
+        }:
+            raise SnapshotMismatch(
+                f"the snapshot is of {found.monoid[0]} over {[t for _, t, _ in found.policies]}, "
+                "which is not what is published: publish it again"
+            )
+        on_duplicate: Any = what.on_duplicate
+        settings = Settings(allowed_lateness=found.lateness, on_duplicate=on_duplicate)
+        self.kind = Kind(
+            with_marks(operation.monoid, found), operation.policies, settings, found.timed,
+            found.window, operation.store, found.changes,
+        )  # fmt: skip
+        self.kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
+        self.monoid, self.store = operation.monoid, operation.store
+        self._layout = TableLayout(
+            found.window, found.kind or "int", self.kind.reader.inputs, found.timed
+        )
+        self.snapshot = unread.read(self._layout)
+        self._pattern = open_window(self.kind)
+
+    @property
+    def key_kind(self) -> str | None:
+        """The type of the keys, None while there are none."""
+        return self.snapshot.kind
+
+    @property
+    def timed(self) -> bool:
+        """Whether events have times."""
+        return self.kind.timed
+
+    def counts(self) -> Counts:
+        counts = self.snapshot.counts
+        return Counts(counts.keys, counts.inserted, counts.late, counts.invalid)
+
+    def incomplete(self) -> list[Incomplete]:
+        """Results that miss events since windows or aggregations were changed."""
+        return incomplete(self.snapshot.starts, self.monoid, self.kind.policies)
+
+    def find(self, keys: Keys) -> Table:
+        """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
+        lateness = self.kind.settings.allowed_lateness
+        pages = RunPages(self.store, self._layout, PageSize(1, 0))
+        tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
+        tree.runs = self.snapshot.runs
+        tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
+        return self.kind.trimmed(tree.find(keys))
+
+    def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Found:
+        """The results of requests, each for one of the keys, at a moment or as of its newest event.
+
+        Raises MissingPage, CorruptPage, and InvalidTime where events have no times.
+        """
+        if moments is not None and not self.kind.timed:
+            raise InvalidTime(
+                "these windows count events and keep no times: leave out at=, or have the "
+                "publisher set timed=True"
+            )
+        count = len(codes)
+        outputs = [empties(self.monoid, count) for _ in self.kind.policies]
+        gone = np.zeros(count, bool)
+        table = self.find(keys)
+        if not len(table):
+            return Found(outputs, gone)
+        places = table.keys.find(keys)[codes]
+        marks = table.marks[places]
+        swept = np.flatnonzero((places >= 0) & (marks < STANDALONE) & (table.counts[places] > 0))
+        if len(swept):
+            asked = None if moments is None else moments[swept]
+            rows, gone[swept] = self._vectorized(table, places[swept], asked)
+            for out, part in zip(outputs, rows, strict=True):
+                self.monoid.outputs.put_at(out, swept, part)
+        for at in np.flatnonzero((places >= 0) & (marks == STANDALONE)).tolist():
+            moment = None if moments is None else int(moments[at])
+            gone[at] = self._standalone(table, int(places[at]), moment, outputs, at)
+        return Found(outputs, gone)
+
+    def _vectorized(
+        self, table: Table, of: np.ndarray, moments: np.ndarray | None
+    ) -> tuple[list[Rows], np.ndarray]:
+        """The results of requests for keys whose events lie in the table."""
+        kind, outputs, gone = self.kind, self.monoid.outputs, np.zeros(len(of), bool)
+        order = np.argsort(of, kind="stable") if moments is None else np.lexsort((moments, of))
+        of = of[order]
+        rows = table.bounds[of + 1] - 1
+        if moments is not None:
+            assert table.times is not None
+            moments = moments[order]
+            rows = first_later(table.times, table.bounds, of, moments) - 1
+            gone[order] = self._gone(table, of, rows, moments)
+        some = np.flatnonzero(rows >= table.bounds[of])
+        asked = None if moments is None else moments[some]
+        found = results_at(kind, table, of[some], np.full(len(some), -1), rows[some], asked)
+        results = [empties(self.monoid, len(of)) for _ in found.outputs]
+        for out, part in zip(results, found.outputs, strict=True):
+            outputs.put_at(out, order[some], part)
+        return results, gone
+
+    def _gone(
+        self, table: Table, of: np.ndarray, rows: np.ndarray, moments: np.ndarray
+    ) -> np.ndarray:
+        """Which windows at moments may have held events that have left."""
+        newest = table.newest()[of]
+        gone: np.ndarray = (table.left[of] > 0) & (moments < newest)
+        if gone.any():
+            lanes = Lanes(table.bounds, table.times)
+            accepted = moments >= self.kind.retention.cutoffs(newest)
+            known = [
+                first_rows(policy, lanes, of, rows, moments, accepted)
+                for policy in self.kind.policies.values()
+            ]
+            gone &= np.minimum.reduce(known) == UNKNOWN
+        return gone
+
+    def _standalone(
+        self, table: Table, place: int, moment: int | None, outputs: list[Rows], at: int
+    ) -> bool:
+        """Write the results of a key with a window of its own; whether they miss events."""
+        window, left = self.window(table, place), int(table.left[place]) > 0
+        gone = False
+        for (name, policy), out in zip(self.kind.policies.items(), outputs, strict=True):
+            if moment is None:
+                found = current(window, name)
+            else:
+                found, misses = result_at(window, name, policy, moment, self.kind.retention, left)
+                gone |= misses
+            self.monoid.outputs.put(out, at, _as_row(found))
+        return gone
+
+    def window(self, table: Table, place: int) -> AnyWindow:
+        """The window of its own that a key has."""
+        return self._pattern.restore_like(table.snapshot_of(place))
+
+    def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
+        """The retained events of one key and their times; None where there are no times.
+
+        Of a key with a window of its own only so many of the newest.
+        """
+        table, reader = self.find(keys), self.kind.reader
+        if not len(table) or table.marks[0] == EXPIRED:
+            none = np.zeros(0, "<i8") if self.timed else None
+            return given_back(reader, reader.inputs.new(0), 0), none
+        if table.marks[0] == STANDALONE:
+            return events_of(self.window(table, 0), newest)
+        return given_back(reader, table.rows, table.events), table.times
+
+
+class WindowView:
+    """The snapshot of a window without keys, or of several that share their events."""
+
+    def __init__(self, operation: Operation, snapshot: bytes) -> None:
+        what = operation.what
+        aggregator = AGGREGATORS.get(what.aggregator)
+        if aggregator is None:
+            raise SnapshotMismatch(
+                f"the windows are of the aggregator {what.aggregator!r}, this release knows "
+                f"{sorted(AGGREGATORS)}: read them with the release that publishes them"
+            )
+        self.policies, self._lock = operation.policies, threading.Lock()
+        try:
+            self._window = _restored(operation, snapshot, aggregator)
+        except WindowStoreError:
+            raise
+        except (ValueError, TypeError, OverflowError) as error:
+            raise CorruptSnapshot(f"what is published makes no windows: {error}") from error
+        self.monoid, self.timed = operation.monoid, self._window.engine.timed
+
+    def counts(self) -> Counts:
+        with self._lock:
+            intake, structure = self._window.engine.intake, self._window.engine.structure
+            return Counts(
+                1, structure.back, intake.late_count, intake.invalid_count, intake.last_time
+            )
+
+    def incomplete(self) -> list[Incomplete]:
+        with self._lock:
+            return list(self._window.coverage().incomplete)
+
+    def result(self, moment: int | None) -> tuple[dict[str, Any], bool]:
+        """The result of each window, and whether it misses events that have left."""
+        found, gone = {}, False
+        with self._lock:
+            window = self._window
+            if moment is not None and not window.engine.timed:
+                raise InvalidTime("these windows keep no times: leave out at=")
+            for name, policy in self.policies.items():
+                if moment is None:
+                    found[name] = current(window, name)
+                else:
+                    retention = Retention({}, window.engine.settings.allowed_lateness)
+                    found[name], misses = result_at(window, name, policy, moment, retention, False)
+                    gone |= misses
+        return found, gone
+
+    def events(self, newest: int | None) -> tuple[Any, np.ndarray | None]:
+        """The events that are retained, and their times."""
+        with self._lock:
+            return events_of(self._window, newest)
+
+
+def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog]) -> AnyWindow:
+    """The windows of a snapshot, which are never added to."""
+    what, store, monoid = operation.what, operation.store, operation.monoid
+    given: dict[str, Any] = {}
+    if what.lateness is not None:
+        given = {"allowed_lateness": what.lateness / 1e6, "on_duplicate": what.on_duplicate}
+    if what.shape == "windows":
+        state = SharedSnapshot.decode(snapshot)
+        _require_same(operation, {w.name: w.policy[1] for w in state.windows})
+        return SharedWindows.restore(snapshot, monoid, operation.policies, store, **given)
+    _require_same(operation, {"": Snapshot.decode(snapshot).policy[1]})
+    if what.lateness is None:
+        given["aggregator"] = aggregator
+    return Window.restore(snapshot, monoid, operation.policies[""], store, **given)
+
+
+def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
+    if {name: policy.fingerprint for name, policy in operation.policies.items()} != found:
+        raise SnapshotMismatch(
+            "the snapshot has other windows than are published: publish it again"
+        )
+
+
+def result_at(
+    window: AnyWindow, name: str, policy: AbstractPolicy, moment: int, retention: Retention,
+    left: bool,
+) -> tuple[Any, bool]:  # fmt: skip
+    """The result of a window that ends at a moment, and whether it misses events that have left.
+
+    ``left`` says that some left before the window had pages of its own.
+    """
+    engine = window.engine
+    events, newest = engine.structure.remembered(), engine.intake.last_time
+    if not policy.positional:
+        return _newest_result(window, name, policy, moment), False
+    stop, front = events.first_after(moment), events.kept_from
+    accepted = newest is not None and moment >= int(retention.cutoffs(np.array([newest]))[0])
+    start = first_position(policy, events, stop, moment, accepted)
+    gone = start == UNKNOWN and (left or front > 0) and (newest is None or moment < newest)
+    start = min(max(start, front), stop)
+    return engine.lowered(events.fold(start, stop), stop - start), gone
+
+
+def current(window: AnyWindow, name: str) -> Any:
+    """The result of a window as of its newest event."""
+    return window.query(name) if isinstance(window, SharedWindows) else window.query()
+
+
+def _newest_result(window: AnyWindow, name: str, policy: AbstractPolicy, moment: int) -> Any:
+    """As ``result_at``, of a policy that looks at values: the window as of its newest event.
+
+    Once time has emptied it, as it ends a session, that of no events.
+    """
+    newest, lifetime = window.engine.intake.last_time, policy.lifetime
+    if isinstance(policy, Both) or (newest is not None and moment < newest):
+        raise UnsupportedOperation(
+            f"{policy!r} looks at values, so its window is only known as of its newest event, and "
+            "for a session whether it is over since: leave out at=, or ask for a later moment"
+        )
+    if newest is not None and lifetime is not None and moment - newest >= lifetime:
+        return window.engine.monoid.empty
+    return current(window, name)
+
+
+def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
+    """The newest events that a window retains, oldest first, and their times; reads their pages.
+
+    Raises UnsupportedOperation where the aggregator keeps no order (FlatFAT, Reactive Aggregator).
+    """
+    structure: Any = window.engine.structure
+    events: Any = structure.remembered()
+    monoid = window.engine.monoid
+    if not hasattr(events, "leaf"):
+        raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
+    first = events.kept_from if newest is None else max(events.kept_from, events.back - newest)
+    count, position = events.back - first, first
+    rows, times = monoid.inputs.new(count), np.zeros(count, "<i8")
+    while position < events.back:
+        leaf, at = events.leaf(position), position - first
+        stop = min(leaf.stop, events.back)
+        part = monoid.inputs.cut(leaf.rows, position - leaf.first, stop - leaf.first)
+        monoid.inputs.put_many(rows, at, part)
+        if leaf.times is not None:
+            times[at : at + stop - position] = leaf.times[position - leaf.first : stop - leaf.first]
+        position = stop
+    if isinstance(monoid, Observed):
+        rows, monoid = rows[0] if monoid.reads_times else rows, monoid.reader
+    return given_back(monoid, rows, count), times if window.engine.timed else None
+
+
+def _as_row(found: Any) -> Any:
+    return tuple(found.values()) if isinstance(found, dict) else found

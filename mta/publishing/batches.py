@@ -1,0 +1,187 @@
+"""Publishes what several tasks write, batch by batch, as a query of Spark does.
+
+    task      puts its bucket's snapshot and a record of it   with its pages, before the commit
+    driver    reads the records of the committed batch        after the commit
+              puts the head that names them
+
+A reader takes what the head names, so it sees all buckets as of one committed batch. What a batch
+wrote that is not committed is named by no head: it runs again, and its records are overwritten with
+equal ones. Where the driver fails or is killed before it puts the head, the next committed batch
+brings both: the driver reads the records of every batch since the head's.
+
+A query that begins to publish, or is rolled back further than the head tells, has buckets of which
+nothing is known until they have rows again (None in a head).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from time import time_ns
+
+from mta.publishing.publisher import delete_keys, read_head, replace_head
+from mta.publishing.records import (
+    PREFIX,
+    Bucket,
+    Head,
+    What,
+    decode_written,
+    digest_of,
+    encode_written,
+    snapshot_key,
+    written_key,
+)
+from stores import PageStore, WrapperStore
+
+#: How many batches since the head's are asked for one by one; beyond that the store is listed.
+_FEW = 16
+_AT_ONCE = 1024
+#: Digests by batch and bucket.
+Written = dict[tuple[int, int], bytes]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one task publishes: a bucket of a batch."""
+
+    name: str
+    retain: int
+    source: str = ""
+    batch: int = 0
+    bucket: int = 0
+
+    def put(self, store: PageStore, snapshot: bytes) -> bytes:
+        """Put the snapshot of the bucket, and return its digest; the caller flushes."""
+        digest = digest_of(snapshot)
+        store.put_many({snapshot_key(self.name, self.bucket, digest): snapshot})
+        return digest
+
+    def write(self, store: PageStore, snapshot: bytes) -> None:
+        """Put the snapshot of the bucket, and the record of it; the caller flushes."""
+        digest = self.put(store, snapshot)
+        key = written_key(self.name, self.source, self.batch, self.bucket)
+        store.put_many({key: encode_written(self.bucket, digest)})
+
+    def guarded(self, store: PageStore) -> PageStore:
+        """The store as the batch may use it; one store call.
+
+        While the head is so many batches behind that readers need the pages which are due to be
+        deleted, none is: then they are left to ``mta gc``.
+        """
+        head = read_head(store, self.name)
+        if head is None or head.source != self.source or head.batch >= self.batch - self.retain:
+            return store
+        return Undeleted(store)
+
+
+class Undeleted(WrapperStore):
+    """A store of which no page is deleted."""
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Leave the pages."""
+        del keys
+
+
+class BatchPublisher:
+    """Puts the head of a name after each committed batch of a query.
+
+    ``start`` is the source of a published history that buckets without a state continue from.
+    """
+
+    def __init__(
+        self, name: str, what: What, buckets: int, retain: int, start: str | None = None
+    ) -> None:
+        self.name, self.what, self.buckets, self.retain = name, what, buckets, retain
+        self._start = start
+
+    def committed(self, store: PageStore, source: str, batch: int) -> Head | None:
+        """Publish a batch that is committed; None where the query publishes nothing here.
+
+        One ``get_many`` for the head, one for the records of the batch, and one put. Raises
+        CorruptSnapshot, and what the store raises; then the next batch publishes this one too.
+        """
+        before = read_head(store, self.name)
+        same = before is not None and before.source == source
+        written = self._read(store, source, batch, batch)
+        if not same and not written:
+            return None
+        if same and before is not None and len(before.buckets) == self.buckets:
+            first = min(batch, before.batch + 1)
+            buckets = [_until(bucket, first) for bucket in before.buckets]
+        else:
+            first, buckets = 0, []
+        if first < batch:
+            few = batch - first <= _FEW and bool(buckets)
+            read = self._read(store, source, first, batch - 1) if few else {}
+            written |= read if few else self._listed(store, source, first, batch - 1)
+        if not buckets:
+            buckets = self._first(before, any(number == 0 for number, _ in written))
+        for (number, bucket), digest in sorted(written.items()):
+            known = [each for each in buckets[bucket] or [] if each[1] != digest]
+            buckets[bucket] = [(number, digest), *known]
+        kept: list[Bucket] = [None if b is None else b[: self.retain + 1] for b in buckets]
+        head = Head(self.name, source, batch, time_ns() // 1000, self.what, kept)
+        replace_head(store, before, head)
+        done = {written_key(self.name, source, *each) for each in written}
+        snapshots = {snapshot_key(self.name, bucket, d) for (_, bucket), d in written.items()}
+        delete_keys(store, done | (snapshots - head.snapshot_keys()))
+        return head
+
+    def whole(self, store: PageStore, source: str, digests: Mapping[int, bytes]) -> Head:
+        """Publish all buckets at once, of which those that are not given have no keys."""
+        before = read_head(store, self.name)
+        batch = 1 if before is None or before.source != source else before.batch + 1
+        buckets: list[Bucket] = [
+            [(batch, digests[bucket])] if bucket in digests else []
+            for bucket in range(self.buckets)
+        ]
+        head = Head(self.name, source, batch, time_ns() // 1000, self.what, buckets)
+        replace_head(store, before, head)
+        return head
+
+    def _first(self, before: Head | None, is_whole: bool) -> list[Bucket]:
+        """The buckets of a query that publishes for the first time.
+
+        ``is_whole`` says that it has published since its first batch: then a bucket without a
+        snapshot has no keys, or what its start has.
+        """
+        if self._start is not None:
+            carried = before is not None and before.source == self._start
+            if carried and before is not None and len(before.buckets) == self.buckets:
+                return [None if b is None else [(0, d) for _, d in b[:1]] for b in before.buckets]
+            return [None] * self.buckets
+        return [[] if is_whole else None for _ in range(self.buckets)]
+
+    def _read(self, store: PageStore, source: str, first: int, last: int) -> Written:
+        """The records of some batches; a ``get_many`` per thousand."""
+        places = [(n, bucket) for n in range(first, last + 1) for bucket in range(self.buckets)]
+        return dict(self._found(store, source, places))
+
+    def _listed(self, store: PageStore, source: str, first: int, last: int) -> Written:
+        """As ``_read``; lists the records of the query."""
+        prefix = f"{PREFIX}{self.name}/written/{source}/"
+        own = re.compile(re.escape(prefix) + r"(\d{1,18})/(\d{1,6})")
+        found = [match for key in store.keys(prefix) if (match := own.fullmatch(key))]
+        places = [(int(match[1]), int(match[2])) for match in found]
+        places = [each for each in places if first <= each[0] <= last and each[1] < self.buckets]
+        return dict(self._found(store, source, places))
+
+    def _found(
+        self, store: PageStore, source: str, places: list[tuple[int, int]]
+    ) -> Iterator[tuple[tuple[int, int], bytes]]:
+        for start in range(0, len(places), _AT_ONCE):
+            some = places[start : start + _AT_ONCE]
+            keys = [written_key(self.name, source, *each) for each in some]
+            store.forget(keys)
+            for place, data in zip(some, store.get_many(keys), strict=True):
+                if data is not None:
+                    yield place, decode_written(data, place[1])
+
+
+def _until(bucket: Bucket, first: int) -> Bucket:
+    """The snapshots of a bucket from before a batch; None where all of them are later."""
+    if bucket is None:
+        return None
+    kept = [each for each in bucket if each[0] < first]
+    return kept if kept or not bucket else None

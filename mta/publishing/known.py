@@ -1,0 +1,176 @@
+"""Aggregations and windows as plain data, and the same rebuilt by a process that only reads.
+
+>>> from mta.monoids import Max, Product
+>>> written = described(Product({"peak": ("watts", Max("int64"))}))
+>>> described_again(written).name
+'Product(peak=Max[int64](watts))'
+
+A ``Description`` has the name and the fingerprint in any case. Where there is no recipe, because an
+aggregation is made of functions, the reader must be given the object; of a ``Product`` only the
+aggregations that have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from mta import frames, monoids
+from mta.errors import CorruptSnapshot, SnapshotMismatch
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.calendar import CalendarWindow
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Aggregations, Product, column_names, pairs_of
+from mta.recipes import NoRecipe, Recorded, rebuilt, recipe_of
+
+_Made = TypeVar("_Made", AbstractMonoid, AbstractPolicy)
+#: What a recipe may call: the classes of this package that take plain data.
+CLASSES: dict[str, Callable[..., Any]] = {
+    name: kind
+    for module in (monoids, frames)
+    for name, kind in vars(module).items()
+    if name in module.__all__ and isinstance(kind, type) and issubclass(kind, Recorded)
+} | {"Both": Both, "CalendarWindow.to_date": CalendarWindow.to_date}
+for _base in ("AbstractMonoid", "AbstractPolicy", "ColumnarMonoid", "Monoid", "Policy"):
+    del CLASSES[_base]
+del CLASSES["SummaryMonoid"]
+
+
+class Description(NamedTuple):
+    """A monoid or a policy as it stands in a record."""
+
+    name: str
+    fingerprint: bytes
+    recipe: list[Any] | None
+    """None where it cannot be rebuilt from plain data."""
+    parts: list[tuple[str, list[str], Description]] | None = None
+    """Of a Product without a recipe: alias, columns and description of each aggregation."""
+
+
+def described(made: AbstractMonoid | AbstractPolicy) -> Description:
+    """The description of a monoid or a policy."""
+    name = made.name if isinstance(made, AbstractMonoid) else made.describe()
+    recipe = parts = None
+    try:
+        recipe = recipe_of(made, CLASSES)
+    except NoRecipe:
+        if type(made) is Product:
+            parts = [
+                (alias, list(column_names(columns)), described(monoid))
+                for alias, (columns, monoid) in made.aggregations.items()
+            ]
+    return Description(name, made.fingerprint, recipe, parts)
+
+
+def described_again(
+    description: Description, given: AbstractMonoid | Aggregations | None = None
+) -> AbstractMonoid:
+    """The monoid of a description.
+
+    ``given`` is the monoid itself, or those aggregations of a Product that have no recipe. Raises
+    SnapshotMismatch where one is missing or another one than described, CorruptSnapshot for a
+    recipe that makes nothing.
+    """
+    if isinstance(given, AbstractMonoid):
+        return _same(given, description)
+    own = {} if given is None else pairs_of(given)
+    if description.recipe is not None and not own:
+        return _monoid(description)
+    if description.parts is None and description.recipe is None:
+        raise SnapshotMismatch(
+            f"the aggregation {description.name} is made of functions, which are not published: "
+            "give it, as open_published(..., aggregations=...)"
+        )
+    found = _parts_of(description)
+    missing = [alias for alias, (_, monoid) in found.items() if monoid is None and alias not in own]
+    if missing:
+        raise SnapshotMismatch(
+            f"the aggregations {', '.join(missing)} are made of functions, which are not "
+            f"published: give them, as open_published(..., aggregations={{{missing[0]!r}: ...}})"
+        )
+    unknown = own.keys() - found.keys()
+    if unknown:
+        raise SnapshotMismatch(
+            f"no aggregations {sorted(unknown)} are published; there are {list(found)}"
+        )
+    known = {a: (columns, m) for a, (columns, m) in found.items() if m is not None}
+    return _same(Product({alias: (known | own)[alias] for alias in found}), description)
+
+
+def policy_again(description: Description, given: AbstractPolicy | None = None) -> AbstractPolicy:
+    """The policy of a description; ``given`` is one that has no recipe. Raises as for monoids."""
+    if given is not None:
+        return _same(given, description)
+    if description.recipe is None:
+        raise SnapshotMismatch(
+            f"the window {description.name} is made of functions, which are not published: give "
+            "it, as open_published(..., window=...)"
+        )
+    found = _rebuilt(description)
+    if not isinstance(found, AbstractPolicy):
+        raise CorruptSnapshot(f"what is published as {description.name!r} is no window")
+    return _same(found, description)
+
+
+def dump(description: Description) -> list[Any]:
+    """A description as plain data."""
+    name, fingerprint, recipe, parts = description
+    listed = None if parts is None else [[alias, cols, dump(part)] for alias, cols, part in parts]
+    return [name, fingerprint, recipe, listed]
+
+
+def load(data: Any, depth: int = 0) -> Description:
+    """Plain data as a description. Raises ValueError for anything else."""
+    match data:
+        case [str(name), bytes(fingerprint), (list() | None) as recipe, (list() | None) as parts]:
+            if len(fingerprint) == 16 and depth < 4:
+                found = None
+                if parts is not None:
+                    found = [_part(each, depth) for each in parts]
+                return Description(name, fingerprint, recipe, found)
+    raise ValueError("a description is of the wrong types")
+
+
+def _part(data: Any, depth: int) -> tuple[str, list[str], Description]:
+    match data:
+        case [str(alias), list(columns), part] if all(type(each) is str for each in columns):
+            return alias, columns, load(part, depth + 1)
+    raise ValueError("a description of an aggregation is of the wrong types")
+
+
+def _parts_of(description: Description) -> dict[str, tuple[Any, AbstractMonoid | None]]:
+    """Each aggregation of a Product: its columns, and its monoid where it has a recipe."""
+    if description.recipe is not None:
+        whole = _monoid(description)
+        if not isinstance(whole, Product):
+            raise SnapshotMismatch(f"{whole.name} is one aggregation without a name: give a monoid")
+        return dict(whole.aggregations)
+    found: dict[str, tuple[Any, AbstractMonoid | None]] = {}
+    for alias, columns, part in description.parts or []:
+        known = None if part.recipe is None and part.parts is None else described_again(part)
+        found[alias] = (columns[0] if len(columns) == 1 else columns or None), known
+    return found
+
+
+def _monoid(description: Description) -> AbstractMonoid:
+    found = _rebuilt(description)
+    if not isinstance(found, AbstractMonoid):
+        raise CorruptSnapshot(f"what is published as {description.name!r} aggregates nothing")
+    return _same(found, description)
+
+
+def _rebuilt(description: Description) -> Any:
+    try:
+        found = rebuilt(description.recipe, CLASSES)
+    except (ValueError, TypeError, OverflowError, MemoryError, AttributeError) as error:
+        raise CorruptSnapshot(f"what is published of {description.name!r}: {error}") from error
+    return found
+
+
+def _same(found: _Made, description: Description) -> _Made:
+    if found.fingerprint != description.fingerprint:
+        raise SnapshotMismatch(
+            f"published is {description.name}, not {found!r}: give what the publisher uses, with "
+            "the types of its columns, as Max('int64'), and the same release of this package"
+        )
+    return found

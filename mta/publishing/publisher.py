@@ -1,0 +1,175 @@
+"""Writes what windows in one process publish: first the snapshot, then the head that names it.
+
+    put snapshot -> flush -> put head -> flush -> delete snapshots that no head names any more
+
+Whatever fails or is killed between two of these steps, readers see the earlier head or the later
+one, and each has its snapshots and all their pages in the store. What is left behind, a snapshot
+that no head names, is deleted by ``mta gc``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import suppress
+from dataclasses import replace
+from time import time_ns
+
+from mta.errors import NotPageable, UnsupportedOperation
+from mta.publishing.records import HEAD, PREFIX, Head, What, digest_of, head_key, snapshot_key
+from stores import PageStore
+
+#: Keys that are deleted with one call.
+_AT_ONCE = 1000
+#: How often a head is looked for that is replaced between the listing and the read.
+_LOOKS = 5
+
+
+class Publisher:
+    """Publishes the snapshots of windows in one process under a name.
+
+    ``retain`` is how many snapshots stay readable beside the newest. Reads the present head: one
+    store call. Raises ValueError where other windows are published under the name.
+    """
+
+    def __init__(self, store: PageStore, name: str, source: str, retain: int) -> None:
+        self.store, self.name, self.source, self.retain = store, name, source, retain
+        self._head = read_head(store, name)
+        if self._head is not None and self._head.source != source:
+            raise ValueError(
+                f"{name!r} is what {self._head.source!r} publishes, not {source!r}: choose another "
+                f"name, or unpublish({name!r}) first"
+            )
+        self._pending: tuple[bytes, What] | None = None
+
+    def settle(self) -> None:
+        """Publish what a call before could not: call it before any page is deleted."""
+        if self._pending is not None:
+            self.publish(*self._pending)
+
+    def publish(self, snapshot: bytes, what: What) -> None:
+        """Have readers take a snapshot whose pages are in the store; two flushes.
+
+        Where the store fails, readers keep the one before, and ``settle`` tries again.
+        """
+        self._pending = snapshot, what
+        before, digest = self._head, digest_of(snapshot)
+        batch = 1 if before is None else before.batch + 1
+        older = [] if before is None else list(before.buckets[0] or [])
+        kept = [each for each in older if each[1] != digest][: self.retain]
+        head = Head(
+            self.name, self.source, batch, time_ns() // 1000, what, [[(batch, digest), *kept]]
+        )
+        self.store.put_many({snapshot_key(self.name, 0, digest): snapshot})
+        self.store.flush()
+        replace_head(self.store, before, head)
+        self._head, self._pending = head, None
+
+
+class Publishable:
+    """Windows whose snapshots can be published: ``publish`` once, then every checkpoint does it."""
+
+    store: PageStore | None
+    name: str
+    _publisher: Publisher | None = None
+
+    @abstractmethod
+    def _what(self) -> tuple[What, int]:
+        """What readers must know, and how many snapshots are retained."""
+
+    def publish(self, name: str) -> None:
+        """Have every later ``checkpoint`` publish its snapshot under a name in the store.
+
+        Other processes read it by ``open_published(store, name)``. A checkpoint then waits for the
+        store even with ``wait=False``, and for two flushes more; where publishing fails, it raises,
+        readers keep the previous snapshot, and the next checkpoint publishes before it deletes any
+        page. Pages that a published snapshot needs stay until ``retain`` newer ones are published.
+        Call it again after a restore. One store call. Raises NotPageable for windows without a
+        store, and ValueError for what can be no name, and where other windows are published under
+        the name.
+        """
+        if self.store is None:
+            raise NotPageable("these windows are in memory alone (store=None); give them a store")
+        self._publisher = Publisher(self.store, name, self.name, self._what()[1])
+
+    def unpublish(self) -> None:
+        """Publish no more, and delete what is published; harmless where nothing is."""
+        if self._publisher is not None:
+            unpublish(self._publisher.store, self._publisher.name)
+            self._publisher = None
+
+    def _settle_published(self) -> None:
+        """Before a checkpoint deletes pages: publish what failed to be."""
+        if self._publisher is not None:
+            self._publisher.settle()
+
+    def _publish(self, snapshot: bytes) -> None:
+        """After a checkpoint: publish its snapshot, whose pages are in the store."""
+        if self._publisher is not None:
+            self._publisher.publish(snapshot, self._what()[0])
+
+
+def read_head(store: PageStore, name: str) -> Head | None:
+    """The head of a name, None where nothing is published; one store call.
+
+    Where keys are not overwritten the newest of the heads is listed, and read by another call.
+    Raises CorruptSnapshot.
+    """
+    key = head_key(name)
+    for _ in range(_LOOKS):
+        if not store.capabilities.overwrites:
+            listed = sorted(store.keys(f"{key}/"))
+            if not listed:
+                return None
+            key = listed[-1]
+        store.forget([key])  # the one record that changes: a cached copy may be an earlier one
+        (data,) = store.get_many([key])
+        if data is not None:
+            return Head.decode(data)
+        if store.capabilities.overwrites:
+            return None
+        key = head_key(name)  # replaced since it was listed
+    return None
+
+
+def replace_head(store: PageStore, before: Head | None, head: Head) -> None:
+    """Write a head, then delete the snapshots that only the one before it names."""
+    gone = set[str]()
+    if before is not None:
+        head = replace(head, time=max(head.time, before.time + 1))
+        gone = before.snapshot_keys() - head.snapshot_keys()
+    key = head_key(head.name)
+    if not store.capabilities.overwrites:
+        gone |= set(store.keys(f"{key}/"))
+        key = f"{key}/{head.time:018d}"
+    store.put_many({key: head.encode()})
+    store.flush()
+    delete_keys(store, gone - {key})
+
+
+def delete_keys(store: PageStore, keys: set[str]) -> None:
+    """Delete pages; a store call per thousand."""
+    gone = sorted(keys)
+    for start in range(0, len(gone), _AT_ONCE):
+        store.delete_many(gone[start : start + _AT_ONCE])
+
+
+def published_names(store: PageStore) -> list[str]:
+    """The names under which something is published; lists keys of the store."""
+    return sorted({match[1] for key in store.keys(PREFIX) if (match := HEAD.fullmatch(key))})
+
+
+def unpublish(store: PageStore, name: str) -> int:
+    """Delete all that is published under a name, the head first; return how many records.
+
+    The pages of the windows stay: they are the publisher's. Lists the keys of the name, where the
+    store can; else what a killed process has left may stay.
+    """
+    head = read_head(store, name)
+    keys = set() if head is None else {head_key(name), *head.snapshot_keys()}
+    with suppress(UnsupportedOperation):
+        keys |= set(store.keys(head_key(name).removesuffix("head")))
+    heads = {key for key in keys if HEAD.fullmatch(key)}
+    delete_keys(store, heads)
+    delete_keys(store, keys - heads)
+    store.flush()
+    return len(keys)

@@ -1,0 +1,239 @@
+"""The formats of what is published under a name, beside the pages of the windows.
+
+Keys in the store, all in the group "publish:" and the name:
+
+    head       publish:NAME/head                      names the snapshots that readers take
+               publish:NAME/head/TIME                 where the store overwrites no keys: the newest
+    snapshot   publish:NAME/snapshot/BUCKET/DIGEST    of one bucket, as the windows return it
+    written    publish:NAME/written/SOURCE/BATCH/BUCKET
+               which snapshot a task has made of a bucket in a batch of a Spark query
+
+A snapshot is immutable and named by the digest of its content, as a page. The head is the one
+record that is overwritten: one small put moves all buckets at once, so that a reader sees all of a
+batch or nothing of it. A ``written`` record belongs to one batch and bucket, so that a task of an
+earlier attempt, which is late, overwrites nothing of a later batch.
+
+    head       = body digest                      (as a snapshot: ``mta.pages.snapshot``)
+    body       = msgpack array [magic, version, name, source, batch, time, what, buckets]
+    magic      = "mta-published"
+    version    = 1
+    name       = text, what it is published as
+    source     = text, what publishes: the id of a Spark query, or the name of the windows
+    batch      = the batch that Spark has committed, or how often the windows were published
+    time       = when, microseconds since 1970
+    what       = [shape, monoid, windows, keys, on, late]
+    shape      = "keys", "window" or "windows": KeyedWindows, Window, SharedWindows
+    monoid     = description (``mta.publishing.known``)
+    windows    = array of [name, description]; a single one has the name ""
+    keys       = of a Spark query array of [column, type], else empty: a snapshot has the type
+    on         = [column, type] of the time, each "" where there is none
+    late       = [allowed lateness in microseconds or nil, on_duplicate, aggregator or ""]
+    buckets    = array, for each bucket an array of [batch, digest]: its newest snapshot, and those
+                 before it that are still in the store; empty for a bucket without keys, nil for
+                 one of which nothing was published yet
+
+    written    = body digest
+    body       = msgpack array ["mta-written", 1, bucket, digest]
+
+    description = [name, 16-byte fingerprint, recipe or nil, parts or nil]
+    recipe      = see ``mta.recipes``
+    parts       = array of [alias, array of column, description]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import xxhash
+
+from mta.frames.base import AbstractPolicy
+from mta.monoids.base import AbstractMonoid
+from mta.pages.page import NAME_BYTES
+from mta.pages.snapshot import NAME, corrupt, seal, unseal
+from mta.publishing import known
+from mta.publishing.known import Description
+
+MAGIC, WRITTEN = "mta-published", "mta-written"
+VERSION = 1
+#: What all keys of published names begin with.
+PREFIX = "publish:"
+#: The key of a head, and in it the name.
+HEAD = re.compile(re.escape(PREFIX) + r"([^/]+)/head(?:/\d{18})?")
+#: The longest name, so that every store takes the keys.
+NAME_LENGTH = 60
+MAX_BUCKETS = 1 << 16
+#: Numbers are below this, and moments before the year 10000.
+_FAR, _LAST = 1 << 62, 253_402_300_800_000_000
+#: The snapshots of a bucket, newest first: the batch of each and its digest. None where nothing was
+#: published yet of a bucket that may have keys.
+Bucket = list[tuple[int, bytes]] | None
+Shape = Literal["keys", "window", "windows"]
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """What is published, as far as a reader must know it; see the module for the fields."""
+
+    shape: Shape
+    monoid: Description
+    windows: list[tuple[str, Description]]
+    keys: list[tuple[str, str]]
+    on: tuple[str, str]
+    lateness: int | None
+    on_duplicate: str
+    aggregator: str
+
+    def dump(self) -> list[Any]:
+        """As plain data."""
+        windows = [[name, known.dump(each)] for name, each in self.windows]
+        late = [self.lateness, self.on_duplicate, self.aggregator]
+        return [self.shape, known.dump(self.monoid), windows, self.keys, self.on, late]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A head's fields; see the module for what they mean."""
+
+    name: str
+    source: str
+    batch: int
+    time: int
+    what: What
+    buckets: list[Bucket]
+
+    def encode(self) -> bytes:
+        """The head as bytes."""
+        fields = [self.name, self.source, self.batch, self.time, self.what.dump(), self.buckets]
+        return seal(MAGIC, VERSION, fields)
+
+    @staticmethod
+    def decode(data: bytes) -> Head:
+        """Bytes as a head. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        return unseal(data, MAGIC, VERSION, "what is published under a name", _head)
+
+    def snapshot_keys(self) -> set[str]:
+        """The key of every snapshot that the head names."""
+        return {
+            snapshot_key(self.name, number, digest)
+            for number, bucket in enumerate(self.buckets)
+            for _, digest in bucket or []
+        }
+
+
+def what_of(
+    shape: Shape,
+    monoid: AbstractMonoid,
+    policies: Mapping[str, AbstractPolicy],
+    on_duplicate: str = "append",
+    lateness: int | None = None,
+    aggregator: str = "",
+) -> What:
+    """What readers must know of some windows; of a Spark query ``keys`` and ``on`` are added."""
+    windows = [(name, known.described(policy)) for name, policy in policies.items()]
+    described = known.described(monoid)
+    return What(shape, described, windows, [], ("", ""), lateness, on_duplicate, aggregator)
+
+
+def head_key(name: str) -> str:
+    """The key of the head. Raises ValueError for what can be no name."""
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
+        raise ValueError(
+            f"a published name is 1 to {NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}"
+        )
+    return f"{PREFIX}{name}/head"
+
+
+def snapshot_key(name: str, bucket: int, digest: bytes) -> str:
+    """The key of a snapshot."""
+    return f"{PREFIX}{name}/snapshot/{bucket}/{digest.hex()}"
+
+
+def written_key(name: str, source: str, batch: int, bucket: int) -> str:
+    """The key of the record of a batch and bucket."""
+    return f"{PREFIX}{name}/written/{source}/{batch}/{bucket}"
+
+
+def digest_of(snapshot: bytes) -> bytes:
+    """What names a snapshot."""
+    return xxhash.xxh3_128_digest(snapshot)
+
+
+def encode_written(bucket: int, digest: bytes) -> bytes:
+    """The record that says which snapshot a task has made."""
+    return seal(WRITTEN, VERSION, [bucket, digest])
+
+
+def decode_written(data: bytes, bucket: int) -> bytes:
+    """The digest in a record of a bucket. Raises CorruptSnapshot."""
+
+    def validated(values: list[Any]) -> bytes:
+        match values:
+            case [int(number), bytes(digest)] if number == bucket and len(digest) == NAME_BYTES:
+                return digest
+        raise corrupt(f"it is not the record of bucket {bucket}")
+
+    return unseal(data, WRITTEN, VERSION, "the record of a task", validated)
+
+
+def _head(values: list[Any]) -> Head:
+    match values:
+        case [str(name), str(source), int(batch), int(time), list(what), list(buckets)]:
+            head_key(name)
+            if not (0 <= batch < _FAR and 0 <= time < _LAST and 1 <= len(buckets) <= MAX_BUCKETS):
+                raise corrupt("its numbers cannot be")
+            head = Head(name, source, batch, time, _what(what), [_bucket(b) for b in buckets])
+            if head.what.shape != "keys" and not (len(buckets) == 1 and head.buckets[0]):
+                raise corrupt("windows without keys have one snapshot")
+            if head.what.shape == "keys" and not head.what.keys and len(buckets) > 1:
+                raise corrupt("it does not say which bucket has a key")
+            return head
+    raise corrupt("its fields are of the wrong number or types")
+
+
+def _what(values: list[Any]) -> What:
+    match values:
+        case [
+            str(shape), monoid, list(windows), list(keys), on,
+            [int() | None as lateness, str(on_duplicate), str(aggregator)],
+        ] if shape in get_args(Shape):  # fmt: skip
+            named = [_window(each) for each in windows]
+            if not named or len({name for name, _ in named}) < len(named):
+                raise corrupt("its windows are not one, or several of different names")
+            if (shape == "window") != ([name for name, _ in named] == [""]) and shape != "keys":
+                raise corrupt("its windows have other names than windows of this shape")
+            if lateness is not None and not 0 <= lateness < _FAR:
+                raise corrupt("its lateness cannot be")
+            shape_: Any = shape
+            return What(
+                shape_, known.load(monoid), named, [_pair(key) for key in keys], _pair(on),
+                lateness, on_duplicate, aggregator,
+            )  # fmt: skip
+    raise corrupt("what it describes is of the wrong types")
+
+
+def _window(entry: Any) -> tuple[str, Description]:
+    match entry:
+        case [str(name), description]:
+            return name, known.load(description)
+    raise corrupt("a window is of the wrong types")
+
+
+def _pair(entry: Any) -> tuple[str, str]:
+    match entry:
+        case [str(name), str(kind)]:
+            return name, kind
+    raise corrupt("a column is of the wrong types")
+
+
+def _bucket(entry: Any) -> Bucket:
+    return None if entry is None else [_snapshot(each) for each in entry]
+
+
+def _snapshot(entry: Any) -> tuple[int, bytes]:
+    match entry:
+        case [int(batch), bytes(digest)] if 0 <= batch < _FAR and len(digest) == NAME_BYTES:
+            return batch, digest
+    raise corrupt("the snapshots of a bucket are of the wrong types")

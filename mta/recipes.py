@@ -1,0 +1,155 @@
+"""How a monoid or a policy was constructed, as plain data, so that another process rebuilds it.
+
+A class that inherits from ``Recorded`` remembers the arguments of its constructor. ``to_plain``
+turns these into data that msgpack writes, and ``from_plain`` calls the constructor again. Only
+classes that the reader lists are called, with arguments of the types below: nothing is unpickled.
+
+    recipe   = [class name, array of value, map of text to value]; the name of a class method that
+               constructs stands behind that of its class, as "CalendarWindow.to_date"
+    value    = nil, boolean, integer, float, text, bytes, or a map of one entry:
+               "list" or "tuple": array of value      "map": array of [text, value]
+               "dtype": text                          "type": one of ``TYPES`` by name
+               "decimals": places                     "us": microseconds of a duration
+               "recipe": recipe
+
+What has no recipe (a function, any other object) raises ``NoRecipe``, which names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Self
+
+import numpy as np
+
+from mta.columns.schemas import Decimals
+
+#: Types that constructors take.
+TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool, bytes)}
+_PLAIN = (type(None), bool, int, float, str, bytes)
+#: How deep values may lie in one another, and how many items a list of them may have.
+_DEPTH, _ITEMS = 16, 4096
+
+
+class NoRecipe(ValueError):
+    """A value that cannot be written down as plain data."""
+
+
+class Recorded:
+    """Remembers the arguments of the constructor."""
+
+    constructed_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    #: The class method that was called in place of the constructor.
+    constructed_by = ""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made.constructed_with = (args, kwargs)
+        return made
+
+
+def recipe_of(made: Recorded, classes: Mapping[str, Callable[..., Any]]) -> list[Any]:
+    """The recipe of an object of one of some classes, by their names. Raises NoRecipe."""
+    kind: type = type(made)
+    if classes.get(kind.__name__) is not kind:
+        raise NoRecipe(f"{made!r} is of {kind.__qualname__}, which is not one of this package's")
+    args, kwargs = made.constructed_with
+    return [
+        f"{kind.__name__}.{made.constructed_by}".rstrip("."),
+        [to_plain(each, classes) for each in args],
+        {name: to_plain(each, classes) for name, each in kwargs.items()},
+    ]
+
+
+def to_plain(value: Any, classes: Mapping[str, Callable[..., Any]]) -> Any:
+    """A constructor's argument as plain data. Raises NoRecipe."""
+    if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
+        value = value.item()
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Recorded):
+        return {"recipe": recipe_of(value, classes)}
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [to_plain(each, classes) for each in value]}
+    if isinstance(value, Mapping):
+        return {"map": [[str(name), to_plain(each, classes)] for name, each in value.items()]}
+    if isinstance(value, type) and value in TYPES.values():
+        return {"type": value.__name__}
+    for tag, (matches, dump, _) in _TAGS.items():
+        if matches(value):
+            return {tag: dump(value)}
+    raise NoRecipe(f"{value!r:.80} is no plain data")
+
+
+def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
+    """What ``to_plain`` was given. Raises ValueError and TypeError for any other data."""
+    if depth > _DEPTH:
+        raise ValueError("a recipe is nested too deeply")
+    if type(value) in _PLAIN:
+        return value
+    match value:
+        case {"recipe": data, **rest} if not rest:
+            return rebuilt(data, classes, depth + 1)
+        case {"list": list(items), **rest} if not rest and len(items) <= _ITEMS:
+            return [from_plain(each, classes, depth + 1) for each in items]
+        case {"tuple": list(items), **rest} if not rest and len(items) <= _ITEMS:
+            return tuple([from_plain(each, classes, depth + 1) for each in items])
+        case {"map": list(items), **rest} if not rest and len(items) <= _ITEMS:
+            return {str(name): from_plain(each, classes, depth + 1) for name, each in items}
+        case {"type": str(name), **rest} if not rest and name in TYPES:
+            return TYPES[name]
+    if isinstance(value, dict) and len(value) == 1:
+        ((tag, data),) = value.items()
+        if tag in _TAGS:
+            return _TAGS[tag][2](data)
+    raise ValueError(f"a recipe has {value!r:.80}, which is no argument")
+
+
+def rebuilt(recipe: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
+    """The object that a recipe describes, made by its constructor.
+
+    Raises ValueError and TypeError for a class that is not among those given, and what the
+    constructor raises.
+    """
+    match recipe:
+        case [str(name), list(args), dict(kwargs)] if name in classes and len(args) <= _ITEMS:
+            return classes[name](
+                *[from_plain(each, classes, depth) for each in args],
+                **{str(key): from_plain(each, classes, depth) for key, each in kwargs.items()},
+            )
+    raise ValueError(f"no recipe of {', '.join(classes)}: {recipe!r:.80}")
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, timedelta | np.timedelta64)
+
+
+def _micros(value: timedelta | np.timedelta64) -> int:
+    return int(np.timedelta64(value, "us").astype("i8"))
+
+
+def _dtype(text: str) -> np.dtype[Any]:
+    found = np.dtype(text)
+    if found.kind not in "biufmM":
+        raise ValueError(f"a recipe has the dtype {text!r}")
+    return found
+
+
+#: For each tag: which values it is for, what it writes of them, and what it makes of that.
+_TAGS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "us": (_is_duration, _micros, lambda micros: timedelta(microseconds=int(micros))),
+    "decimals": (
+        lambda value: type(value) is Decimals,
+        lambda value: value.places,
+        lambda places: Decimals(int(places)),
+    ),
+    "dtype": (
+        lambda value: (
+            isinstance(value, np.dtype)
+            or (isinstance(value, type) and issubclass(value, np.generic))
+        ),
+        lambda value: np.dtype(value).str,
+        _dtype,
+    ),
+}

@@ -1,0 +1,155 @@
+"""The application: each path and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp
+
+from mta.serve import pages
+from mta.serve.answers import ARROW, JSON, arrow_response, column, form_of, json_response
+from mta.serve.guard import Guard
+from mta.serve.metrics import Metrics
+from mta.serve.openapi import document
+from mta.serve.requests import (
+    DEFAULT_EVENTS,
+    MAX_EVENTS,
+    body_of,
+    flag_of,
+    key_of,
+    limit_of,
+    moment_of,
+    parameters,
+    query_of,
+)
+from mta.serve.service import Service
+from mta.serve.settings import Settings
+
+#: What stands before a key.
+WINDOWS, EVENTS = "/v1/windows/", "/v1/events/"
+
+
+class _Key(Convertor[str]):
+    """All of a path's end, slashes and line ends among it."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("key", _Key())
+
+
+class Paths:
+    """What each path answers."""
+
+    def __init__(self, service: Service, metrics: Metrics) -> None:
+        self._service, self._metrics = service, metrics
+
+    async def window(self, request: Request) -> Response:
+        """``GET /v1/windows/{key}?at=&partial=``, without a key of windows without keys."""
+        service = self._service
+        given = parameters(request, "at", "partial")
+        key = key_of(request, WINDOWS, service.keys)
+        at = None if "at" not in given else moment_of(given["at"])
+        partial = flag_of(given.get("partial"), "partial")
+        form = form_of(request, JSON, ARROW)
+        self._metrics.count_keys(1)
+        values = await service.one(key, at, partial)
+        if form == ARROW:
+            return arrow_response({name: [value] for name, value in values.items()})
+        return json_response({"key": service.keys.to_json(key), "at": at, "values": values})
+
+    async def query(self, request: Request) -> Response:
+        """``POST /v1/query``."""
+        service, settings = self._service, self._service.settings
+        parameters(request)
+        form = form_of(request, JSON, ARROW)
+        body = await body_of(request, settings.max_body, settings.time_limit)
+        query = query_of(body, service.keys, settings.max_keys)
+        self._metrics.count_keys(query.rows)
+        columns = await service.run(service.many, *query)
+        if form == ARROW:
+            return arrow_response(columns)
+        lists = {name: column(values) for name, values in columns.items()}
+        return json_response({"rows": query.rows, "columns": lists})
+
+    async def events(self, request: Request) -> Response:
+        """``GET /v1/events/{key}?limit=``, without a key of windows without keys."""
+        service = self._service
+        limit = limit_of(parameters(request, "limit").get("limit"), DEFAULT_EVENTS, MAX_EVENTS)
+        key = key_of(request, EVENTS, service.keys)
+        form = form_of(request, JSON, ARROW)
+        times, columns = await service.run(service.events, key, limit)
+        if form == ARROW:
+            return arrow_response(columns if times is None else {"time": times, **columns})
+        lists = {name: column(values) for name, values in columns.items()}
+        shown = service.keys.to_json(key)
+        return json_response({"key": shown, "times": times, "columns": lists})
+
+    async def status(self, request: Request) -> Response:
+        """``GET /v1/status``."""
+        parameters(request)
+        form_of(request, JSON)
+        return json_response(await self._service.run(self._service.status))
+
+    async def history(self, request: Request) -> Response:
+        """``GET /v1/history``."""
+        parameters(request)
+        form_of(request, JSON)
+        return json_response(self._service.history())
+
+    async def metrics(self, request: Request) -> Response:
+        """``GET /metrics``."""
+        text = await self._service.run(self._metrics.text)
+        return Response(text, headers={"cache-control": "no-store"}, media_type="text/plain")
+
+    async def health(self, request: Request) -> Response:
+        """``GET /healthz``."""
+        form_of(request, JSON)
+        return json_response({"status": "ok"})
+
+    async def openapi(self, request: Request) -> Response:
+        """``GET /openapi.json``."""
+        service = self._service
+        return json_response(document(service.settings, service.keys, service.columns()))
+
+    def routes(self) -> list[Route]:
+        """The paths of the API."""
+        return [
+            Route(f"{WINDOWS}{{key:key}}", self.window, methods=["GET"]),
+            Route(WINDOWS.rstrip("/"), self.window, methods=["GET"]),
+            Route("/v1/query", self.query, methods=["POST"]),
+            Route(f"{EVENTS}{{key:key}}", self.events, methods=["GET"]),
+            Route(EVENTS.rstrip("/"), self.events, methods=["GET"]),
+            Route("/v1/status", self.status, methods=["GET"]),
+            Route("/v1/history", self.history, methods=["GET"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
+            Route("/healthz", self.health, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+        ]
+
+
+def create_app(settings: Settings) -> ASGIApp:
+    """The application of a worker. Raises what ``open_published`` raises."""
+    service = Service(settings)
+    metrics = Metrics(service.gauges)
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        service.start()
+        yield
+        await service.stop()
+
+    routes = [*Paths(service, metrics).routes(), *pages.routes()]
+    return Guard(Router(routes, redirect_slashes=False, lifespan=lifespan), settings, metrics)

@@ -1,0 +1,55 @@
+"""Connections whose requests have a head that is short and comes in time.
+
+uvicorn reads the head of a request, its path and headers, for as long as the client likes and
+however long it is. Here a connection is closed whose head takes longer than the time limit of
+requests, or has more than ``MAX_HEAD`` bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+#: The most bytes of a request before its body.
+MAX_HEAD = 1 << 15
+
+
+class Connection(HttpToolsProtocol):
+    """A connection of a client; the configuration has ``head_seconds``."""
+
+    config: Any
+    _timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if self._timer is None and is_idle:
+            self._expect_head()
+        super().data_received(data)
+        if self._timer is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD:
+                self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._unset_timer()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unset_timer()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        self._head_bytes = 0
+        self._timer = self.loop.call_later(self.config.head_seconds, self.transport.close)
+
+    def _unset_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,88 @@
+"""Requests of single keys, put together.
+
+A call of the reader costs hundreds of microseconds, and few more for each further key. So requests
+that arrive while a call is under way share the next one: the busier a worker, the less each costs.
+A request that finds no call under way is carried out at once, by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.columns.reading import plain
+from mta.errors import EventsGone, InvalidTime, NotPublished, UnsuitableKey
+from mta.published import PublishedWindows
+from mta.serve.answers import named
+
+#: Errors of one request, which may be that of another client.
+_OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
+
+
+class _Request(NamedTuple):
+    key: Any
+    at: Any
+    future: asyncio.Future[Mapping[str, Any]]
+
+
+class Lookups:
+    """The requests of single keys of one event loop."""
+
+    def __init__(self, reader: PublishedWindows) -> None:
+        self._reader = reader
+        self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
+        #: By whether they have a moment, and whether they take partial results.
+        self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def query(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
+        """The results of one key by their names. Raises what the reader raises."""
+        future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        request = _Request(key, at, future)
+        self._waiting.setdefault((at is not None, partial), []).append(request)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        """Carry out what waits, and what arrives meanwhile."""
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            kind = next(iter(self._waiting))
+            requests = self._waiting.pop(kind)
+            answers = await loop.run_in_executor(self._thread, self._answers, requests, *kind)
+            for request, answer in zip(requests, answers, strict=True):
+                if request.future.done():  # its time was up
+                    continue
+                if isinstance(answer, Exception):
+                    request.future.set_exception(answer)
+                else:
+                    request.future.set_result(answer)
+        self._task = None
+
+    def _answers(
+        self, requests: Sequence[_Request], timed: bool, partial: bool
+    ) -> Sequence[Mapping[str, Any] | Exception]:
+        """The results of each request, or its error."""
+        at = np.array([each.at for each in requests], "M8[us]") if timed else None
+        keys = [each.key for each in requests]
+        try:
+            columns = named(self._reader.query(keys, at, partial=partial))
+        except _OF_ONE as error:
+            if len(requests) == 1:
+                return [error]
+            return [self._answers([each], timed, partial)[0] for each in requests]
+        except Exception as error:
+            return [error] * len(requests)
+        return [
+            {name: plain(values[row]) for name, values in columns.items()}
+            for row in range(len(requests))
+        ]
+
+    def close(self) -> None:
+        """Return once no call is under way; what waits is left."""
+        self._thread.shutdown(cancel_futures=True)

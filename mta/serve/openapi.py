@@ -1,0 +1,178 @@
+"""The OpenAPI document of a service: of its own keys, columns and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mta.serve.answers import ARROW, JSON
+from mta.serve.keys import KeyForm
+from mta.serve.problems import PROBLEM_JSON, PROBLEMS
+from mta.serve.requests import DEFAULT_EVENTS, MAX_EVENTS, MOMENTS
+from mta.serve.settings import Settings
+
+#: What may go wrong with any request.
+_ALWAYS = (
+    "InvalidRequest", "Unauthorized", "ForbiddenHost", "InternalError", "WindowsUnreadable",
+    "StoreUnavailable", "NotPublished", "TimeLimitReached", "Overloaded",
+)  # fmt: skip
+_OF_KEYS = ("UnsuitableKey", "InvalidTime", "UnsupportedOperation", "EventsGone", "NotAcceptable")
+_OF_BODY = ("RequestTimeout", "BodyTooLarge", "TooManyKeys", "UnsupportedMediaType")
+
+
+def document(settings: Settings, keys: KeyForm, columns: Sequence[str]) -> dict[str, Any]:
+    """The document, as OpenAPI 3.1; ``columns`` are the names of results."""
+    key, at, partial, limit = _parameters(keys)
+    named = [key] if keys.columns else []
+    end = "/{key}" if keys.columns else ""
+    values = dict.fromkeys(columns, _ANYTHING)
+    lists = dict.fromkeys(columns, _LIST)
+    one = _object(key=keys.schema(), at=_TIME, values=_object(**values))
+    many = _object(rows=_WHOLE, columns=_object(**lists))
+    events = _object(key=keys.schema(), times=_ARRAY, columns=_LISTS)
+    paths: dict[str, Any] = {
+        f"/v1/windows{end}": {
+            "get": _operation(
+                "window", "Aggregates at a moment", one, _OF_KEYS, [*named, at, partial]
+            )
+        },
+        "/v1/query": {
+            "post": _operation("query", "Aggregates in bulk", many, _OF_KEYS + _OF_BODY)
+            | {"requestBody": _query(settings, keys)}
+        },
+        f"/v1/events{end}": {
+            "get": _operation(
+                "events", "The newest events that are retained, oldest first", events, _OF_KEYS,
+                [*named, limit],
+            )
+        },
+        "/v1/status": {"get": _operation("status", "What is served, and its age", _STATUS)},
+        "/v1/history": {"get": _operation("history", "The status of the last hour", _LISTS)},
+        "/metrics": {"get": _operation("metrics", "Metrics for Prometheus", None)},
+        "/healthz": {"get": _operation("health", "Whether the process answers", _HEALTH)},
+    }  # fmt: skip
+    found: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": settings.name,
+            "version": "1",
+            "description": "Aggregates of sliding windows, at any moment that is retained.",
+        },
+        "paths": paths,
+        "components": {"schemas": {"Problem": _PROBLEM}},
+    }
+    if settings.token is not None:
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+        paths["/healthz"]["get"]["security"] = []
+    return found
+
+
+def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
+    """The key in a path; a moment, a flag and a limit in a query."""
+    return [
+        {
+            "name": "key", "in": "path", "required": True, "example": keys.example,
+            "schema": {"type": "string", "minLength": 1, "maxLength": 1024},
+            "description": f"{keys.described}{_PARTS if keys.is_array else _QUOTED}",
+        },
+        {
+            "name": "at", "in": "query", "schema": {"type": "string", "maxLength": 64},
+            "description": f"where windows end, by default at the newest event; {MOMENTS}",
+        },
+        {
+            "name": "partial", "in": "query", "schema": {"enum": ["true", "false"]},
+            "description": _PARTIAL,
+        },
+        {
+            "name": "limit", "in": "query", "description": "at most so many events",
+            "schema": {"type": "integer", "minimum": 1, "maximum": MAX_EVENTS,
+                       "default": DEFAULT_EVENTS},
+        },
+    ]  # fmt: skip
+
+
+def _query(settings: Settings, keys: KeyForm) -> dict[str, Any]:
+    """The body of a query."""
+    moment = {"type": ["string", "number"], "description": MOMENTS}
+    many = {"minItems": 1, "maxItems": settings.max_keys}
+    moments = {"type": "array", "items": moment, **many}
+    flag = {"type": "boolean", "default": False, "description": _PARTIAL}
+    if keys.columns:
+        any_of = [moment, moments, {"type": "null"}]
+        at = {"description": "where windows end: one moment, or one for each key; by default at "
+              "the newest event of each key", "anyOf": any_of}  # fmt: skip
+        properties = {
+            "keys": {"type": "array", "items": keys.schema(), **many}, "at": at, "partial": flag,
+        }  # fmt: skip
+    else:
+        properties = {"at": moments, "partial": flag}
+    schema = {
+        "type": "object",
+        "required": [next(iter(properties))],
+        "additionalProperties": False,
+        "properties": properties,
+    }
+    return {"required": True, "content": {JSON: {"schema": schema}}}
+
+
+def _operation(
+    name: str,
+    summary: str,
+    schema: Mapping[str, Any] | None,
+    problems: Sequence[str] = (),
+    parameters: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """A GET or POST; without a schema the answer is text."""
+    forms: dict[str, Any] = {"text/plain": {}} if schema is None else {JSON: {"schema": schema}}
+    if "NotAcceptable" in problems:
+        forms[ARROW] = {"schema": {"type": "string", "format": "binary"}}
+    possible = list(dict.fromkeys((*problems, *_ALWAYS)))
+    responses: dict[str, Any] = {"200": {"description": summary, "content": forms}}
+    for status in sorted({PROBLEMS[each][0] for each in possible}):
+        names = [each for each in possible if PROBLEMS[each][0] == status]
+        responses[str(status)] = {
+            "description": "; ".join(f"{each}: {PROBLEMS[each][1]}" for each in names),
+            "content": {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    return {
+        "operationId": name,
+        "summary": summary,
+        "parameters": list(parameters),
+        "responses": responses,
+    }
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": [*properties], "properties": properties}
+
+
+_QUOTED = "; %2F is a slash within it"
+_PARTS = "; parts with commas between; %2C is a comma within a part, %2F a slash"
+_PARTIAL = "answer also where events have left that the windows would hold"
+_ANYTHING: dict[str, Any] = {}
+_LIST = {"type": "array"}
+_WHOLE = {"type": "integer"}
+_NUMBER = {"type": ["number", "null"]}
+_TIME = {"type": ["string", "null"], "description": "a moment in UTC as ISO 8601, or now"}
+_TEXT = {"type": "string"}
+_FLAG = {"type": "boolean"}
+_ARRAY = {"type": ["array", "null"]}
+_LISTS = {"type": "object", "additionalProperties": {"type": "array"}}
+_HEALTH = _object(status={"const": "ok"})
+_PROBLEM = _object(
+    type=_TEXT, name={"enum": sorted(PROBLEMS)}, title=_TEXT, status=_WHOLE, detail=_TEXT
+) | {"description": "RFC 9457"}
+_WINDOW = _object(name=_TEXT, frame=_TEXT, seconds=_NUMBER, events=_NUMBER)
+_INCOMPLETE = _object(
+    window=_TEXT, aggregation=_TEXT, complete_from=_TIME, complete_after_events=_NUMBER,
+    complete_after_both=_ARRAY,
+)  # fmt: skip
+_STATUS = _object(
+    name=_TEXT, batch=_WHOLE, committed_at=_TIME, lag_seconds={"type": "number"}, read_at=_TIME,
+    store_answers=_FLAG, keys=_WHOLE, events=_WHOLE, late=_WHOLE, invalid=_WHOLE, timed=_FLAG,
+    key_columns={"type": "array", "items": _object(name=_TEXT, type=_TEXT)},
+    columns={"type": "array", "items": _TEXT},
+    windows={"type": "array", "items": _WINDOW},
+    incomplete={"type": "array", "items": _INCOMPLETE},
+)  # fmt: skip

@@ -1,0 +1,172 @@
+"""What requests say: keys, moments and limits, from the path, the query and the body."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from time import time_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from starlette.requests import ClientDisconnect, Request
+
+from mta.errors import InvalidTime, UnsuitableKey
+from mta.serve.keys import KeyForm
+from mta.serve.problems import Problem
+from mta.times import to_time
+
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
+#: How moments are written.
+MOMENTS = "a moment is ISO 8601, in UTC unless it has a zone, seconds since 1970, or now"
+NOW = "now"
+#: How many events an answer has, unless a limit is given, and at most.
+DEFAULT_EVENTS, MAX_EVENTS = 1000, 10_000
+
+
+def parameters(request: Request, *known: str) -> Mapping[str, str]:
+    """The query of a request, each parameter once. Raises Problem for one that is not known."""
+    found = dict(request.query_params)
+    if unknown := found.keys() - {*known}:
+        names = ", ".join(known) or "none"
+        raise Problem("InvalidRequest", f"There is no parameter {min(unknown)!r:.40}: {names}.")
+    if len(found) < len(request.query_params.multi_items()):
+        raise Problem("InvalidRequest", "A parameter is given twice.")
+    return found
+
+
+def key_of(request: Request, prefix: str, form: KeyForm) -> Any:
+    """The key at the end of a path, which may hold quoted slashes and commas."""
+    if request.scope["path"] == prefix.rstrip("/"):
+        if form.columns:
+            raise UnsuitableKey(f"name a key, {form.described}: {prefix}{form.example}")
+        return None
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return form.of_path(raw.partition(b"?")[0].decode("latin-1").removeprefix(prefix))
+
+
+def moment_of(value: Any) -> np.datetime64:
+    """A moment in UTC; "now" is one. Raises InvalidTime.
+
+    >>> moment_of("2026-01-31T12:00:00+01:00"), moment_of(1.5)
+    (np.datetime64('2026-01-31T11:00:00.000000'), np.datetime64('1970-01-01T00:00:01.500000'))
+    """
+    if isinstance(value, str):
+        if value == NOW:
+            return np.datetime64(time_ns() // 1000, "us")
+        if _NUMBER.fullmatch(value):
+            value = float(value)
+        else:
+            try:
+                value = datetime.fromisoformat(value)
+            except ValueError:
+                hint = "; write + in a query as %2B" if " " in value else ""
+                raise InvalidTime(f"{value!r:.60} is no moment: {MOMENTS}{hint}") from None
+            if value.tzinfo is not None:
+                value = _in_utc(value)
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidTime(f"{value!r:.60} is no moment: {MOMENTS}")
+    return np.datetime64(to_time(value), "us")
+
+
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidTime(f"{value.isoformat()} is out of range: {MOMENTS}") from None
+
+
+def limit_of(text: str | None, default: int, most: int) -> int:
+    """A whole number from 1 to ``most``. Raises Problem."""
+    if text is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise Problem("InvalidRequest", f"limit is a whole number from 1 to {most}.")
+    return int(text)
+
+
+async def body_of(request: Request, max_bytes: int, seconds: float) -> Mapping[str, Any]:
+    """The JSON object that is a request's body. Raises Problem."""
+    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/json":
+        raise Problem("UnsupportedMediaType", "Send Content-Type: application/json.")
+    try:
+        async with asyncio.timeout(seconds):
+            raw = await _read(request, max_bytes)
+    except TimeoutError:
+        raise Problem(
+            "RequestTimeout", f"Send the body within {seconds:g} seconds.", connection="close"
+        ) from None
+    try:
+        found = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise Problem("InvalidRequest", f"The body is not JSON: {error.msg}.") from None
+    if not isinstance(found, dict):
+        raise Problem("InvalidRequest", "The body is a JSON object.")
+    return found
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                raise Problem(
+                    "BodyTooLarge", f"A body has at most {max_bytes} bytes: ask in parts.",
+                    connection="close",
+                )  # fmt: skip
+    except ClientDisconnect:
+        raise Problem("RequestTimeout", "The client has left.") from None
+    return bytes(body)
+
+
+class Query(NamedTuple):
+    """What the body of a query asks for."""
+
+    keys: list[Any] | None
+    """None of windows without keys."""
+    at: Any
+    """None, one moment, or an array of one for each key."""
+    partial: bool
+
+    @property
+    def rows(self) -> int:
+        """How many results are asked for."""
+        return len(self.at) if self.keys is None else len(self.keys)
+
+
+def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> Query:
+    """The query of a body. Raises Problem, UnsuitableKey, InvalidTime."""
+    if unknown := body.keys() - {"keys", "at", "partial"}:
+        raise Problem(
+            "InvalidRequest", f"There is no field {min(unknown)!r:.40}: keys, at, partial."
+        )
+    keys, at, partial = body.get("keys"), body.get("at"), body.get("partial", False)
+    if not isinstance(partial, bool):
+        raise Problem("InvalidRequest", "partial is true or false.")
+    listed = keys if form.columns else at
+    if not isinstance(listed, list) or not listed:
+        what = "keys is an array of keys" if form.columns else "at is an array of moments"
+        raise Problem("InvalidRequest", f"{what}, at least one.")
+    if len(listed) > max_keys:
+        raise Problem("TooManyKeys", f"A request has at most {max_keys} keys: ask in parts.")
+    if not form.columns and keys is not None:
+        raise Problem("InvalidRequest", "These windows have no keys: leave them out.")
+    if isinstance(at, list) and len(at) != len(listed):
+        raise Problem("InvalidRequest", "at is one moment, or one for each key.")
+    moments: Any = None
+    if isinstance(at, list):
+        moments = np.array([moment_of(each) for each in at], "M8[us]")
+    elif at is not None:
+        moments = moment_of(at)
+    return Query([form.of_json(key) for key in keys or []] or None, moments, partial)
+
+
+def flag_of(text: str | None, name: str) -> bool:
+    """A flag of a query. Raises Problem."""
+    if text not in (None, "true", "false"):
+        raise Problem("InvalidRequest", f"{name} is true or false.")
+    return text == "true"

@@ -1,0 +1,210 @@
+"""What the requests of a worker share: the reader, its threads, and samples of its status.
+
+The reader looks for newer snapshots on a thread of its own. So no request waits for that, and while
+the store does not answer the last snapshot goes on being served, as far as its pages are in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from mta.errors import WindowStoreError
+from mta.published import PublishedWindows, open_published
+from mta.serve.answers import ONLY, named
+from mta.serve.keys import KeyForm
+from mta.serve.lookups import Lookups
+from mta.serve.problems import Problem
+from mta.serve.settings import Settings
+from mta.times import as_text, to_duration
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+#: How many threads of a worker may wait for the store.
+_THREADS = 8
+#: A sample is taken every so many seconds, and so many are retained: an hour of them.
+_SAMPLE_SECONDS, _SAMPLES = 5.0, 720
+#: What a sample holds beside its moment.
+SAMPLED = ("batch", "lag_seconds", "keys", "events")
+_TIME_WINDOW = re.compile(r"\bTimeWindow\((\d+) us\)")
+_COUNT_WINDOW = re.compile(r"CountWindow\((\d+)\)")
+
+
+class Service:
+    """Published windows for the requests of one worker. Raises what ``open_published`` raises."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._reader: PublishedWindows = open_published(
+            settings.store, settings.name, refresh=None, cache=settings.cache
+        )
+        self._lookups = Lookups(self._reader)
+        self._keys: KeyForm | None = None
+        self._samples: deque[tuple[float, ...]] = deque(maxlen=_SAMPLES)
+        self._threads = ThreadPoolExecutor(_THREADS, "mta-serve")
+        self._refresher = ThreadPoolExecutor(1, "mta-serve-refresh")
+        #: When the store last answered whether there is a newer snapshot, and whether it did since.
+        self._looked_at, self._answers = datetime.now(UTC), True
+        self._tasks: list[asyncio.Task[NoReturn]] = []
+
+    # --- what requests ask ------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> KeyForm:
+        """How keys are written; looked up again until the first key is there."""
+        if self._keys is None:
+            columns = self._reader.status().key_columns
+            form = KeyForm([(name or "key", kind) for name, kind in columns])
+            if not form.is_open:
+                self._keys = form
+            return form
+        return self._keys
+
+    async def one(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
+        """The results of one key, or of windows without keys, by their names."""
+        if key is None:
+            return await self.run(self.many, None, at, partial)
+        async with self._in_time():
+            return await self._lookups.query(key, at, partial)
+
+    def many(self, keys: list[Any] | None, at: Any, partial: bool) -> Mapping[str, Any]:
+        """Columns of the results of some keys, or of windows without keys at some moments."""
+        reader = self._reader
+        if keys is not None or not isinstance(at, np.ndarray):
+            return named(reader.query(keys, at, partial=partial))
+        rows = [named(reader.query(None, moment, partial=partial)) for moment in at]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    async def run(self, call: Callable[..., T], *arguments: Any) -> T:
+        """The result of a call that may wait for the store."""
+        async with self._in_time():
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, call, *arguments)
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Raises Problem after the time limit."""
+        limit = self.settings.time_limit
+        try:
+            async with asyncio.timeout(limit):
+                yield
+        except TimeoutError:
+            raise Problem(
+                "TimeLimitReached", f"There was no answer within {limit:g} seconds.",
+                retry_after="1",
+            ) from None  # fmt: skip
+
+    def events(self, key: Any, limit: int) -> tuple[Any, dict[str, np.ndarray]]:
+        """The times of the newest events of a key, and their columns."""
+        columns = dict(self._reader.events(key, newest=limit))
+        return columns.pop("time", None), columns
+
+    def status(self) -> dict[str, Any]:
+        """What ``GET /v1/status`` answers; no store call."""
+        found = self._reader.status()
+        return {
+            "name": found.name,
+            "batch": found.batch,
+            "committed_at": found.committed_at,
+            "lag_seconds": found.lag.total_seconds(),
+            "read_at": self._looked_at,
+            "store_answers": self._answers,
+            "keys": found.keys,
+            "events": found.events,
+            "late": found.late,
+            "invalid": found.invalid,
+            "timed": found.timed,
+            "key_columns": [{"name": name, "type": kind} for name, kind in self.keys.columns],
+            "columns": [name or ONLY for name in found.columns],
+            "windows": [_window(*each) for each in found.windows.items()],
+            "incomplete": [asdict(each) for each in found.incomplete],
+        }
+
+    def columns(self) -> list[str]:
+        """The names of results."""
+        return [name or ONLY for name in self._reader.status().columns]
+
+    def history(self) -> dict[str, list[float]]:
+        """The samples as columns."""
+        columns = zip(*self._samples, strict=True) if self._samples else [()] * (len(SAMPLED) + 1)
+        return {name: [*column] for name, column in zip(("at", *SAMPLED), columns, strict=True)}
+
+    def gauges(self) -> dict[str, float]:
+        """The status as numbers."""
+        found = self._reader.status()
+        return {
+            "batch": found.batch,
+            "lag_seconds": found.lag.total_seconds(),
+            "read_age_seconds": (datetime.now(UTC) - self._looked_at).total_seconds(),
+            "keys": found.keys,
+            "events": found.events,
+            "cached_bytes": found.cached_bytes,
+        }
+
+    # --- what goes on beside them -----------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to follow what is published; in the event loop."""
+        self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._sample())]
+
+    async def stop(self) -> None:
+        """Follow no more, and close the reader once its calls have ended."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._lookups.close()
+        self._refresher.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
+        self._reader.close()
+
+    async def _follow(self) -> NoReturn:
+        """Look for newer snapshots."""
+        seconds = to_duration(self.settings.refresh, "refresh") / 1e6
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await loop.run_in_executor(self._refresher, self._look)
+                self._answers = True
+            except WindowStoreError as error:
+                if self._answers:
+                    logger.warning("the last snapshot is served on: %s", error)
+                self._answers = False
+
+    def _look(self) -> None:
+        self._reader.refresh()
+        self._looked_at = datetime.now(UTC)
+        self._reader.status()  # reads what is new before a request has to
+
+    async def _sample(self) -> NoReturn:
+        loop = asyncio.get_running_loop()
+        while True:
+            numbers = await loop.run_in_executor(self._refresher, self.gauges)
+            self._samples.append((time.time(), *(numbers[name] for name in SAMPLED)))
+            await asyncio.sleep(_SAMPLE_SECONDS)
+
+
+def _window(name: str, described: str) -> dict[str, Any]:
+    """A window with its size in seconds or in events, where it has but one of them."""
+    by_time = _TIME_WINDOW.fullmatch(described)
+    by_count = _COUNT_WINDOW.fullmatch(described)
+    return {
+        "name": name,
+        "frame": _TIME_WINDOW.sub(lambda m: f"TimeWindow({as_text(int(m[1]))})", described),
+        "seconds": int(by_time[1]) / 1e6 if by_time else None,
+        "events": int(by_count[1]) if by_count else None,
+    }

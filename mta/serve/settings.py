@@ -1,0 +1,70 @@
+"""What a service serves, to whom, and within which limits."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+
+from mta.errors import WindowStoreError
+
+TOKEN = "MTA_SERVE_TOKEN"
+_TOKENS = re.compile(r"[!-~]{16,}")
+
+
+class InvalidService(WindowStoreError, ValueError):
+    """The settings of a service do not fit each other: correct them."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of ``mta serve``; sizes are bytes, times seconds."""
+
+    name: str
+    store: str = field(repr=False)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    refresh: str = "1 second"
+    token: str | None = field(default=None, repr=False)
+    insecure: bool = False
+    cache: int = 32 << 20
+    max_keys: int = 10_000
+    max_body: int = 1 << 20
+    time_limit: float = 5.0
+    max_waiting: int = 256
+    """How many requests a worker takes at a time; further ones are refused at once."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the host."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def checked(settings: Settings, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings with the token of the environment. Raises InvalidService.
+
+    >>> checked(Settings("n", "file:///pages", host="0.0.0.0"), {})
+    Traceback (most recent call last):
+    mta.serve.settings.InvalidService: other machines can reach 0.0.0.0: set MTA_SERVE_TOKEN to a \
+token that clients send, or choose --insecure
+    """
+    token = environment.get(TOKEN)
+    if token is not None and not _TOKENS.fullmatch(token):
+        raise InvalidService(
+            f"{TOKEN} is no token: make it 16 or more printable ASCII characters without spaces, "
+            "for instance by 'openssl rand -hex 32'"
+        )
+    if token is None and not settings.insecure and not settings.is_local:
+        raise InvalidService(
+            f"other machines can reach {settings.host}: set {TOKEN} to a token that clients send, "
+            "or choose --insecure"
+        )
+    return replace(settings, token=token)

@@ -1,0 +1,209 @@
+"""Kafka topics as streams of events: what is wrong with a topic, and with each message, by name.
+
+Spark's own source starts at the newest message, waits minutes for a broker that is down, and gives
+nulls for what ``from_json`` cannot read. ``read_topic`` asks the broker before anything starts,
+starts at the oldest message and limits every wait; ``parse_messages`` says of each message why it
+cannot be used, so that it can be written somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from mta.times import to_duration
+from spark_integration.errors import BrokerUnavailable, InvalidRequest, NoSuchTopic
+from spark_integration.interpreter import context_of
+from spark_integration.versions import INSTALLED, type_of
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
+#: The name of the counts of messages by reason, in a query's ``observedMetrics``.
+MESSAGES = "messages"
+#: In these counts, the messages that can be used.
+READABLE = "readable"
+#: The fields of a message as text; among them, the text itself where it is no JSON object.
+_TEXT = "_message"
+
+
+def read_topic(
+    spark: SparkSession,
+    servers: str,
+    topic: str,
+    *,
+    starting_offsets: str = "earliest",
+    timeout: str = "30 seconds",
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return a topic as a stream: key, value, topic, partition, offset, timestamp of each message.
+
+    - servers: the brokers to ask first, as "host:9092,other:9092". topic: its name, or several
+      with commas between
+    - starting_offsets: where a query starts that has no checkpoint yet: "earliest", "latest", or
+      Spark's JSON of offsets. A query with a checkpoint continues where it stopped
+    - timeout: how long a broker may take to answer one call, here and while the query runs. Spark
+      tries several times before the query fails
+    - options: other options of Spark's source, as "maxOffsetsPerTrigger", and with "kafka." before
+      them those of Kafka's clients, as "kafka.security.protocol"
+
+    Asks the broker once. Raises what ``check_topic`` raises.
+    """
+    check_topic(spark, servers, topic, timeout=timeout, options=options)
+    limits = dict.fromkeys(
+        ("kafka.default.api.timeout.ms", "kafka.request.timeout.ms", "kafkaConsumer.pollTimeoutMs"),
+        str(_milliseconds(timeout)),
+    )
+    source = {
+        "kafka.bootstrap.servers": servers,
+        "subscribe": topic,
+        "startingOffsets": starting_offsets,
+        **limits,
+        **(options or {}),
+    }
+    return spark.readStream.format("kafka").options(**source).load()
+
+
+def check_topic(
+    spark: SparkSession,
+    servers: str,
+    topic: str,
+    *,
+    timeout: str = "30 seconds",
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Ask a broker whether it has the topic, to read or to write.
+
+    The parameters are those of ``read_topic``. With Spark Connect only the server can reach the
+    broker, and nothing is asked. Raises NoSuchTopic, BrokerUnavailable after ``timeout``, and
+    InvalidRequest where the session has no connector to Kafka.
+    """
+    if context_of(spark) is None:
+        return
+    milliseconds = _milliseconds(timeout)
+    jvm: Any = spark._jvm
+    admin = jvm.org.apache.kafka.clients.admin.Admin
+    if isinstance(admin, JavaPackage):
+        scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
+        raise InvalidRequest(
+            "the session has no connector to Kafka: start it with spark-submit --packages "
+            f"{CONNECTOR}_{scala}:{spark.version}, or with that as spark.jars.packages"
+        )
+    given = {name.removeprefix("kafka."): value for name, value in (options or {}).items()
+             if name.startswith("kafka.")}  # fmt: skip
+    settings = jvm.java.util.Properties()
+    for name, value in {
+        "bootstrap.servers": servers,
+        "default.api.timeout.ms": str(milliseconds),
+        "request.timeout.ms": str(milliseconds),
+        **given,
+    }.items():
+        settings.setProperty(name, value)
+    try:
+        client = admin.create(settings)
+        try:
+            client.describeTopics([name.strip() for name in topic.split(",")]).allTopicNames().get()
+        finally:
+            client.close()
+    except Py4JJavaError as error:
+        cause = error.java_exception.getCause() or error.java_exception
+        kind = cause.getClass().getSimpleName()
+        if kind in ("UnknownTopicOrPartitionException", "InvalidTopicException"):
+            raise NoSuchTopic(
+                f"Kafka at {servers} has no topic {topic!r}: correct the name, or create the topic"
+            ) from error
+        raise BrokerUnavailable(
+            f"Kafka at {servers} did not describe the topic {topic!r} within {timeout} "
+            f"({kind}: {cause.getMessage()}): start the broker, or correct the address or the "
+            "options; nothing is lost"
+        ) from error
+
+
+def _milliseconds(timeout: str) -> int:
+    try:
+        return max(1, to_duration(timeout, "a timeout", least=0) // 1000)
+    except ValueError as error:
+        raise InvalidRequest(f"timeout is {timeout!r}: {error}") from error
+
+
+def parse_messages(
+    messages: DataFrame,
+    schema: str | T.StructType,
+    *,
+    column: str = "value",
+    optional: Sequence[str] = (),
+    metrics: str | Observation = MESSAGES,
+) -> DataFrame:
+    """Return the messages with two columns more: ``event``, and ``reason`` where it is unusable.
+
+    - messages: a stream or batch with a message of JSON in ``column``, as bytes or text
+    - schema: the fields of an event, as "device string, ts timestamp, watts double". They are read
+      as by Spark's ``from_json``
+    - optional: the fields that an event may lack
+    - metrics: the name of the counts by reason in ``observedMetrics`` of a streaming query; for a
+      batch query give an ``Observation``
+
+    ``reason`` is null for a message that can be used, and else "no message", "no UTF-8", "no JSON
+    object", "no <field>" or "<field> is no <type>": the first that holds. Costs one parse of a
+    message, two of one without some field. Raises InvalidRequest for arguments that do not fit.
+    """
+    kind = type_of(schema) if isinstance(schema, str) else schema
+    if not isinstance(kind, T.StructType):
+        raise InvalidRequest(f"schema is {schema!r}: name fields, as 'device string, ts timestamp'")
+    if unknown := sorted({*optional} - {*kind.names}):
+        raise InvalidRequest(f"optional names {unknown[0]!r}; the fields are {kind.names}")
+    if taken := sorted({"event", "reason", _TEXT} & {*messages.columns, *kind.names}):
+        raise InvalidRequest(
+            "parse_messages adds columns 'event' and 'reason', but there is "
+            f"{taken[0]!r}: rename it"
+        )
+    if column not in messages.columns:
+        raise InvalidRequest(f"column is {column!r}; there are {', '.join(messages.columns)}")
+    text = F.col(column).cast("string")
+    # The fields as text tell what is missing from what is of another type. Most messages lack
+    # nothing, and are not parsed a second time.
+    texts = T.StructType([T.StructField(name, T.StringType()) for name in [*kind.names, _TEXT]])
+    incomplete = reduce(or_, (F.col(f"event.`{name}`").isNull() for name in kind.names))
+    parsed = messages.withColumn("event", F.from_json(text, kind)).withColumn(
+        _TEXT, F.when(incomplete, F.from_json(text, texts, {"columnNameOfCorruptRecord": _TEXT}))
+    )
+    of_text, of_fields = [*_faults_of_text(text)], [*_faults_of_fields(kind, optional)]
+    reason = F.coalesce(_first(of_text), F.when(incomplete, _first(of_fields)))
+    usable = F.count_if(F.col("reason").isNull()).alias(READABLE)
+    counts = (F.count_if(F.col("reason") == why).alias(why) for why, _ in [*of_text, *of_fields])
+    return parsed.withColumn("reason", reason).drop(_TEXT).observe(metrics, usable, *counts)
+
+
+#: A reason, and whether it holds.
+_Fault = tuple[str, Column]
+
+
+def _faults_of_text(text: Column) -> Iterator[_Fault]:
+    """Why a message is no text."""
+    yield "no message", text.isNull()
+    if INSTALLED >= (4, 0):
+        yield "no UTF-8", ~F.is_valid_utf8(text)
+
+
+def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[_Fault]:
+    """Why a text is no event, where a field is null."""
+    texts = F.col(_TEXT)
+    yield "no JSON object", texts.isNull() | texts[_TEXT].isNotNull()
+    for field in kind:
+        name = field.name
+        if name not in optional:
+            yield f"no {name}", texts[name].isNull()
+        if not isinstance(field.dataType, T.StringType):
+            unread = texts[name].isNotNull() & F.col(f"event.`{name}`").isNull()
+            yield f"{name} is no {field.dataType.simpleString()}", unread
+
+
+def _first(faults: Iterable[_Fault]) -> Column:
+    """The first reason that holds, null for none."""
+    return F.coalesce(*(F.when(holds, F.lit(reason)) for reason, holds in faults))

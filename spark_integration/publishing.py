@@ -1,0 +1,94 @@
+"""What a query publishes: the driver's side.
+
+A task puts its bucket's snapshot with its pages (``mta.publishing.batches``). The driver puts the
+head once Spark has committed the batch. It knows that from ``QueryProgressEvent``, which Spark
+sends after it has written its log of commits; of a trigger that ran no batch the event has no
+duration ``addBatch``. The event comes on a thread of Spark's, a few milliseconds later. It may be
+lost with the driver: then the event of the next batch publishes both.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from mta.publishing.batches import BatchPublisher
+from mta.publishing.records import what_of
+from spark_integration.plan import Plan
+from spark_integration.runners.workers import store_of
+from spark_integration.step.starts import PREFIX
+from stores.address import without_credentials
+from stores.errors import WindowStoreError
+
+_log = logging.getLogger(__name__)
+
+
+def publisher_of(plan: Plan) -> BatchPublisher:
+    """What puts the head for the windows of a plan."""
+    assert plan.part is not None
+    on_duplicate = plan.on_duplicate if plan.by_time else "append"
+    what = replace(
+        what_of("keys", plan.monoid, plan.windows, on_duplicate),
+        keys=list(zip(plan.keys, plan.key_types, strict=True)),
+        on=(plan.on, str(plan.row_schema.field(plan.on).type)),
+    )
+    start = None if plan.start is None else PREFIX + plan.start.name
+    return BatchPublisher(plan.part.name, what, plan.buckets, plan.part.retain, start)
+
+
+def follow(spark: SparkSession, plan: Plan) -> None:
+    """Publish each batch that a query of this plan commits, for as long as the session lives."""
+    with _lock:
+        listener = _listeners.get(spark)
+        if listener is None:
+            listener = _listeners[spark] = _Committed()
+            spark.streams.addListener(listener)
+    publisher = publisher_of(plan)
+    listener.publishers[publisher.name] = publisher, plan.store
+
+
+class _Committed(StreamingQueryListener):
+    """Publishes what is committed; one for each session."""
+
+    def __init__(self) -> None:
+        #: By name, with the address of the store.
+        self.publishers: dict[str, tuple[BatchPublisher, str]] = {}
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        if "addBatch" not in progress.durationMs:
+            return  # nothing was run
+        for publisher, url in list(self.publishers.values()):
+            try:
+                with store_of(url) as store:
+                    publisher.committed(store, str(progress.id), progress.batchId)
+            except WindowStoreError as error:
+                _log.warning(
+                    "batch %d is not published as %r in %s, the next one publishes it too: %s",
+                    progress.batchId, publisher.name, without_credentials(url), error,
+                )  # fmt: skip
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing is committed yet."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing was committed."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """All is published."""
+
+
+_lock = threading.Lock()
+_listeners: WeakKeyDictionary[Any, _Committed] = WeakKeyDictionary()

@@ -1,0 +1,207 @@
+"""Pages of an object store on this machine's disk: ``?cache_dir=/var/cache/mta``.
+
+Every process of the machine that opens the store with the folder shares it: what one of them has
+written or read, the others need not fetch, and a process that starts again finds it. In it are
+
+    pages    "p/" store "/" key                  the page
+    indexes  "i/" store "/" folder "/" name      size of the pack, 8 bytes, and its end (``packs``)
+    turns    "t/" time "-" random                what was put together, as msgpack: bytes and keys
+
+with ``store`` the digest of the store's address. The turns are the order in which entries go where
+there is no room: those that came first go first. It is an LMDB folder whose writes are not synced.
+So that a power failure cannot leave a damaged one, each boot of the machine has a folder of its
+own, and removes those of earlier boots.
+
+A cache never fails a read or a write of the store: it says what is wrong in a warning, once, and
+is empty from then on.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import socket
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import msgpack
+import xxhash
+
+from .errors import InvalidStoreURL, WindowStoreError
+from .forks import start_over_in_children
+from .local_disk import LocalDiskStore
+
+CACHE_BYTES = 1 << 30
+"""How much a folder keeps by default, of all stores together."""
+
+_SMALLEST = 16 << 20
+_ENTRY_BYTES = 200  # about what an entry costs beside its page
+_SLACK = 64 << 20  # of the map, for what writers of several processes put before one makes room
+_LONGEST_NAME = 511
+_RECOUNT = 256  # turns after which those of other processes are counted too
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class DiskCache:
+    """Pages of the store at ``url`` in a folder that keeps ``capacity_bytes``. Thread-safe."""
+
+    def __init__(self, folder: str, url: str, capacity_bytes: int = CACHE_BYTES) -> None:
+        if not os.path.isabs(folder):
+            raise InvalidStoreURL(f"{url}: cache_dir takes an absolute path")
+        if capacity_bytes < _SMALLEST:
+            raise InvalidStoreURL(f"{url}: cache_dir_size must be at least 16MiB")
+        self._above, self._capacity = folder, capacity_bytes
+        name = xxhash.xxh3_64_hexdigest(url.encode())
+        self._pages, self._indexes = f"p/{name}/", f"i/{name}/"
+        self._store = LocalDiskStore(
+            os.path.join(folder, f"boot-{_boot()}"),
+            map_size=2 * capacity_bytes + _SLACK,
+            sync=not _BOOT_ID.exists(),
+        )
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        self._lock = threading.Lock()
+        self._turns = _RECOUNT
+        self._bytes = 0
+        self._swept = False
+        self._failed = False
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages that are kept, None for others."""
+        names = [*self._names(keys)]
+        found = self._try(lambda: self._store.get_many(names)) or [None] * len(names)
+        kept = dict(zip(names, found, strict=True))
+        return [kept.get(self._pages + key) for key in keys]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Keep pages; one turn."""
+        names = {*self._names(pages)}
+        named = {self._pages + key: page for key, page in pages.items()}
+        self._put({name: page for name, page in named.items() if name in names})
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Forget pages."""
+        names = [*self._names(keys)]
+        self._try(lambda: self._store.delete_many(names))
+
+    def put_index(self, folder: str, name: str, size: int, end: bytes) -> None:
+        """Keep the end of a pack, which holds its index."""
+        self._put({f"{self._indexes}{folder}/{name}": size.to_bytes(8, "little") + end})
+
+    def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
+        """The names from ``since`` on, sizes and ends of packs."""
+        start = f"{self._indexes}{folder}/"
+        # Names begin with a time; the digits that two times share are those of all between.
+        until = f"{time.time_ns() // 1_000_000:011x}"
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(since, until, strict=False))
+        shared = until[: sum(1 for _ in same)]
+        names = self._try(lambda: sorted(self._store.keys(start + shared))) or []
+        names = [name for name in names if name >= start + since]
+        ends = self._try(lambda: self._store.get_many(names)) or []
+        for name, found in zip(names, ends, strict=False):
+            if found is not None:
+                yield name.removeprefix(start), int.from_bytes(found[:8], "little"), found[8:]
+
+    def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
+        """Forget packs."""
+        going = [f"{self._indexes}{folder}/{name}" for name in names]
+        self._try(lambda: self._store.delete_many(going))
+
+    def close(self) -> None:
+        """Be done; the folder stays."""
+        self._store.close()
+
+    def _names(self, keys: Iterable[str]) -> Iterator[str]:
+        """The names of pages, without those that are too long for the folder."""
+        names = (self._pages + key for key in keys)
+        return (name for name in names if len(name) <= _LONGEST_NAME)
+
+    def _put(self, entries: dict[str, bytes]) -> None:
+        size = sum(len(page) + _ENTRY_BYTES for page in entries.values())
+        if not entries or size > self._capacity // 2:
+            return
+        turn = f"t/{time.time_ns():016x}-{uuid4().hex[:8]}"
+        with self._lock:
+            record = msgpack.packb([size, list(entries)])
+            self._try(lambda: self._add({**entries, turn: record}, size))
+
+    def _add(self, entries: Mapping[str, bytes], size: int) -> None:
+        self._make_room(size)
+        self._store.put_many(entries)
+        self._bytes += size
+        self._turns += 1
+
+    def _make_room(self, size: int) -> None:
+        """Drop the turns that came first, if there is no room for so many bytes."""
+        if not self._swept:
+            self._remove_earlier_boots()
+        if self._turns < _RECOUNT and self._bytes + size <= self._capacity:
+            return
+        names = sorted(self._store.keys("t/"))
+        turns = [msgpack.unpackb(page) for page in self._store.get_many(names) if page is not None]
+        self._bytes, self._turns = sum(turn[0] for turn in turns), 0
+        if self._bytes + size <= self._capacity:
+            return
+        going = []
+        for name, (freed, keys) in zip(names, turns, strict=False):
+            going += [name, *keys]
+            self._bytes -= freed
+            if self._bytes + size <= self._capacity * 7 // 8:
+                break
+        self._store.delete_many(going)
+
+    def _remove_earlier_boots(self) -> None:
+        self._swept = True
+        for path in Path(self._above).glob("boot-*"):
+            if path.name != os.path.basename(self._store.folder):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _try(self, call: Callable[[], _T]) -> _T | None:
+        """What the call returns, None once the cache has failed."""
+        if self._failed:
+            return None
+        try:
+            return call()
+        except (WindowStoreError, OSError, ValueError, msgpack.UnpackException) as error:
+            self._failed = True
+            _log.warning("the cache in %s is not used any more: %s", self._above, error)
+            return None
+
+
+def default_folder() -> str | None:
+    """A folder for temporary files that is this user's alone; None, with a warning, without one."""
+    user = str(os.getuid()) if hasattr(os, "getuid") else ""
+    folder = os.path.join(tempfile.gettempdir(), f"mta-cache-{user}")
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        status = os.lstat(folder)
+        if user and (not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077):
+            raise PermissionError(errno.EPERM, "others have rights on it")
+        if user and status.st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+    except OSError as error:
+        _log.warning("no cache in %s (%s): name another folder by ?cache_dir=", folder, error)
+        return None
+    return folder
+
+
+def _boot() -> str:
+    """This boot of this machine."""
+    try:
+        boot = _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        boot = socket.gethostname()
+    return xxhash.xxh3_64_hexdigest(boot.encode())

@@ -1,0 +1,477 @@
+"""Pages in an object store: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``.
+
+Credentials, region and endpoint are found as the tools of the provider find them, in the
+environment or from the machine's role: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``,
+``AWS_SESSION_TOKEN``, ``AWS_REGION``, ``AWS_ENDPOINT_URL``; ``GOOGLE_APPLICATION_CREDENTIALS``;
+``AZURE_STORAGE_ACCOUNT_NAME``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``AZURE_STORAGE_SAS_TOKEN``. A user
+and password in the URL, or with ``password_file``, are an access key and its secret (S3), or an
+account and its key (Azure).
+
+Options: ``endpoint`` (of a server that is like S3, Azure or Google Cloud Storage), ``region`` (S3),
+``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds of one request),
+``ca_file``, ``verify``, ``password_file``; ``cache_dir`` and ``cache_dir_size`` (``disk_cache``; by
+default 1 GiB in the system's folder for temporary files, "none" for no cache); ``pack_cache``
+(bytes of packs in memory, by default 16 MiB); and ``list_delay`` (seconds that a listing may lag
+behind; S3, Google Cloud Storage, Azure, MinIO, Ceph and R2 need none).
+
+What ``flush`` promises: the object store has acknowledged every page, which it keeps in several
+places. Packs and requests: ``pack_store``. Thread safety: any number of threads.
+
+The library, obstore, runs its own threads, which a forked child does not have: each call would wait
+for ever. So a child whose parent has used the library loads a copy of it (``_library``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import obstore
+import obstore.store
+
+from .address import Option, StoreAddress, seconds, size, switch
+from .base import PING_SECONDS
+from .credentials import Credentials, credentials_of
+from .disk_cache import CACHE_BYTES, DiskCache, default_folder
+from .errors import (
+    InvalidStoreURL,
+    StoreAccessDenied,
+    StoreFull,
+    StoreUnavailable,
+    WindowStoreError,
+)
+from .forks import start_over_in_children
+from .pack_store import PACK_CACHE, PackStore
+from .server import unanswered
+
+OPTIONS: dict[str, Option] = {
+    "endpoint": str,
+    "region": str,
+    "account": str,
+    "anonymous": switch,
+    "timeout": seconds,
+    "connect_timeout": seconds,
+    "ca_file": str,
+    "verify": switch,
+    "password_file": str,
+    "cache_dir": str,
+    "cache_dir_size": size,
+    "pack_cache": size,
+    "list_delay": seconds,
+}
+
+_CLOUDS = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure"}
+_COALESCE = 256 << 10  # bytes that are read in vain rather than making another request
+_RETRIES = 2
+_DELETES = 1000  # objects that one request removes
+_T = TypeVar("_T")
+
+_CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
+_STATUS = re.compile(r"status code: (\d{3})")
+_CLOCK = {"RequestTimeTooSkewed", "RequestExpired"}
+_REGION = {
+    "AuthorizationHeaderMalformed",
+    "PermanentRedirect",
+    "IllegalLocationConstraintException",
+}
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "InvalidBucketName"}
+_FULL = {"QuotaExceeded", "XMinioStorageFull", "AccountBeingCreated"}
+_BUSY = {"SlowDown", "ServiceUnavailable", "InternalError", "ServerBusy", "RequestTimeout"}
+_BAD_KEY = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthenticationFailed"}
+_EXPIRED = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+_METADATA = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|oauth2")
+
+
+class Bucket:
+    """The objects below a prefix of a bucket. Connects on first use, anew in a forked child."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        if not address.host or address.port is not None:
+            scheme = address.scheme
+            raise InvalidStoreURL(
+                f"{scheme}:// takes a bucket and a prefix: {scheme}://name/folder"
+            )
+        self.url = address.public
+        self._address = address
+        self._credentials = _credentials(address)
+        self.start_over()
+        start_over_in_children(self)
+        self._settings = _settings(address, self._credentials)
+
+    def start_over(self) -> None:
+        self._client: tuple[ModuleType, Any] | None = None
+
+    def put(self, name: str, data: bytes) -> None:
+        self._run(lambda obs, store: obs.put(store, name, data, use_multipart=False))
+
+    def get(self, name: str) -> bytes:
+        return self._run(lambda obs, store: bytes(obs.get(store, name).bytes()), reads=True)
+
+    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
+        return self._run(
+            lambda obs, store: [
+                bytes(part)
+                for part in obs.get_ranges(
+                    store, name, starts=starts, lengths=lengths, coalesce=_COALESCE
+                )
+            ],
+            reads=True,
+        )
+
+    def delete(self, names: Sequence[str]) -> None:
+        for at in range(0, len(names), _DELETES):
+            some = list(names[at : at + _DELETES])
+            try:
+                self._run(lambda obs, store: obs.delete(store, some), reads=True)  # noqa: B023
+            except FileNotFoundError:  # of some; clouds differ in what they do with the others
+                for name in some:
+                    self._delete_one(name)
+
+    def _delete_one(self, name: str) -> None:
+        try:
+            self._run(lambda obs, store: obs.delete(store, [name]), reads=True)
+        except FileNotFoundError:
+            return
+
+    def names(self, folder: str, after: str) -> Iterator[tuple[str, int]]:
+        offset = f"{folder}/{after}" if after else None
+        start = len(folder) + 1
+
+        def listed(obs: Any, store: Any) -> list[tuple[str, int]]:
+            parts = obs.list(store, folder, offset=offset)
+            return [(each["path"][start:], each["size"]) for part in parts for each in part]
+
+        yield from self._run(listed)
+
+    def folders(self) -> list[str]:
+        def prefixes(obs: Any, store: Any) -> list[str]:
+            return list(obs.list_with_delimiter(store)["common_prefixes"])
+
+        return [name for name in self._run(prefixes) if name.startswith("f-")]
+
+    def ping(self, *, write: bool) -> None:
+        """List an empty folder and, with ``write``, put and remove an object."""
+        next(self.names("ping", ""), None)
+        if write:
+            self.put("ping/ping", b"")
+            self.delete(["ping/ping"])
+
+    def _run(self, call: Callable[[Any, Any], _T], *, reads: bool = False) -> _T:
+        """The call with the library and its store; its errors under our names.
+
+        With ``reads``, ``FileNotFoundError`` is one object that is not there.
+        """
+        try:
+            if self._client is None:
+                self._client = _connect(self._address, self._settings)
+            return call(*self._client)
+        except WindowStoreError:
+            raise
+        except Exception as error:
+            text = str(error)
+            code = _code(text)
+            if reads and isinstance(error, FileNotFoundError) and code not in _NO_BUCKET:
+                raise FileNotFoundError(self.url) from None
+            if not isinstance(error, FileNotFoundError | ValueError | OSError) and not type(
+                error
+            ).__module__.startswith("obstore"):
+                raise
+            named = self._named(error, text, code)
+        raise named from None
+
+    def _named(self, error: Exception, text: str, code: str) -> WindowStoreError:
+        """The project's error; its text holds nothing of the library's, which may hold secrets."""
+        found = _STATUS.search(text)
+        status = int(found[1]) if found else 0
+        said = " ".join(filter(None, [str(status or ""), code])) or type(error).__name__
+        cloud = _CLOUDS[self._address.scheme]
+        if "BadScheme" in text or isinstance(error, ValueError):
+            return InvalidStoreURL(
+                f"{self.url}: the settings make no address of {cloud}: an endpoint begins with "
+                "http:// or https://, and a bucket's name has neither slashes nor spaces"
+            )
+        for problem in (_refused, _misdirected):
+            if (explained := problem(self.url, said, status, code, text)) is not None:
+                if isinstance(explained, StoreAccessDenied):
+                    return StoreAccessDenied(f"{explained}{self._source()}")
+                return explained
+        if code in _FULL or status == 507:
+            return StoreFull(f"{self.url} is full ({said}): make room or raise its quota")
+        if code in _BUSY or status >= 500 or status == 429:
+            return StoreUnavailable(
+                f"{self.url} is busy ({said}): nothing is lost, retry later; if it goes on, write "
+                "less often (longer batches, fewer buckets)"
+            )
+        if status:
+            return StoreAccessDenied(
+                f"{self.url} refused a request ({said}): correct the options of the URL"
+            )
+        return StoreUnavailable(
+            f"{self.url} does not answer ({_reason(text)}): check network and endpoint, and retry "
+            "when it is back"
+        )
+
+    def _source(self) -> str:
+        source = self._credentials.source if self._credentials else ""
+        return f"; the credentials are those of {source}" if source else ""
+
+    def __reduce__(self) -> tuple[type[Bucket], tuple[StoreAddress]]:
+        return type(self), (self._address,)
+
+
+class ObjectStore(PackStore):
+    """Pages in packs in a bucket."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        options = address.parsed(OPTIONS)
+        folder = options.get("cache_dir", "") or default_folder()
+        cache = None
+        if folder is not None and folder != "none":
+            place = f"{address.public} {options.get('endpoint', '')}"
+            cache = DiskCache(folder, place, options.get("cache_dir_size", CACHE_BYTES))
+        self._address = address
+        super().__init__(
+            Bucket(address),
+            list_delay=options.get("list_delay", 0.0),
+            cache=cache,
+            pack_cache=options.get("pack_cache", PACK_CACHE),
+        )
+
+    def ping(self, *, write: bool = False) -> None:
+        """As in the base class; with ``write`` it puts and removes an object that is no page."""
+        self._check_open()
+        impatient = dict.fromkeys(("timeout", "connect_timeout"), str(0.75 * PING_SECONDS))
+        address = replace(self._address, options={**self._address.options, **impatient})
+        if problem := unanswered(self.url, lambda: Bucket(address).ping(write=write)):
+            raise StoreUnavailable(problem)
+
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[StoreAddress]]:
+        return type(self), (self._address,)
+
+
+#: The store that an address names; ``InvalidStoreURL`` if it names no bucket.
+from_address = ObjectStore
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _code(text: str) -> str:
+    found = _CODE.search(text)
+    return found[1] if found else ""
+
+
+def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAccessDenied | None:
+    """The error where a request came without the right or the right credentials."""
+    if _METADATA.search(text):
+        return StoreAccessDenied(
+            f"{url}: no credentials were found: set those of the provider in the environment, give "
+            "the machine a role, or write ?anonymous=true; in Spark also in the environment of "
+            "the workers (spark.executorEnv.AWS_ACCESS_KEY_ID and so on)"
+        )
+    if code in _CLOCK:
+        return StoreAccessDenied(
+            f"{url} refused ({said}): the clock of this machine is off by more than the store "
+            "allows (S3: 15 minutes): set it (NTP), then retry"
+        )
+    if code in _EXPIRED:
+        return StoreAccessDenied(f"{url} refused ({said}): the token has expired: get another one")
+    if code in _BAD_KEY:
+        return StoreAccessDenied(f"{url} refused ({said}): correct the access key and its secret")
+    if status in (401, 403):
+        return StoreAccessDenied(
+            f"{url} refused ({said}): give these credentials the right to list, read, write and "
+            "delete objects there (on S3: s3:ListBucket on the bucket, s3:GetObject, "
+            "s3:PutObject and s3:DeleteObject on the prefix)"
+        )
+    return None
+
+
+def _misdirected(url: str, said: str, status: int, code: str, text: str) -> InvalidStoreURL | None:
+    """The error where the address leads to another place."""
+    if code in _REGION or status in (301, 307) or "LOCATION" in text:
+        return InvalidStoreURL(
+            f"{url} is in another region ({said}): write it as ?region=... or set AWS_REGION"
+        )
+    if "MissingAccount" in text:
+        return InvalidStoreURL(
+            f"{url} needs an account: write ?account=... or set AZURE_STORAGE_ACCOUNT_NAME"
+        )
+    if code in _NO_BUCKET or status == 404:
+        return InvalidStoreURL(
+            f"{url}: there is no such bucket or container ({said}): create it, or correct its "
+            "name, the endpoint and the account"
+        )
+    return None
+
+
+def _reason(text: str) -> str:
+    """Why there was no answer, without the address, which may hold a token."""
+    for mark, reason in (
+        ("Certificate", "the certificate is not trusted: see ca_file"),
+        ("dns error", "its host is not known"),
+        ("kind: Timeout", "it takes too long"),
+        ("TimedOut", "it takes too long"),
+        ("ConnectionRefused", "the connection is refused"),
+        ("kind: Connect", "no connection"),
+    ):
+        if mark in text:
+            return reason
+    return "the connection broke"
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def _credentials(address: StoreAddress) -> Credentials | None:
+    """The user and password of the address; None to leave it to the library to find some."""
+    if address.user is None and "password_file" not in address.options:
+        return None
+    if address.scheme == "gs":
+        raise InvalidStoreURL(
+            f"{address.public}: gs:// takes no user and password: set "
+            "GOOGLE_APPLICATION_CREDENTIALS to the path of the key of a service account"
+        )
+    found = credentials_of(address)
+    if not found.user or not found.password:
+        what = (
+            "an access key and its secret" if address.scheme == "s3" else "an account and its key"
+        )
+        raise InvalidStoreURL(f"{address.public}: credentials in the URL are {what}, both of them")
+    return found
+
+
+def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[str, Any]:
+    """The keyword arguments of the library's store. Raises ``InvalidStoreURL``."""
+    options = address.parsed({**OPTIONS})
+    scheme = address.scheme
+    for option, owner in (("region", "s3"), ("account", "az")):
+        if option in options and scheme != owner:
+            raise InvalidStoreURL(f"{address.public}: {option} is an option of {owner}://")
+    timeout = options.get("timeout", 10.0)
+    endpoint = options.get("endpoint") or _endpoint_of(scheme)
+    if endpoint and not re.match(r"https?://", endpoint):
+        raise InvalidStoreURL(f"{address.public}: an endpoint begins with http:// or https://")
+    client: dict[str, Any] = {
+        "timeout": timedelta(seconds=timeout),
+        "connect_timeout": timedelta(seconds=options.get("connect_timeout", min(timeout, 5.0))),
+        "allow_http": endpoint.startswith("http://"),
+    }
+    if not options.get("verify", True):
+        client["allow_invalid_certificates"] = True
+    if "ca_file" in options:
+        client["root_certificate"] = _certificate(options["ca_file"], address.public)
+    settings: dict[str, Any] = {
+        "prefix": address.path.strip("/") or None,
+        "client_options": client,
+        "retry_config": {
+            "max_retries": _RETRIES,
+            "retry_timeout": timedelta(seconds=timeout),
+            "backoff": {"init_backoff": timedelta(milliseconds=100)},
+        },
+    }
+    if options.get("endpoint"):
+        settings["base_url" if scheme == "gs" else "endpoint"] = endpoint
+    if options.get("anonymous"):
+        settings["skip_signature"] = True
+    settings |= _identity(scheme, options, credentials)
+    return settings
+
+
+def _identity(
+    scheme: str, options: Mapping[str, Any], credentials: Credentials | None
+) -> dict[str, Any]:
+    """Who asks, and where the bucket is, as far as the address says."""
+    found: dict[str, Any] = {}
+    if scheme == "s3" and "region" in options:
+        found["region"] = options["region"]
+    if scheme == "az" and "account" in options:
+        found["account_name"] = options["account"]
+    if credentials is not None:
+        names = ("access_key_id", "secret_access_key")
+        user, password = names if scheme == "s3" else ("account_name", "account_key")
+        found |= {user: credentials.user, password: credentials.password}
+    return found
+
+
+def _endpoint_of(scheme: str) -> str:
+    """The endpoint that the environment names."""
+    names = {
+        "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+        "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+        "gs": ("GOOGLE_BASE_URL",),
+    }[scheme]
+    return next(filter(None, map(os.environ.get, names)), "")
+
+
+def _certificate(path: str, url: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidStoreURL(f"{url}: ca_file {path}: {error.strerror}") from None
+
+
+# --- the library ----------------------------------------------------------------------------------
+
+_EXTENSION = "obstore._obstore"
+#: The process whose threads the library's are, and the library as that process has loaded it.
+_loaded: tuple[int, ModuleType] | None = None
+
+
+def _connect(address: StoreAddress, settings: Mapping[str, Any]) -> tuple[ModuleType, Any]:
+    library = _library()
+    kind = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}[address.scheme]
+    return library, getattr(library.store, kind)(address.host, **settings)
+
+
+def _library() -> ModuleType:
+    """The library with threads of this process.
+
+    In a child of a process that has used it, it is loaded again from a copy of its file: the same
+    file would be the same library, with the threads of the parent.
+    """
+    global _loaded
+    if _loaded is None:
+        _loaded = os.getpid(), obstore
+    elif _loaded[0] != os.getpid():
+        _loaded = os.getpid(), _copy_of_library()
+    return _loaded[1]
+
+
+def _copy_of_library() -> ModuleType:
+    names = [name for name in sys.modules if name.partition(".")[0] == "obstore"]
+    saved = {name: sys.modules.pop(name) for name in names}
+    try:
+        with _copied_file(str(saved[_EXTENSION].__file__)) as path:
+            loader = ExtensionFileLoader(_EXTENSION, path)
+            spec = spec_from_file_location(_EXTENSION, path, loader=loader)
+            assert spec is not None
+            sys.modules[_EXTENSION] = module_from_spec(spec)
+            loader.exec_module(sys.modules[_EXTENSION])
+        import_module("obstore.store")
+        return sys.modules["obstore"]
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "obstore"]:
+            del sys.modules[name]
+        sys.modules.update(saved)
+
+
+@contextmanager
+def _copied_file(path: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, Path(path).name)
+        copy.write_bytes(Path(path).read_bytes())
+        yield str(copy)

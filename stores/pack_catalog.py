@@ -1,0 +1,252 @@
+"""What one process knows of the packs in one folder: where each page is, and which are deleted.
+
+It makes no request; ``pack_folder`` fills it. Invariants:
+
+1. A pack is in ``packs`` from the moment its object is known to exist until it is known to be gone.
+   Names that are gone stay in ``_gone`` for a while, so that a list or a late listing that still
+   has them does not bring them back.
+2. A page is readable if some pack has an entry for it whose number is not in ``Pack.deleted``. The
+   same page may be in several packs, as a replay puts it again; a delete marks every copy.
+3. A deletion is in ``pending`` until an object says so: the index of the next pack, or a list.
+4. The object of a pack may be removed once all its entries are deleted, and what it says about
+   other packs is in a list as well, or these packs are gone (``removable``).
+5. Deletions name a pack and a number, not a key: a page that is put again after its delete is a new
+   entry, whichever process reads the objects in whatever order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from .packs import Deleted, Entry, Listed, PackIndex
+
+_GONE = 10_000  # names of packs that are remembered as gone
+
+
+@dataclass(slots=True, eq=False)
+class Pack:
+    """A pack as its index and later deletions describe it."""
+
+    name: str
+    size: int
+    entries: list[Entry]
+    says: dict[str, list[int]]
+    """Deletions in other packs that this pack's index records."""
+    deleted: set[int] = field(default_factory=set)
+    listed: bool = False
+    """Whether a list repeats this pack and what it says."""
+    was_read: bool = False
+    """Whether this process has read pages of it."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether every page is deleted."""
+        return len(self.deleted) == len(self.entries)
+
+    def live(self) -> Iterator[Entry]:
+        """The entries that are not deleted."""
+        return (each for at, each in enumerate(self.entries) if at not in self.deleted)
+
+
+@dataclass(slots=True)
+class _List:
+    """A list as it is in the store."""
+
+    names: set[str]
+    entries: int
+    says: dict[str, list[int]]
+
+
+@dataclass(slots=True)
+class NextList:
+    """What a list to be written holds, and which lists it replaces."""
+
+    packs: list[Listed]
+    says: dict[str, list[int]]
+    replaces: list[str]
+
+
+class Catalog:
+    """The packs of one folder. Not thread-safe: whoever uses it has the folder's lock."""
+
+    def __init__(self) -> None:
+        self.packs: dict[str, Pack] = {}
+        self.pending: dict[str, set[int]] = {}
+        self._copies: dict[str, list[tuple[Pack, int]]] = {}
+        self._lists: dict[str, _List] = {}
+        #: Deletions in packs that are not known yet, while objects are being added.
+        self._early: dict[str, set[int]] = {}
+        self._gone: dict[str, None] = {}
+
+    # --- what there is --------------------------------------------------------------------------
+
+    def knows(self, name: str) -> bool:
+        """Whether a pack or list is known, or known to be gone."""
+        return name in self.packs or name in self._lists or name in self._gone
+
+    def find(self, key: str) -> tuple[str, Entry] | None:
+        """The pack and place of a page, None if no pack that is known has it."""
+        for pack, at in reversed(self._copies.get(key, ())):
+            if at not in pack.deleted:
+                return pack.name, pack.entries[at]
+        return None
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys of all readable pages that start so."""
+        return [key for key in self._copies if key.startswith(prefix) and self.find(key)]
+
+    def names(self) -> set[str]:
+        """The names of all packs and lists that are known."""
+        return self.packs.keys() | self._lists.keys()
+
+    # --- packs come and go ----------------------------------------------------------------------
+
+    def add(self, name: str, size: int, index: PackIndex) -> None:
+        """A pack whose object is there."""
+        if name not in self.packs:
+            self._add(Pack(name, size, index.entries, index.deleted))
+            self._mark(index.deleted)
+
+    def add_list(
+        self,
+        name: str,
+        packs: Iterable[Listed],
+        says: dict[str, list[int]],
+        exists: Callable[[str], bool],
+    ) -> None:
+        """A list whose object is there; of its packs those that exist."""
+        packs = list(packs)
+        for each in packs:
+            if each.name not in self.packs and each.name not in self._gone and exists(each.name):
+                self._add(Pack(each.name, each.size, each.entries, {}))
+            self._mark({each.name: each.deleted})
+            if each.name in self.packs:
+                self.packs[each.name].listed = True
+        self._mark(says)
+        entries = sum(len(each.entries) for each in packs)
+        self._lists[name] = _List({each.name for each in packs}, entries, says)
+
+    def settle(self) -> None:
+        """Every object of a listing was added: apply what the objects say of each other."""
+        for says in [
+            *(p.says for p in self.packs.values()),
+            *(t.says for t in self._lists.values()),
+        ]:
+            self._mark(says)
+        self._early.clear()
+
+    def remove(self, name: str) -> None:
+        """A pack or list whose object is gone."""
+        self._gone[name] = None
+        while len(self._gone) > _GONE:
+            del self._gone[next(iter(self._gone))]
+        self._lists.pop(name, None)
+        self.pending.pop(name, None)
+        pack = self.packs.pop(name, None)
+        for each in pack.entries if pack is not None else ():
+            copies = [copy for copy in self._copies[each.key] if copy[0] is not pack]
+            if copies:
+                self._copies[each.key] = copies
+            else:
+                del self._copies[each.key]
+
+    def _add(self, pack: Pack) -> None:
+        self.packs[pack.name] = pack
+        pack.deleted |= self._early.pop(pack.name, set())
+        for at, entry in enumerate(pack.entries):
+            self._copies.setdefault(entry.key, []).append((pack, at))
+
+    def _mark(self, says: Deleted) -> None:
+        for name, numbers in says.items():
+            pack = self.packs.get(name)
+            if pack is not None:
+                pack.deleted.update(at for at in numbers if at < len(pack.entries))
+            elif name not in self._gone:
+                self._early.setdefault(name, set()).update(numbers)
+
+    # --- deletions ------------------------------------------------------------------------------
+
+    def delete(self, key: str) -> bool:
+        """Mark every copy of a page as deleted; whether any is known, deleted before or not."""
+        copies = self._copies.get(key, [])
+        for pack, at in copies:
+            if at not in pack.deleted:
+                pack.deleted.add(at)
+                self.pending.setdefault(pack.name, set()).add(at)
+        return bool(copies)
+
+    def take_pending(self) -> dict[str, list[int]]:
+        """The deletions that no object records yet; ``put_back`` if their object is not put."""
+        pending, self.pending = self.pending, {}
+        return {name: sorted(numbers) for name, numbers in pending.items()}
+
+    def put_back(self, pending: Deleted) -> None:
+        """Have these deletions pending again."""
+        for name, numbers in pending.items():
+            if name in self.packs:
+                self.pending.setdefault(name, set()).update(numbers)
+
+    def removable(self) -> list[str]:
+        """The packs whose objects nobody needs."""
+        return [pack.name for pack in self.packs.values() if pack.is_dead and self._may_go(pack)]
+
+    def empty_lists(self) -> list[str]:
+        """The lists that say nothing of packs that are there."""
+        there = self.packs.keys()
+        return [
+            name
+            for name, each in self._lists.items()
+            if there.isdisjoint(each.names) and there.isdisjoint(each.says)
+        ]
+
+    def _may_go(self, pack: Pack) -> bool:
+        return pack.listed or self.packs.keys().isdisjoint(pack.says)
+
+    # --- lists ----------------------------------------------------------------------------------
+
+    def next_list(self, *, whole: bool = False) -> NextList:
+        """What the next list holds: the packs that are in none, and those of smaller lists.
+
+        A list that is at most twice as large as what is gathered so far is replaced, so there are
+        O(log n) lists, and an entry is written again O(log n) times. ``whole`` replaces all.
+        """
+        packs = {pack.name: pack for pack in self.packs.values() if whole or not pack.listed}
+        size = sum(len(pack.entries) for pack in packs.values())
+        says: dict[str, list[int]] = {}
+        for pack in packs.values():
+            says |= pack.says
+        replaces = []
+        for name, each in sorted(self._lists.items(), key=lambda item: item[1].entries):
+            if not whole and each.entries > 2 * size:
+                break
+            replaces.append(name)
+            size += each.entries
+            says |= each.says
+            packs |= {name: self.packs[name] for name in each.names if name in self.packs}
+        others = [name for name in says if name in self.packs and name not in packs]
+        records = [Listed(p.name, p.size, p.entries, sorted(p.deleted)) for p in packs.values()]
+        said = {name: sorted(self.packs[name].deleted) for name in others}
+        return NextList(records, said, replaces)
+
+    # --- compaction -----------------------------------------------------------------------------
+
+    def wasteful(self, small: int) -> list[Pack]:
+        """Packs worth rewriting, the oldest first: half of them deleted, or smaller than so much.
+
+        A single small pack is not: it would only be copied.
+        """
+        half, little = [], []
+        for _, pack in sorted(self.packs.items()):
+            live = sum(entry.length for entry in pack.live())
+            if 2 * live < pack.size:
+                half.append(pack)
+            elif live < small:
+                little.append(pack)
+        return sorted(half + (little if len(half) + len(little) > 1 else []), key=lambda p: p.name)
+
+    def said_by(self, packs: Collection[Pack]) -> dict[str, list[int]]:
+        """What packs that are to be replaced say of others that stay."""
+        going = {pack.name for pack in packs}
+        names = {name for pack in packs for name in pack.says} - going
+        return {name: sorted(self.packs[name].deleted) for name in names if name in self.packs}

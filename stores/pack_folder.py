@@ -1,0 +1,526 @@
+"""The packs in one folder of an object store: pages in, pages out, few requests.
+
+The keys of one window, or of the windows of one query, are in one folder (``folder_of``). In it
+are packs and pack lists (``packs``), whose names begin with the millisecond at which they were
+written. A process that knows nothing lists the folder once and reads the lists, and the indexes of
+the packs that no list repeats; from then on it knows what it writes itself, and lists again only
+where it is asked for a page that it does not know.
+
+What each step leaves if the process dies right after it:
+
+1. A pack is put. Its pages are readable, and its deletions are known, from then on.
+2. A list is put. It repeats what other objects say; readers may use either.
+3. Objects are removed that nobody needs: packs whose pages are all deleted, lists that a newer one
+   replaces, packs whose put failed, perhaps after it was done. What is left is removed by the next
+   process that writes.
+
+Any number of processes may read and write a folder at once: no object is ever changed, and each
+name is used once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple, Protocol, TypeVar
+from uuid import uuid4
+
+from .errors import StoreDamaged, WindowStoreError
+from .pack_catalog import Catalog, Pack
+from .packs import (
+    HEAD,
+    Entry,
+    Listed,
+    NeedsMore,
+    PackIndex,
+    decode_index,
+    decode_list,
+    encode_list,
+    encode_pack,
+    entries_of,
+)
+
+PACK, LIST = ".pack", ".list"
+LIST_EVERY = 64
+"""So many packs are written before the next list."""
+REMOVE_AT = 16
+"""So many objects that nobody needs are removed by one request."""
+PACK_BYTES = 64 << 20
+"""A pack that ``compact`` makes holds about so much at most."""
+SMALL_PACK = 1 << 20
+"""``compact`` puts packs smaller than this together."""
+
+READ_WHOLE = 256 << 10
+"""A pack no larger than this is read whole: pages written together are read together."""
+READ_AGAIN = 8 << 20
+"""One no larger than this is read whole by the second call that wants pages of it."""
+_END_BYTES = 64 << 10  # read of a pack whose index is wanted; most indexes are shorter
+_TURNS = 5  # how often a reader starts again because objects were removed meanwhile
+_SKEW = 600_000  # milliseconds by which clocks of writers may differ before listings miss a pack
+_COMPLETE_LISTING = 1000  # objects that one request lists
+_THREADS = 16
+_PAUSE = 0.05
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_log = logging.getLogger(__name__)
+
+
+class Objects(Protocol):
+    """A bucket, or a folder in one. Names are ``folder/name``.
+
+    Calls raise ``FileNotFoundError`` for an object that is not there, and ``WindowStoreError``.
+    """
+
+    url: str
+
+    def put(self, name: str, data: bytes) -> None:
+        """Store an object whole; one request."""
+
+    def get(self, name: str) -> bytes:
+        """An object; one request."""
+
+    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Ranges, each a start and a length; one request for those that are close together."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects; one request for many. Those not there are no error."""
+
+    def names(self, folder: str, after: str) -> Iterator[tuple[str, int]]:
+        """Names after ``after``, without the folder, and sizes; one request per thousand."""
+
+    def folders(self) -> list[str]:
+        """The folders that have objects; one request per thousand."""
+
+
+class Shelf(Protocol):
+    """Indexes of packs on this machine, where other processes on it leave theirs."""
+
+    def put_index(self, folder: str, name: str, size: int, end: bytes) -> None:
+        """Keep the end of a pack, which holds its index."""
+
+    def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
+        """The names from ``since`` on, sizes and ends of packs."""
+
+    def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
+        """Forget packs."""
+
+
+class FolderSettings(NamedTuple):
+    """How a folder is used."""
+
+    list_delay: float
+    """How many seconds listings may lag behind."""
+    shelf: Shelf | None
+    pack_cache: int
+    """So many bytes of packs that were written or read last are kept in memory."""
+
+
+class PackFolder:
+    """One folder. Thread-safe: any number of readers, one writer at a time."""
+
+    def __init__(self, objects: Objects, path: str, how: FolderSettings) -> None:
+        self._objects, self._path = objects, path
+        self._list_delay, self._shelf, self._most_recent = how
+        self._lock = threading.Lock()  # of the catalog; no request is made with it held
+        self._writing = threading.Lock()
+        self._loading = threading.Lock()
+        self._catalog = Catalog()
+        self._loaded = False
+        self._listed_until = self._shelved_until = ""
+        self._added: dict[str, float] = {}  # when packs were added, while listings may lack them
+        self._recent: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
+        self._recent_bytes = 0
+        self._damaged: dict[str, str] = {}
+        self._leftover: list[str] = []  # objects to remove that the catalog does not know
+        self._since_list = 0
+
+    # --- pages ----------------------------------------------------------------------------------
+
+    def get(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """The pages that are there; one request for each pack, and those of a listing if needed.
+
+        Raises ``StoreDamaged`` if a page is not found and an index is damaged.
+        """
+        pages: dict[str, bytes] = {}
+        wanted = list(dict.fromkeys(keys))
+        for _ in range(_TURNS):
+            places, missing = self._places(wanted)
+            if missing:
+                self._look_for(missing, patient=True)
+                places, missing = self._places(wanted)
+            lost: list[str] = []
+            for name, entries, found in self._fetch(places):
+                if found is None:
+                    self._drop([name])
+                    lost += [entry.key for entry in entries]
+                else:
+                    pages |= zip((entry.key for entry in entries), found, strict=True)
+            if missing and self._damaged:
+                name, why = next(iter(self._damaged.items()))
+                raise StoreDamaged(
+                    f"{self._objects.url}: object {self._path}/{name} is damaged: {why}; page "
+                    f"{missing[0]} may be in it: put back a copy of the object, or remove it and "
+                    "restore the windows from an earlier snapshot"
+                )
+            if not lost:
+                break
+            wanted = lost
+        return pages
+
+    def without(self, keys: Iterable[str]) -> list[str]:
+        """The keys of those pages that this process does not know of; no request."""
+        return self._places(list(keys))[1]
+
+    def put(self, pages: Mapping[str, bytes]) -> None:
+        """Store pages, and what was deleted before; one request, and seldom those of upkeep."""
+        with self._writing:
+            self._put(pages)
+            self._keep_up()
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Have pages be gone for this process; for others with the next ``put`` or ``flush``.
+
+        No request, but those of a listing where a page is not known.
+        """
+        with self._lock:
+            unknown = [key for key in keys if not self._catalog.delete(key)]
+        if unknown:
+            self._look_for(unknown, patient=False)
+            with self._lock:
+                for key in unknown:
+                    self._catalog.delete(key)
+
+    def flush(self) -> None:
+        """Have every delete be known to others; one request if there was any since the last put."""
+        with self._writing:
+            with self._lock:
+                pending, removable = set(self._catalog.pending), self._removable()
+            if pending and pending <= set(removable):
+                self._remove(removable)
+            elif pending:
+                self._put({})
+
+    def close(self) -> None:
+        """Flush, and remove what nobody needs; a few requests."""
+        self.flush()
+        with self._writing:
+            self._clean()
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys of all pages that start so; lists the folder. Raises ``StoreDamaged``."""
+        self._load(complete=True)
+        for name, why in self._damaged.items():
+            raise StoreDamaged(
+                f"{self._objects.url}: object {self._path}/{name} is damaged: {why}; put back a "
+                "copy of it, or remove it and check the windows (mta check)"
+            )
+        with self._lock:
+            return self._catalog.keys(prefix)
+
+    def compact(self) -> None:
+        """Rewrite packs of which half is deleted, and small ones, so that few full packs are left.
+
+        Reads and writes all that stays of these packs, at most 64 MiB at a time. A process that
+        dies meanwhile leaves pages in two packs, and no page in none.
+        """
+        self._load(complete=True)
+        with self._writing:
+            self._clean()
+            with self._lock:
+                wasteful = self._catalog.wasteful(SMALL_PACK)
+            for group in _groups(wasteful):
+                self._rewrite(group)
+            self._write_list(whole=True)
+            self._clean()
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _places(self, keys: Sequence[str]) -> tuple[dict[str, list[Entry]], list[str]]:
+        """Where pages are, by pack, and the keys of those that no known pack has."""
+        places: dict[str, list[Entry]] = {}
+        missing = []
+        with self._lock:
+            for key in keys:
+                found = self._catalog.find(key)
+                if found is None:
+                    missing.append(key)
+                else:
+                    places.setdefault(found[0], []).append(found[1])
+        return places, missing
+
+    def _fetch(
+        self, places: Mapping[str, list[Entry]]
+    ) -> list[tuple[str, list[Entry], list[bytes] | None]]:
+        """The pages of each pack, None for a pack whose object is gone."""
+
+        def fetch(name: str) -> list[bytes] | None:
+            try:
+                return self._pages_of(name, places[name])
+            except FileNotFoundError:
+                return None
+
+        return [(name, places[name], found) for name, found in _together(fetch, [*places])]
+
+    def _pages_of(self, name: str, entries: Sequence[Entry]) -> list[bytes]:
+        """Pages of one pack; no request if it is kept, one if it is read whole."""
+        with self._lock:
+            pack, data = self._catalog.packs.get(name), self._recent.get(name)
+            if data is not None:
+                self._recent.move_to_end(name)
+            whole = False
+            if pack is not None:
+                whole = pack.size <= (READ_AGAIN if pack.was_read else READ_WHOLE)
+                pack.was_read = True
+        if data is None and whole:
+            data = self._objects.get(self._named(name))
+            self._keep(name, data)
+        if data is not None:
+            return [data[entry.start : entry.start + entry.length] for entry in entries]
+        ranges = [(entry.start, entry.length) for entry in entries if entry.length]
+        found = iter(self._objects.get_ranges(self._named(name), ranges) if ranges else ())
+        return [next(found) if entry.length else b"" for entry in entries]
+
+    def _keep(self, name: str, data: bytes) -> None:
+        """Keep a pack in memory, and those no more that were not used for longest."""
+        with self._lock:
+            if len(data) > READ_AGAIN or name not in self._catalog.packs or name in self._recent:
+                return
+            self._recent[name] = data
+            self._recent_bytes += len(data)
+            while self._recent_bytes > self._most_recent:
+                self._recent_bytes -= len(self._recent.popitem(last=False)[1])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        """Packs and lists whose objects are gone."""
+        with self._lock:
+            for name in names:
+                self._catalog.remove(name)
+                self._added.pop(name, None)
+                self._recent_bytes -= len(self._recent.pop(name, b""))
+
+    def _look_for(self, keys: Sequence[str], *, patient: bool) -> None:
+        """Load what others have written, until these pages are known or all of it is loaded.
+
+        ``patient`` lists again until the listings may lack nothing any more.
+        """
+        if self._shelf is not None:
+            self._load_shelf()
+            if self._knows(keys):
+                return
+        if self._loaded and len(self._catalog.packs) > _COMPLETE_LISTING:
+            self._load(complete=False)
+            if self._knows(keys):
+                return
+        until = time.monotonic() + self._list_delay
+        while True:
+            self._load(complete=True)
+            if not patient or self._knows(keys) or time.monotonic() >= until:
+                return
+            time.sleep(min(_PAUSE, self._list_delay))
+
+    def _knows(self, keys: Iterable[str]) -> bool:
+        return not self.without(keys)
+
+    def _load(self, *, complete: bool) -> None:
+        """Add the objects of a listing, of all or of those written since the last one."""
+        with self._loading:
+            for _ in range(_TURNS):
+                if self._try_load("" if complete or not self._loaded else self._listed_until):
+                    break
+
+    def _try_load(self, after: str) -> bool:
+        """False where a list was replaced under the reader, who has to list again."""
+        with self._lock:
+            known = self._catalog.names()
+        began = _stamp(-_SKEW)
+        sizes = dict(self._objects.names(self._path, after))
+        with self._lock:
+            new = [name for name in sizes if not self._catalog.knows(name)]
+        lists = [name for name in new if name.endswith(LIST)]
+        for name, data in _together(self._read_list, lists):
+            if data is None:
+                return False
+            with self._lock:
+                self._catalog.add_list(name, *data, lambda n: n in sizes or n in known)
+        with self._lock:
+            new = [n for n in new if n.endswith(PACK) and not self._catalog.knows(n)]
+        for name, found in _together(lambda name: self._read_index(name, sizes[name]), new):
+            if found is not None:
+                with self._lock:
+                    self._catalog.add(name, sizes[name], found[0])
+                if len(found[1]) == sizes[name]:
+                    self._keep(name, found[1])
+        if not after:
+            self._drop(known - sizes.keys() - self._may_be_unlisted())
+        with self._lock:
+            if not after:
+                self._damaged = {n: why for n, why in self._damaged.items() if n in sizes}
+            self._catalog.settle()
+        self._loaded, self._listed_until = True, began
+        return True
+
+    def _may_be_unlisted(self) -> set[str]:
+        """Packs of this process so young that a late listing may lack them."""
+        oldest = time.monotonic() - self._list_delay
+        self._added = {name: at for name, at in self._added.items() if at > oldest}
+        return set(self._added)
+
+    def _read_list(self, name: str) -> tuple[list[Listed], dict[str, list[int]]] | None:
+        """What a list says, None where it is gone; nothing where it is damaged."""
+        try:
+            return decode_list(self._objects.get(self._named(name)))
+        except FileNotFoundError:
+            return None
+        except StoreDamaged as error:
+            _log.warning("%s: list %s/%s: %s", self._objects.url, self._path, name, error)
+            return [], {}  # the packs say all of it themselves
+
+    def _read_index(self, name: str, size: int) -> tuple[PackIndex, bytes] | None:
+        """The index of a pack and what was read for it, None where the pack is gone or damaged."""
+        try:
+            end = self._read_end(name, size, _END_BYTES)
+            try:
+                return decode_index(end, size), end
+            except NeedsMore as more:
+                end = self._read_end(name, size, more.length)
+                return decode_index(end, size), end
+        except FileNotFoundError:
+            return None
+        except StoreDamaged as error:
+            self._damaged[name] = str(error)
+            return None
+
+    def _read_end(self, name: str, size: int, length: int) -> bytes:
+        """The last bytes of a pack, or all of it; one request. Azure has no ranges from the end."""
+        length = min(size, length)
+        return self._objects.get_ranges(self._named(name), [(size - length, length)])[0]
+
+    def _load_shelf(self) -> None:
+        """Add the packs that other processes on this machine have written."""
+        assert self._shelf is not None
+        since, self._shelved_until = self._shelved_until, _stamp(-_SKEW)
+        for name, size, end in self._shelf.indexes(self._path, since):
+            with self._lock, suppress(StoreDamaged, NeedsMore):
+                if not self._catalog.knows(name):
+                    self._catalog.add(name, size, decode_index(end, size))
+        with self._lock:
+            self._catalog.settle()
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def _put(self, pages: Mapping[str, bytes], replaced: Sequence[Pack] = ()) -> None:
+        """Write a pack that says what is pending, and what packs said that it replaces."""
+        with self._lock:
+            pending = self._catalog.take_pending()
+            says = {**self._catalog.said_by(replaced), **pending}
+        name, data = f"{_stamp()}-{uuid4().hex[:12]}{PACK}", encode_pack(pages, says)
+        try:
+            self._objects.put(self._named(name), data)
+        except BaseException:
+            with self._lock:
+                self._catalog.put_back(pending)
+            self._leftover.append(name)  # it may be there all the same
+            raise
+        with self._lock:
+            self._catalog.add(name, len(data), PackIndex(entries_of(pages), says))
+            self._added[name] = time.monotonic()
+        self._keep(name, data)
+        self._since_list += 1
+        if self._shelf is not None:
+            end = data[len(HEAD) + sum(map(len, pages.values())) :]
+            self._shelf.put_index(self._path, name, len(data), end)
+
+    def _keep_up(self) -> None:
+        """Remove what nobody needs, and write a list, when it is time; a failure waits."""
+        try:
+            with self._lock:
+                removable = self._removable()
+            if len(removable) >= REMOVE_AT:
+                self._remove(removable)
+            if self._since_list >= LIST_EVERY:
+                self._write_list()
+                self._clean()
+        except WindowStoreError as error:
+            _log.warning("what nobody needs stays for now: %s", error)
+
+    def _removable(self) -> list[str]:
+        return [*self._leftover, *self._catalog.removable()]
+
+    def _clean(self) -> None:
+        """Remove what nobody needs, and what nobody needs after that."""
+        while True:
+            with self._lock:
+                names = self._removable() + self._catalog.empty_lists()
+            if not names:
+                return
+            self._remove(names)
+
+    def _remove(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        self._objects.delete([self._named(name) for name in names])
+        self._leftover = [name for name in self._leftover if name not in set(names)]
+        self._drop(names)
+        if self._shelf is not None:
+            self._shelf.drop_indexes(self._path, names)
+
+    def _write_list(self, *, whole: bool = False) -> None:
+        """One request; the lists that it replaces are removed later."""
+        with self._lock:
+            content = self._catalog.next_list(whole=whole)
+        name = f"{_stamp()}-{uuid4().hex[:12]}{LIST}"
+        self._objects.put(self._named(name), encode_list(content.packs, content.says))
+        with self._lock:
+            self._catalog.add_list(name, content.packs, content.says, lambda _: False)
+        self._leftover += content.replaces
+        self._since_list = 0
+
+    def _rewrite(self, group: Sequence[Pack]) -> None:
+        """Put what stays of packs into a new one, then remove them."""
+        with self._lock:
+            places = {pack.name: list(pack.live()) for pack in group}
+        pages: dict[str, bytes] = {}
+        for name, entries, found in self._fetch(places):
+            if found is None:
+                self._drop([name])
+            else:
+                pages |= zip((entry.key for entry in entries), found, strict=True)
+        self._put(pages, group)
+        self._remove([pack.name for pack in group])
+
+    def _named(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+
+def _stamp(milliseconds: int = 0) -> str:
+    """The time now, with so many added, as names begin with it."""
+    return f"{time.time_ns() // 1_000_000 + milliseconds:011x}"
+
+
+def _groups(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
+    """Packs in groups whose live pages make one pack."""
+    group: list[Pack] = []
+    size = 0
+    for pack in packs:
+        live = sum(entry.length for entry in pack.live())
+        if group and size + live > PACK_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(pack)
+        size += live
+    if group:
+        yield group
+
+
+def _together(call: Callable[[_T], _R], items: Sequence[_T]) -> list[tuple[_T, _R]]:
+    """Each item and what the call makes of it; their requests are under way at once."""
+    if len(items) < 2:
+        return [(item, call(item)) for item in items]
+    with ThreadPoolExecutor(min(_THREADS, len(items))) as pool:
+        return list(zip(items, pool.map(call, items), strict=True))

@@ -1,0 +1,246 @@
+"""A page store over an object store: the pages of one flush go into one object.
+
+What a request costs does not depend on how much it carries, and takes 20 to 100 ms; so pages are
+put together into packs (``packs``), and pages of a pack are read by ranges. ``pack_folder`` says
+which objects there are, and ``docs/object-stores.md`` how many requests are made.
+
+A delete is known to this process at once, and to others with the next put of the same folder or
+with ``flush``.
+
+Thread safety: any number of threads; a forked child knows nothing and begins with a listing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from .base import Capabilities, PageStore, check_keys, check_pages
+from .errors import WindowStoreError
+from .forks import start_over_in_children
+from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder, Shelf
+
+LIMITS = Capabilities(
+    durable=True,
+    shared=True,
+    max_key_bytes=1024,
+    max_page_bytes=PACK_BYTES,
+    remote=True,
+    waits_for_flush=True,
+    overwrites=False,
+)
+PACK_CACHE = 16 << 20
+"""How many bytes of packs are kept in memory by default."""
+
+_log = logging.getLogger(__name__)
+_FOLDER = re.compile(r"[^/:]{0,100}")
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]")
+
+
+class Cache(Shelf, Protocol):
+    """Pages and indexes of packs on this machine's disk."""
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages that are kept."""
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Keep pages; those that came first go where there is no room."""
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Forget pages."""
+
+    def close(self) -> None:
+        """Be done."""
+
+
+class PackStore(PageStore):
+    """Pages in packs. ``list_delay`` is how many seconds a listing may lag behind.
+
+    ``pack_cache`` is how many bytes of packs are kept in memory, for each folder that is in use.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        list_delay: float = 0.0,
+        cache: Cache | None = None,
+        pack_cache: int = PACK_CACHE,
+    ) -> None:
+        self.url = objects.url
+        self._objects, self._cache = objects, cache
+        self._how = FolderSettings(list_delay, cache, pack_cache)
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        self._lock = threading.Lock()
+        self._folders: dict[str, PackFolder] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Durable, seen by every machine, a request for each call; no store call."""
+        return LIMITS
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys; about one request for each pack that has some."""
+        self._check_open()
+        check_keys(keys, LIMITS)
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, bytes | None] = {}
+        if self._cache is not None:
+            pages = zip(wanted, self._cache.get_many(wanted), strict=True)
+            found = {key: page for key, page in pages if page is not None}
+            wanted = [key for key in wanted if key not in found]
+        fetched: dict[str, bytes] = {}
+        for folder, group in self._by_folder(wanted):
+            fetched |= folder.get(group)
+        self._keep(fetched)
+        return [found[key] if key in found else fetched.get(key) for key in keys]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Store the pages; one request for each folder and 64 MiB."""
+        self._check_open()
+        check_pages(pages, LIMITS)
+        for folder, group in self._by_folder(pages):
+            for part in _parts(group, pages):
+                folder.put({key: pages[key] for key in part})
+        self._keep(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove the pages; no request, but where this process does not know of them."""
+        self._check_open()
+        keys = list(dict.fromkeys(keys))
+        check_keys(keys, LIMITS)
+        for folder, group in self._by_folder(keys):
+            folder.delete(group)
+        if self._cache is not None:
+            self._cache.delete_many(keys)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every stored key that starts with ``prefix``; lists each folder that may have some."""
+        self._check_open()
+        start = folder_of(prefix)
+        names = [start]
+        if start == prefix and len(start) < 100:  # more may follow in the name of the folder
+            names = sorted({*map(_unescaped, self._objects.folders())} | self._known())
+        return (
+            key
+            for name in names
+            if name.startswith(start)
+            for key in self._folder(name).keys(prefix)
+        )
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Drop these pages from the cache on disk."""
+        if self._cache is not None:
+            self._cache.delete_many(keys)
+
+    def compact(self) -> None:
+        """Rewrite packs of which most is deleted, and small ones; reads and writes what stays."""
+        self._check_open()
+        for name in map(_unescaped, self._objects.folders()):
+            self._folder(name).compact()
+
+    def flush(self) -> None:
+        """Have every delete be known to others; a request for each folder that has some."""
+        self._check_open()
+        for folder in self._open_folders():
+            folder.flush()
+
+    def close(self) -> None:
+        """Flush, and remove objects that nobody needs; where that fails they stay.
+
+        Only deletes can be lost, for pages are stored when ``put_many`` returns.
+        """
+        if self._closed:
+            return
+        for folder in self._open_folders():
+            try:
+                folder.close()
+            except WindowStoreError as error:
+                _log.warning("pages that were deleted may stay until mta gc: %s", error)
+                break
+        self._closed = True
+        if self._cache is not None:
+            self._cache.close()
+
+    def _keep(self, pages: Mapping[str, bytes]) -> None:
+        """Keep pages in the cache, but for those that another thread has deleted meanwhile."""
+        if self._cache is None or not pages:
+            return
+        self._cache.put_many(pages)
+        deleted = [k for folder, group in self._by_folder(pages) for k in folder.without(group)]
+        if deleted:
+            self._cache.delete_many(deleted)
+
+    def _by_folder(self, keys: Iterable[str]) -> Iterator[tuple[PackFolder, list[str]]]:
+        groups: dict[str, list[str]] = {}
+        for key in keys:
+            groups.setdefault(folder_of(key), []).append(key)
+        return ((self._folder(name), group) for name, group in groups.items())
+
+    def _folder(self, name: str) -> PackFolder:
+        with self._lock:
+            if name not in self._folders:
+                self._folders[name] = PackFolder(self._objects, _escaped(name), self._how)
+            return self._folders[name]
+
+    def _open_folders(self) -> list[PackFolder]:
+        with self._lock:
+            return list(self._folders.values())
+
+    def _known(self) -> set[str]:
+        with self._lock:
+            return set(self._folders)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+
+def folder_of(key: str) -> str:
+    """What the pages that are packed together have in common: what is before ``/`` or ``:``.
+
+    So the pages of one query's windows are, whose keys begin with its name.
+
+    >>> folder_of("query.0a1b2c3d/0/17/ff"), folder_of("query.0a1b2c3d:5e6f/0/1/ff")
+    ('query.0a1b2c3d', 'query.0a1b2c3d')
+    """
+    found = _FOLDER.match(key)
+    assert found is not None
+    return found[0]
+
+
+def _escaped(folder: str) -> str:
+    """A folder as it is named in the bucket: ``~`` and two digits for what is not plain.
+
+    >>> _escaped("a b"), _escaped("..")
+    ('f-a~20b', 'f-..')
+    """
+    return "f-" + "".join(c if _PLAIN.match(c) else f"~{ord(c):02x}" for c in folder)
+
+
+def _unescaped(name: str) -> str:
+    """The folder that is named so in the bucket.
+
+    >>> _unescaped("f-a~20b")
+    'a b'
+    """
+    return re.sub(r"~([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), name.removeprefix("f-"))
+
+
+def _parts(keys: Iterable[str], pages: Mapping[str, bytes]) -> Iterator[list[str]]:
+    """The keys cut so that their pages make packs of 64 MiB or one page."""
+    part: list[str] = []
+    size = 0
+    for key in keys:
+        if part and size + len(pages[key]) > PACK_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(key)
+        size += len(pages[key])
+    if part:
+        yield part

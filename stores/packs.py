@@ -1,0 +1,186 @@
+r"""The formats of the two kinds of objects in an object store: packs of pages, and pack lists.
+
+    pack    = head page* index tail
+    head    = "mta-pack" version
+    version = 1 byte, 1
+    index   = msgpack array [entries, deleted]
+    entries = array of [key, length], in the order of the pages
+    deleted = map: name of an earlier pack -> array of the numbers of its entries that are deleted
+    tail    = length of the index, 4 bytes little-endian, and digest
+    digest  = xxh3_128 of head, index and length, 16 bytes
+
+    list    = "mta-list" version body digest
+    body    = msgpack array [packs, deleted]
+    packs   = array of [name, size of the object, entries, array of the numbers deleted so far]
+    digest  = xxh3_128 of all before it, 16 bytes
+
+A pack is written once and never changed: the pages of one flush, and which pages of earlier packs
+were deleted by then. Its index is at its end, so that a reader who knows nothing but its name gets
+it by one ranged read. A list repeats the indexes of many packs, so that a reader of thousands of
+packs reads a few lists in place of thousands of indexes; without lists nothing would be lost.
+
+Page lengths add up from the end of the head, so that an entry needs no offset.
+
+Worked example: the page ``b"page"`` under the key "w/0", and nothing deleted, is the pack
+
+    "mta-pack" 01 "page" 92 91 92 a3 "w/0" 04 80 09 00 00 00 (16 bytes)
+
+    >>> data = encode_pack({"w/0": b"page"}, {})
+    >>> data[:-16]
+    b'mta-pack\x01page\x92\x91\x92\xa3w/0\x04\x80\t\x00\x00\x00'
+    >>> decode_index(data, len(data)).entries
+    [Entry(key='w/0', start=9, length=4)]
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgpack
+import xxhash
+
+from .errors import StoreDamaged
+
+VERSION = 1
+HEAD = b"mta-pack" + bytes([VERSION])
+LIST_HEAD = b"mta-list" + bytes([VERSION])
+_DIGEST_BYTES = 16
+_LENGTH = struct.Struct("<I")
+_TAIL_BYTES = _LENGTH.size + _DIGEST_BYTES
+
+Deleted = Mapping[str, Collection[int]]
+"""Numbers of entries that are deleted, by the name of their pack."""
+
+
+class Entry(NamedTuple):
+    """Where a page is in its pack."""
+
+    key: str
+    start: int
+    length: int
+
+
+@dataclass(slots=True)
+class PackIndex:
+    """What the end of a pack says."""
+
+    entries: list[Entry]
+    deleted: dict[str, list[int]] = field(default_factory=dict)
+
+
+class Listed(NamedTuple):
+    """A pack as a list repeats it."""
+
+    name: str
+    size: int
+    entries: list[Entry]
+    deleted: list[int]
+
+
+class NeedsMore(Exception):
+    """The index begins before the bytes given: read so many from the end of the object."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self.length = length
+
+
+def encode_pack(pages: Mapping[str, bytes], deleted: Deleted) -> bytes:
+    """A pack of these pages."""
+    entries = [[key, len(page)] for key, page in pages.items()]
+    index: bytes = msgpack.packb([entries, {name: sorted(at) for name, at in deleted.items()}])
+    length = _LENGTH.pack(len(index))
+    digest = xxhash.xxh3_128_digest(HEAD + index + length)
+    return b"".join((HEAD, *pages.values(), index, length, digest))
+
+
+def entries_of(pages: Mapping[str, bytes]) -> list[Entry]:
+    """The entries of the pack that ``encode_pack`` makes of the pages."""
+    return _placed([key, len(page)] for key, page in pages.items())
+
+
+def decode_index(end: bytes, size: int) -> PackIndex:
+    """The index of a pack of ``size`` bytes, from bytes at its end.
+
+    Raises ``NeedsMore`` where they are too few, and ``StoreDamaged`` where they are no index.
+    """
+    if size < len(HEAD) + _TAIL_BYTES or len(end) < _TAIL_BYTES:
+        raise StoreDamaged("it is too short")
+    (length,) = _LENGTH.unpack_from(end, len(end) - _TAIL_BYTES)
+    if length > size - len(HEAD) - _TAIL_BYTES:
+        raise StoreDamaged("its index has no possible length")
+    if length + _TAIL_BYTES > len(end):
+        raise NeedsMore(length + _TAIL_BYTES)
+    index = end[len(end) - _TAIL_BYTES - length : len(end) - _DIGEST_BYTES]
+    if xxhash.xxh3_128_digest(HEAD + index) != end[-_DIGEST_BYTES:]:
+        raise StoreDamaged(f"its index does not match its digest, or is not of version {VERSION}")
+    try:
+        entries, deleted = msgpack.unpackb(index[: -_LENGTH.size])
+        found = PackIndex(_placed(entries), _numbers_by_pack(deleted))
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise StoreDamaged(f"its index cannot be read ({error})") from error
+    if _end(found.entries) != size - length - _TAIL_BYTES:
+        raise StoreDamaged("its pages do not add up to its size")
+    return found
+
+
+def encode_list(packs: Iterable[Listed], deleted: Deleted) -> bytes:
+    """A list of these packs, and of deletions in others."""
+    records = [
+        [pack.name, pack.size, [[e.key, e.length] for e in pack.entries], sorted(pack.deleted)]
+        for pack in packs
+    ]
+    body = msgpack.packb([records, {name: sorted(at) for name, at in deleted.items()}])
+    data: bytes = LIST_HEAD + body
+    return data + xxhash.xxh3_128_digest(data)
+
+
+def decode_list(data: bytes) -> tuple[list[Listed], dict[str, list[int]]]:
+    """The packs of a list, and deletions in others. Raises ``StoreDamaged``."""
+    body = data[:-_DIGEST_BYTES]
+    if not body.startswith(LIST_HEAD) or xxhash.xxh3_128_digest(body) != data[-_DIGEST_BYTES:]:
+        raise StoreDamaged(f"it does not match its digest, or is not of version {VERSION}")
+    try:
+        records, deleted = msgpack.unpackb(body[len(LIST_HEAD) :])
+        packs = [_listed(*record) for record in records]
+        return packs, _numbers_by_pack(deleted)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise StoreDamaged(f"it cannot be read ({error})") from error
+
+
+def _listed(name: Any, size: Any, entries: Any, deleted: Any) -> Listed:
+    if not isinstance(name, str) or not isinstance(size, int):
+        raise TypeError("a pack has no name or no size")
+    found = Listed(name, size, _placed(entries), _numbers(deleted))
+    if any(at >= len(found.entries) for at in found.deleted) or _end(found.entries) > size:
+        raise ValueError("a pack has more than its entries")
+    return found
+
+
+def _placed(entries: Iterable[Any]) -> list[Entry]:
+    found, start = [], len(HEAD)
+    for key, length in entries:
+        if not isinstance(key, str) or not isinstance(length, int) or length < 0:
+            raise TypeError("an entry is no key with a length")
+        found.append(Entry(key, start, length))
+        start += length
+    return found
+
+
+def _end(entries: list[Entry]) -> int:
+    return entries[-1].start + entries[-1].length if entries else len(HEAD)
+
+
+def _numbers_by_pack(deleted: Any) -> dict[str, list[int]]:
+    if not isinstance(deleted, dict) or not all(isinstance(name, str) for name in deleted):
+        raise TypeError("what is deleted is no map of packs")
+    return {name: _numbers(at) for name, at in deleted.items()}
+
+
+def _numbers(values: Any) -> list[int]:
+    if not isinstance(values, list) or not all(type(at) is int and at >= 0 for at in values):
+        raise TypeError("numbers of entries are none")
+    return values

@@ -1,0 +1,257 @@
+"""Windows whose events come late, against a sorted list: results, revisions, snapshots, pages.
+
+Every result is that of the window which ends with its event, out of all events that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from mta import (
+    AmortizedMTA,
+    BoundWindow,
+    CountWindow,
+    FiBA,
+    KeyedWindows,
+    Policy,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    Window,
+)  # fmt: skip
+from mta.audit.walk import audit, live_keys
+from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
+from mta.evaluators import cursor
+from mta.frames.base import AbstractPolicy
+from mta.logs.finger_tree.log import FingerTreeLog
+from stores import MemoryStore, open_store
+from tests.support.late_streams import POLICIES, Event, Stream
+from tests.support.naive import joined, letters
+
+
+@pytest.fixture(autouse=True, scope="module", params=[1, 1024])
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For how many events fronts are searched for one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cursor, "_FEW", request.param)
+        yield
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("lateness", [0, 5, 1000])
+@pytest.mark.parametrize("scheme", [None, "memory"])
+def test_a_window_of_late_events_is_a_sorted_list(
+    policy: AbstractPolicy, lateness: int, scheme: str | None
+) -> None:
+    for seed in range(4):
+        store = None if scheme is None else open_store(f"{scheme}://")
+        stream = Stream(Random(seed), policy, lateness, store)
+        kept: list[tuple[bytes, list[Event], int | None]] = []
+        for _ in range(30):
+            action = stream.random.choice(["insert", "extend", "extend", "revise", "save", "back"])
+            if action == "save" and store is not None:
+                snapshot = stream.window.checkpoint()
+                kept = [*kept, (snapshot, list(stream.events), stream.newest)][-2:]
+            elif action == "back" and kept:
+                kept = kept[: stream.random.choice([1, len(kept)])]
+                snapshot, events, stream.newest = kept[-1]
+                stream.events = list(events)
+                stream.window = stream.window.restore_like(snapshot)
+                assert not audit(stream.window).damaged
+            elif action in ("insert", "extend", "revise"):
+                getattr(stream, action)()
+            stream.assert_same()
+        stream.window.check()
+
+
+@pytest.mark.parametrize("lateness", [0, 20])
+def test_pages_that_nobody_needs_disappear(lateness: int) -> None:
+    store = MemoryStore()
+    stream = Stream(Random(1), TimeWindow(40), lateness, store)
+    for _ in range(40):
+        for _ in range(3):
+            stream.extend()
+        snapshot = stream.window.checkpoint()
+        again = stream.window.restore_like(snapshot)
+        assert set(live_keys(again)) == set(store.keys())
+    assert len(set(store.keys())) < 200
+
+
+def test_a_replayed_batch_writes_the_same_pages() -> None:
+    store, other = MemoryStore(), MemoryStore()
+    stream = Stream(Random(2), CountWindow(60), 30, store)
+    for _ in range(10):
+        stream.extend()
+    snapshot = stream.window.checkpoint()
+    keys = sorted(store.keys())
+    pages = zip(keys, store.get_many(keys), strict=True)
+    other.put_many({key: page for key, page in pages if page is not None})
+    values, times, _ = [*"xyzw" * 9], [(stream.newest or 0) + i % 7 - 5 for i in range(36)], None
+    snapshots = []
+    for place in (store, other):
+        window = Window.restore(snapshot, joined(), CountWindow(60), place, **stream.options)
+        window.extend(values, times)
+        snapshots.append(window.checkpoint())
+    assert snapshots[0] == snapshots[1]
+    assert set(store.keys()) == set(other.keys())
+
+
+def test_what_is_later_than_allowed_is_refused_or_dropped() -> None:
+    options: dict[str, Any] = {"arity": 2, "aggregator": FiBA, "allowed_lateness": "5 seconds"}
+    window = Window(joined(), TimeWindow(100), **options)
+    window.extend(["a", "b"], [10, 20])
+    with pytest.raises(LateEvent, match=r"by more than 5.0 s older .* larger allowed_lateness"):
+        window.insert("c", 14.9)
+    with pytest.raises(LateEvent, match=r"1 events of the batch .* at index 1"):
+        window.extend(["d", "e"], [30, 14])
+    assert window.query() == "ab"
+    window.insert("c", 15)
+    assert window.query() == "acb"
+    dropping = Window(joined(), TimeWindow(100), on_late="drop", **options)
+    dropping.extend(["a", "b"], [10, 20])
+    assert list(dropping.extend(["c", "d"], [14, 16])) == ["ad"]
+    assert dropping.stats().late == 1 and dropping.last_accepted.tolist() == [False, True]
+
+
+def test_a_batch_is_taken_in_order_of_time_and_answered_in_its_own() -> None:
+    window = Window(joined(), CountWindow(2), arity=2, aggregator=FiBA)
+    assert list(window.extend(["c", "a", "b", "d"], [3, 1, 2, 4])) == ["bc", "a", "ab", "cd"]
+
+
+def test_what_cannot_be_revised_says_so() -> None:
+    with pytest.raises(NotRevisable, match="Amortized MTA takes events in order"):
+        Window(joined(), CountWindow(2)).revise(["a"], [1])
+
+
+@pytest.mark.parametrize("settings", [{"allowed_lateness": 0}, {"on_duplicate": "replace"}])
+def test_settings_that_need_times_select_the_structure(settings: dict[str, Any]) -> None:
+    policy = TimeWindow(60)
+    window = Window(Sum(), policy, store := MemoryStore(), **settings)
+    windows = SharedWindows(Sum(), {"w": policy}, store, "shared", **settings)
+    keys = KeyedWindows(Sum(), policy, store, "keys", **settings)
+    snapshots = [each.checkpoint() for each in (window, windows)]
+    again = Window.restore(snapshots[0], Sum(), policy, store, **settings)
+    shared = SharedWindows.restore(snapshots[1], Sum(), {"w": policy}, store, **settings)
+    assert isinstance(again.structure, FiBA)
+    assert isinstance(shared.structure, FingerTreeLog)
+    for each in (window, windows, again, shared):
+        each.extend([1.0, 4.0], [30, 10])
+    keys.extend(["a", "a"], [1.0, 4.0], [30, 10])
+    each_result = [window.query(), again.query(), windows.query("w"), keys.query("a")]
+    assert [*each_result, shared.query("w")] == [5.0] * 5
+    assert isinstance(Window(Sum(), policy, on_duplicate="append").structure, AmortizedMTA)
+    with pytest.raises(ValueError, match="choose aggregator=FiBA"):
+        Window(Sum(), policy, aggregator=AmortizedMTA, **settings)
+    with pytest.raises(SnapshotMismatch, match="aggregator"):
+        Window.restore(snapshots[0], Sum(), policy, store)
+
+
+@pytest.mark.parametrize("scheme", ["memory://", None])
+def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme: Any) -> None:
+    """Between it and the window there would be a hole."""
+    policy, settings = (
+        BoundWindow(letters(), at_most=2),
+        {"aggregator": FiBA, "allowed_lateness": 100},
+    )
+    window = Window(joined(), policy, scheme, **settings)
+    window.extend(["a", "bbb", "c"], [10, 20, 30])
+    window.insert("d", 15)
+    assert window.query() == "c" and window.stats().inserted == 4
+    assert window.extend(["e", "f", ""], [12, 40, 19]).tolist() == ["c", "cf", "c"]
+    assert window.extend(["g"], [20], "last").tolist() == ["cf"]
+    assert window.range_by_position(6, 8) == "cf"
+    with pytest.raises(EventsGone):
+        window.range_by_position(5, 8)
+    with pytest.raises(EventsGone):
+        window.range(15, 40)
+    window.check()
+    if scheme:
+        window = window.restore_like(window.checkpoint())
+        window.insert("h", 19)
+        assert window.query() == "cf" and window.stats().inserted == 9
+
+
+def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> None:
+    fails: list[int] = []
+
+    def evicts(prefix: int, total: int) -> bool:
+        if fails:
+            raise ZeroDivisionError
+        return total - prefix >= 2
+
+    policy = Policy(evicts, on=letters(), name="last two", checked=True)
+    window = Window(joined(), policy, aggregator=FiBA, allowed_lateness=100)
+    window.extend(["a", "b", "c"], [10, 20, 30])
+    fails.append(1)
+    with pytest.raises(ZeroDivisionError):
+        window.insert("d", 5)
+    fails.clear()
+    assert window.stats().inserted == 3 and window.query() == "bc"
+    window.check()
+    window.insert("d", 5)
+    window.insert("e", 40)
+    assert window.query() == "ce" and window.range_by_position(3, 5) == "ce"
+
+
+@pytest.mark.parametrize("counts", [[2], [1, 1]], ids=str)
+def test_what_a_user_has_evicted_leaves_no_hole_either(counts: list[int]) -> None:
+    window = Window(joined(), CountWindow(4), aggregator=FiBA, allowed_lateness=100)
+    window.extend("abc", [10, 20, 30])
+    for count in counts:
+        window.evict(count)
+    assert window.extend("de", [15, 40]).tolist() == ["c", "ce"]
+    assert window.extend("fg", [12, 25], "last").tolist() == ["gce"]
+    window.check()
+
+
+class OwnCount(CountWindow):
+    """A user's own count window, which need not cut as ours does."""
+
+
+class OwnTime(TimeWindow):
+    """The same by time."""
+
+
+@pytest.mark.parametrize(("own", "ours"), [(OwnCount, CountWindow), (OwnTime, TimeWindow)])
+def test_a_users_own_kind_of_window_takes_late_events(own: type, ours: type) -> None:
+    """What a late event may ask for is known from its cuts, one at a time."""
+    mine, known = (
+        Window(joined(), kind(3), None, aggregator=FiBA, allowed_lateness=5) for kind in (own, ours)
+    )
+    for time in (0, 1, 2, 5, 6, 4, 7, 20, 16):
+        for window in (mine, known):
+            window.insert(chr(97 + time), time)
+        assert mine.query() == known.query()
+        mine.check()
+    assert mine.structure.kept_from == known.structure.kept_from > 0
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_event_behind_a_retracted_one_has_the_window_of_its_own_time(
+    again: bool, asked: bool
+) -> None:
+    """It is the newest that is left, and late all the same."""
+    options: dict[str, Any] = {
+        "aggregator": FiBA,
+        "allowed_lateness": 80,
+        "arity": 2,
+        "leaf_arity": 2,
+    }
+    window = Window(joined(), TimeWindow(40), "memory://", **options)
+    window.extend([*"abcde"], [261, 293, 299, 334, 352])
+    window.retract(352)
+    if again:
+        window = window.restore_like(window.checkpoint())
+    if asked:
+        assert window.query() == "d"
+    assert window.extend(["f", "g"], [336, 353]).tolist() == ["cdf", "dfg"]
+    window.retract(353)
+    if asked:
+        assert window.query() == "df"
+    assert window.revise(["h"], [340]).results.tolist() == ["dfh"]
+    assert window.query() == "dfh"

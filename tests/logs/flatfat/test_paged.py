@@ -1,0 +1,593 @@
+"""The Reactive Aggregator in pages: events taken out of the middle, before and after snapshots."""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+
+from mta import BoundWindow, CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
+from mta.audit.walk import audit, live_keys
+from mta.errors import CorruptSnapshot, EmptyWindow, InvariantViolation, StoreUnavailable
+from mta.evaluators.reactive import PagedReactiveAggregator, WithHoles
+from stores import PageStore
+from stores.memory import MemoryStore
+from stores.testing.counting import CountingStore
+from tests.support.counted import Counted
+from tests.support.naive import FailingStore, error_of, joined, pages_of
+from tests.support.window_machine import WindowMachine
+
+N = 1 << 16
+
+
+def letters(count: int) -> list[str]:
+    return [chr(97 + i % 26) for i in range(count)]
+
+
+def window_of(
+    store: PageStore | None, size: int = 10_000, leaf_arity: int = 4, arity: int = 3, **options: Any
+) -> Window:
+    return Window(
+        options.pop("monoid", None) or joined(),
+        CountWindow(size),
+        store=store,
+        leaf_arity=leaf_arity,
+        arity=arity,
+        aggregator=PagedReactiveAggregator,
+        **options,
+    )
+
+
+def again(snapshot: bytes, store: PageStore, size: int = 10_000) -> Window:
+    return Window.restore(
+        snapshot, joined(), CountWindow(size), store=store, aggregator=PagedReactiveAggregator
+    )
+
+
+def tree_of(window: Window) -> PagedReactiveAggregator:
+    assert isinstance(window.structure, PagedReactiveAggregator)
+    return window.structure
+
+
+def take(window: Window, text: list[str], places: list[int]) -> None:
+    """Take events out of a window and out of a list; places count from the oldest event."""
+    tree_of(window).evict_at([window.structure.front + place for place in places])
+    for place in sorted(set(places), reverse=True):
+        del text[place]
+    assert window.query() == "".join(text)
+    assert len(window) == len(text)
+
+
+# --- against a list -----------------------------------------------------------------------------
+
+
+class ReactiveMachine(WindowMachine):
+    """A window out of which events are taken anywhere."""
+
+    aggregator = PagedReactiveAggregator
+
+    @precondition(lambda self: self.events)
+    @rule(data=st.data())
+    def evict_anywhere(self, data: st.DataObject) -> None:
+        last = len(self.events) - 1
+        places = data.draw(st.lists(st.integers(0, last), max_size=12))
+        self.evict_places(places)
+        for place in sorted(set(places), reverse=True):
+            del self.events[place]
+        self.note("evict places", places)
+
+    def evict_places(self, places: list[int]) -> None:
+        front = self.window.structure.front
+        self.window.structure.evict_at([front + place for place in places])
+
+    @rule()
+    def evict_what_is_not_there(self) -> None:
+        for position in (self.window.structure.front - 1, self.window.structure.back):
+            with pytest.raises(EmptyWindow):
+                self.window.structure.evict_at([position])
+
+    @precondition(lambda self: self.events)
+    @rule()
+    def compact(self) -> None:
+        self.window.structure.compact()
+        assert self.window.structure.holes == 0
+        self.note("compact", None)
+
+    def do_again(self, what: str, details: list[Any], at_once: bool) -> None:
+        if what == "evict places":
+            for places in details:
+                self.evict_places(places)
+        elif what == "compact":
+            self.window.structure.compact()
+        else:
+            super().do_again(what, details, at_once)
+
+
+@pytest.mark.parametrize(("scheme", "examples"), [(None, 40), ("memory", 60), ("file", 8)])
+def test_a_window_with_holes_is_a_list(scheme: str | None, examples: int) -> None:
+    machine = type("Machine", (ReactiveMachine,), {"scheme": scheme})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )
+
+
+def test_columns_of_numbers_with_holes_equal_a_fold_of_what_is_left() -> None:
+    product = Product({"max": ("x", Max()), "sum": ("x", Sum()), "text": ("t", joined())})
+    window = window_of(MemoryStore(), 300, monoid=product)
+    rng = np.random.default_rng(2)
+    events: list[tuple[float, str]] = []
+    for _ in range(25):
+        new = [(float(x), chr(97 + int(x) % 26)) for x in rng.integers(0, 1000, 40)]
+        window.extend({"x": [x for x, _ in new], "t": [t for _, t in new]})
+        events = (events + new)[-300:]
+        gone = rng.choice(len(events), min(len(events) - 1, 30), replace=False).tolist()
+        tree_of(window).evict_at([window.structure.front + place for place in gone])
+        events = [event for i, event in enumerate(events) if i not in set(gone)]
+        assert window.query() == {
+            "max": max(x for x, _ in events),
+            "sum": sum(x for x, _ in events),
+            "text": "".join(t for _, t in events),
+        }
+        window.check()
+
+
+# --- positions ----------------------------------------------------------------------------------
+
+
+def test_positions_of_older_events_move_on_by_one() -> None:
+    window = window_of(None)
+    window.extend(letters(6))
+    tree = tree_of(window)
+    tree.evict_to(4 - 2)
+    tree.evict_at([3])  # d: the picture of the module, slots 2 to 5
+    assert (tree.front, tree.back, tree.holes) == (3, 6, 1)
+    assert [tree.slot(position) for position in (3, 4, 5, 6)] == [2, 4, 5, 6]
+    assert [tree.position(slot) for slot in (2, 3, 4, 5, 6)] == [3, 4, 4, 5, 6]
+    assert tree.fold(4, 6) == "ef"
+    tree.evict_at([3])  # the oldest: the front skips the hole
+    assert (tree.front, tree.holes) == (4, 0)
+    assert window.query() == "ef"
+
+
+def test_policies_count_only_events_that_are_there() -> None:
+    window = window_of(None, 10)
+    text = letters(10)
+    window.extend(text)
+    take(window, text, [2, 5, 6])
+    for letter in "XYZ":  # room for three before anything leaves
+        window.insert(letter)
+        text.append(letter)
+        assert window.query() == "".join(text)
+    assert len(window) == 10
+    window.insert("!")
+    assert window.query() == "".join(text[1:]) + "!"
+
+    timed = Window(
+        joined(), TimeWindow(10), store=None, arity=2, aggregator=PagedReactiveAggregator
+    )
+    timed.extend("abcdef", [0, 1, 2, 3, 4, 5])
+    tree_of(timed).evict_at([0, 2, 3])
+    assert timed.structure.oldest_time() == 1_000_000
+    timed.insert("g", 11)
+    assert timed.query() == "efg"
+    bound = Window(
+        Sum(), BoundWindow(Sum(), at_most=10), arity=2, aggregator=PagedReactiveAggregator
+    )
+    bound.extend([2, 2, 3, 3])
+    tree_of(bound).evict_at([bound.structure.front + 1])
+    bound.insert(2)
+    assert bound.query() == 10 and len(bound) == 4
+
+
+def test_what_is_not_there_is_not_taken() -> None:
+    window = window_of(None)
+    text = letters(20)
+    window.extend(text)
+    tree = tree_of(window)
+    for positions in ([20], [-1], [3, 20], [0, 1, 25]):
+        with pytest.raises(EmptyWindow, match="positions 0 to 19"):
+            tree.evict_at(positions)
+        assert window.query() == "".join(text)
+    tree.evict_at([])
+    take(window, text, [7, 7, 3])  # the same one twice is one
+    take(window, text, list(range(len(text))))
+    assert window.query() == ""
+    with pytest.raises(EmptyWindow):
+        tree.evict_at([tree.front])
+    window.insert("x")
+    assert window.query() == "x"
+    window.check()
+
+
+def test_check_notices_a_count_or_a_front_that_is_wrong() -> None:
+    for damage in ("_count", "front"):
+        window = window_of(None)
+        window.extend(letters(9))
+        tree = tree_of(window)
+        tree.evict_at([4])
+        window.check()
+        if damage == "front":
+            tree.fat.front = 4
+        else:
+            tree._count += 1
+        with pytest.raises(InvariantViolation):
+            window.check()
+
+
+# --- costs --------------------------------------------------------------------------------------
+
+
+def filled(store: PageStore | None, monoid: Monoid | None = None) -> tuple[Window, list[int]]:
+    numbers = np.random.default_rng(8).integers(0, 1 << 30, N).tolist()
+    window = window_of(store, 2 * N, 64, 8, monoid=monoid)
+    window.extend(numbers, emit="last")
+    return window, numbers
+
+
+@pytest.mark.parametrize("spread", ["together", "apart"])
+def test_evictions_out_of_the_middle_cost_log_n(spread: str) -> None:
+    """m events: m (1 + ceil(log2(n/m))) combines, beside what a block costs that is opened."""
+    counted = Counted()
+    window, numbers = filled(None, counted.max)
+    tree = tree_of(window)
+    opened = 64 + 8 * tree.height  # the levels within a leaf block, and those above it
+    for m in (1, 2, 5, 30, 200):
+        step = 1 if spread == "together" else N // 256
+        places = [1000 + i * step for i in range(m)]
+        blocks = len({place // 64 for place in places}) + 1
+        bound = m * (1 + math.ceil(math.log2(N / m))) + blocks * opened
+        positions = [tree.front + place for place in places]
+        counted.of(lambda positions=positions: tree.evict_at(positions), at_most=bound)
+        for place in reversed(places):
+            del numbers[place]
+        counted.of(window.query, at_most=3 * opened)
+        assert window.query() == max(numbers)
+    # A block in memory again: only its path.
+    dirty = [tree.front + 3000, tree.front + 3001, tree.front + 3002]
+    tree.evict_at(dirty[:1])
+    counted.of(lambda: tree.evict_at(dirty[1:2]), at_most=math.ceil(math.log2(N)) + 4 + 64 + 8)
+
+
+def test_each_page_on_the_way_is_read_and_written_once() -> None:
+    store = CountingStore(MemoryStore())
+    window, _ = filled(store, Monoid(float("-inf"), max, name="max"))
+    tree, levels = tree_of(window), window.structure.height
+    window.checkpoint()
+    store.reset()
+    tree.evict_at([5000])
+    assert store.counts.get.pages <= 2 * levels  # its path, and the front's
+    assert store.counts.put.pages == 0
+    tree.evict_at([5000 + i for i in (3, 5, 20)])  # near by: the same blocks
+    store.reset()
+    window.checkpoint()
+    assert store.counts.put.pages <= 2 * levels
+    assert store.counts.put.calls <= levels
+    # A batch over b blocks of a level 1 block, far from each other.
+    b = 40
+    places = [tree.front + 10_000 + i * 64 * 8 for i in range(b)]
+    store.reset()
+    tree.evict_at(places)
+    window.checkpoint()
+    assert store.counts.put.pages <= b * 2 + b / 8 * 2 + 4 * levels
+    window.check()
+
+
+def test_memory_stays_bounded_however_many_blocks_change() -> None:
+    window, _ = filled(MemoryStore(), Monoid(float("-inf"), max, name="max"))
+    tree = tree_of(window)
+    rng = random.Random(4)
+    most = 0
+    for _ in range(200):
+        tree.evict_at([tree.front + rng.randrange(len(window)) for _ in range(3)])
+        window.query()
+        most = max(most, window.stats().resident_rows)
+    # Five blocks a level wait at most, beside the two paths; each with the levels within.
+    assert most <= (5 + 3) * 3 * (64 + 8 * tree.height)
+
+
+def test_holes_are_compacted_and_their_pages_deleted() -> None:
+    """A window that loses all but a few of its events, for ever: pages stay in proportion."""
+    store = CountingStore(MemoryStore())
+    window = window_of(store, 10_000, 4, 3)
+    text: list[str] = []
+    rng = random.Random(6)
+    most = inserted = 0
+    for _ in range(60):
+        window.extend(letters(50))
+        text += letters(50)
+        inserted += 50
+        places = rng.sample(range(len(text)), max(0, len(text) - 40))
+        take(window, text, places)
+        window.checkpoint()
+        most = max(most, len(list(store.keys())))
+    tree = tree_of(window)
+    assert tree.holes <= max(len(window), 4) + 50 + 8
+    # Slots of the window, and those of two snapshots before: never as many as were inserted.
+    assert most <= 4 * (3 * (2 * 40 + 100) / 4)
+    # A compaction writes what is left; every hole pays for it at most once.
+    assert store.counts.put.pages <= 12 * inserted / 4
+    window.check()
+
+
+def test_compact_when_nothing_is_there_and_when_nothing_is_missing() -> None:
+    window = window_of(MemoryStore())
+    tree = tree_of(window)
+    tree.compact()
+    assert len(window) == 0
+    text = letters(30)
+    window.extend(text)
+    tree.compact()
+    assert window.query() == "".join(text)
+    take(window, text, [0, 3, 4, 29 - 3])
+    tree.compact()
+    assert window.query() == "".join(text) and tree.holes == 0
+    window.check()
+
+
+# --- snapshots ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retain", [2, 3, 5])
+def test_every_retained_snapshot_stays_whole_and_nothing_else_stays(retain: int) -> None:
+    store, rng = MemoryStore(), random.Random(retain)
+    window = window_of(store, 150, 2, 3, retain=retain)
+    text: list[str] = []
+    snapshots: list[tuple[bytes, str]] = []
+    for number in range(25):
+        new = letters(rng.choice((1, 5, 30)))
+        window.extend(new)
+        text = (text + new)[-150:]
+        take(window, text, rng.sample(range(len(text)), rng.randint(0, min(9, len(text) - 1))))
+        snapshots = [*snapshots, (window.checkpoint(), "".join(text))][-retain:]
+        if number % 4 == 1:
+            window = window.restore_like(snapshots[-1][0])
+        for snapshot, expected in snapshots:
+            past = again(snapshot, store, 150)
+            assert past.query() == expected
+            past.check()
+            assert not audit(past).damaged
+        assert set(live_keys(window)) == set(store.keys()), "pages that nobody needs"
+    window.delete_pages()
+    assert list(store.keys()) == []
+
+
+def test_without_snapshots_pages_that_were_written_anew_go_at_once() -> None:
+    store = MemoryStore()
+    window = window_of(store)
+    text = letters(400)
+    window.extend(text)
+    rng = random.Random(1)
+    for _ in range(30):
+        take(window, text, [rng.randrange(len(text)) for _ in range(4)])
+        if tree_of(window).holes == 0:
+            break
+    assert set(store.keys()) <= set(live_keys(window))
+    window.check()
+    window.delete_pages()
+    assert list(store.keys()) == []
+
+
+def test_replaying_from_a_snapshot_writes_the_same_pages() -> None:
+    store = MemoryStore()
+    window = window_of(store)
+    text = letters(200)
+    window.extend(text)
+    snapshot = window.checkpoint()
+
+    def go_on(window: Window) -> bytes:
+        tree_of(window).evict_at([window.structure.front + i for i in (3, 50, 51, 120)])
+        window.extend(letters(70))
+        tree_of(window).evict_at([window.structure.front + i for i in range(0, 200, 2)])
+        return window.checkpoint()
+
+    first = go_on(window)
+    pages = pages_of(store)
+    assert go_on(again(snapshot, store)) == first
+    assert pages_of(store) == pages
+
+
+def test_a_snapshot_of_a_window_with_holes_is_small() -> None:
+    window, _ = filled(MemoryStore(), Monoid(float("-inf"), max, name="max"))
+    tree = tree_of(window)
+    window.checkpoint()
+    tree.evict_at([tree.front + 50 * i for i in range(300)])
+    # The names of the pages that the snapshot before still needs, about 30 bytes each.
+    assert len(window.checkpoint()) <= 8000 + 40 * 3 * 300
+    window.checkpoint()
+    assert len(window.checkpoint()) <= 8000
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state.__setitem__(0, state[1] + 1),
+        lambda state: state.__setitem__(1, state[1] + 4),
+        lambda state: state[2][3][0].append([0, 1, b"short"]),
+        lambda state: state[2][3][0].append([-1, 1, bytes(16)]),
+        lambda state: state[2][3][0].append([0, "1", bytes(16)]),
+        lambda state: state[2][3].append([]),
+    ],
+)
+def test_snapshots_whose_slots_or_retired_pages_cannot_be(damage: Callable[[Any], Any]) -> None:
+    import msgpack
+    import xxhash
+
+    store = MemoryStore()
+    window = window_of(store)
+    window.extend(letters(50))
+    window.checkpoint()
+    tree_of(window).evict_at([5])
+    fields = msgpack.unpackb(window.checkpoint()[:-16])
+    damage(fields[-1])
+    body = msgpack.packb(fields)
+    with pytest.raises(CorruptSnapshot):
+        again(body + xxhash.xxh3_128_digest(body), store)
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_what_fails_is_not_done_or_is_told(checkpoints: bool) -> None:
+    """Each store call fails once; evictions say how far they got, and all else changes nothing."""
+    for failing in range(1, 2000):
+        store = FailingStore()
+        store.failing = lambda number, failing=failing: number == failing
+        window = window_of(store, 30, 2, 2)
+        text: list[str] = []
+        failures, rng = 0, random.Random(3)
+        for i in range(10):
+            new = letters(rng.randint(1, 9))
+            while new:
+                try:
+                    window.insert(new[0])
+                except StoreUnavailable:
+                    failures += 1
+                    assert window.query() == "".join(text)
+                    continue
+                text = (text + new[:1])[-30:]
+                del new[0]
+            places = sorted({rng.randrange(len(text)) for _ in range(rng.randint(0, 5))})
+            while places:
+                front = window.structure.front
+                try:
+                    tree_of(window).evict_at([front + place for place in places])
+                except StoreUnavailable as error:
+                    failures += 1
+                    done = int(error.__notes__[0].split()[0])
+                else:
+                    done = len(places)
+                text, places = after(text, places, done)
+                assert window.query() == "".join(text), (failing, i)
+                assert len(window) == len(text)
+            if checkpoints and i % 3 == 2 and error_of(window.checkpoint) is not None:
+                failures += 1
+                window.checkpoint()
+        assert failures <= 1
+        store.failing = lambda number: False
+        window.check()
+        window.checkpoint()
+        window.delete_pages()
+        assert list(store.keys()) == [] or failures
+        if not failures:
+            assert failing > 30
+            return
+    pytest.fail("no run without a failure")
+
+
+def after(text: list[str], places: list[int], done: int) -> tuple[list[str], list[int]]:
+    """The list when so many events are removed, the oldest ones last; and what is to be done."""
+    oldest = next((i for i, place in enumerate(places) if place != i), len(places))
+    order = places[oldest:] + places[:oldest]
+    gone, left = order[:done], order[done:]
+    kept = [letter for i, letter in enumerate(text) if i not in set(gone)]
+    return kept, sorted(place - sum(g < place for g in gone) for place in left)
+
+
+@pytest.mark.parametrize("where", ["leaf", "above"])
+def test_a_combine_that_raises_takes_nothing_out(where: str) -> None:
+    class Broken(RuntimeError):
+        pass
+
+    calls = [-1]
+
+    def combine(left: str, right: str) -> str:
+        calls[0] -= 1
+        if calls[0] == 0:
+            raise Broken
+        return left + right
+
+    fragile = Monoid("", combine, name="fragile")
+    for nth in range(1, 200):
+        window = window_of(MemoryStore(), monoid=fragile, leaf_arity=4, arity=2)
+        text = letters(70)
+        window.extend(text)
+        if where == "above":
+            tree_of(window).evict_at([32])  # the levels within the blocks on the way are known
+            del text[32]
+        calls[0] = nth
+        error = error_of(
+            lambda window=window: tree_of(window).evict_at([window.structure.front + 33])
+        )
+        calls[0] = -1
+        if error is None:
+            assert nth > 3
+            return
+        assert isinstance(error, Broken)
+        assert window.query() == "".join(text)
+        window.check()
+        take(window, text, [33])
+        window.check()
+    pytest.fail("no run without a failure")
+
+
+def test_a_compaction_that_fails_is_not_begun() -> None:
+    for failing in range(1, 200):
+        store = FailingStore()
+        window = window_of(store, 1000, 2, 2)
+        text = letters(40)
+        window.extend(text)
+        window.checkpoint()
+        take(window, text, list(range(3, 36, 2)))
+        calls = store.calls
+        store.failing = lambda number, at=calls + failing: number == at
+        error = error_of(tree_of(window).compact)
+        store.failing = lambda number: False
+        assert window.query() == "".join(text)
+        window.check()
+        if error is None:
+            assert failing > 10
+            return
+        assert isinstance(error, StoreUnavailable)
+        again(window.checkpoint(), store, 1000).check()
+        for letter in "xyz":
+            window.insert(letter)
+            text.append(letter)
+        tree_of(window).compact()
+        assert window.query() == "".join(text)
+        window.check()
+    pytest.fail("no run without a failure")
+
+
+@pytest.mark.parametrize("count", [-1, 9, 1 << 62, (1 << 63) - 1])
+def test_a_snapshot_whose_aggregates_count_other_events_is_refused(count: int) -> None:
+    """Counts that overflow are no warning, and none of numpy's comes to the caller."""
+    window = Window(
+        Sum(),
+        CountWindow(20),
+        MemoryStore(),
+        "w",
+        arity=2,
+        leaf_arity=2,
+        aggregator=PagedReactiveAggregator,
+    )
+    window.extend([1.0] * 20)
+    tail = window.structure.levels.tails[2]
+    tail.rows[1][: tail.count] = count
+    snapshot = window.checkpoint()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(CorruptSnapshot, match="counts events"):
+            window.restore_like(snapshot)
+
+
+def test_counts_of_events_are_added_without_a_warning() -> None:
+    holed, large = WithHoles(Sum()), np.int64((1 << 63) - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert holed.combine((1.0, large), (2.0, large)) == (3.0, 2 * int(large))

@@ -1,0 +1,137 @@
+"""Exact results of all values: long windows, what partials share, and pages that nobody wrote."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mta import (
+    CountWindow,
+    ExactDistinctCount,
+    Median,
+    Mode,
+    Product,
+    Quantile,
+    Rank,
+    Sum,
+    SumDistinct,
+    Window,
+    rolling,
+)
+from mta.columns import codec
+from mta.errors import CorruptPage, InvalidValue
+from mta.monoids.holistic import SortedRuns
+
+LONG = 3000
+
+
+def values(count: int, seed: int = 1) -> np.ndarray:
+    """Values with ties, and others that are anywhere."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(count) < 0.3, rng.integers(0, 9, count), rng.normal(4, 3, count))
+
+
+@pytest.mark.parametrize("batch", [1, 7, 500, 4 * LONG])
+def test_quantiles_of_a_long_window_however_its_events_come(batch: int) -> None:
+    stream = values(4 * LONG)
+    window = Window(Quantile([0.0, 0.25, 0.5, 1.0]), CountWindow(LONG), leaf_arity=512)
+    window.extend(stream[:LONG], emit="last")
+    stop = LONG + (60 if batch == 1 else 3 * LONG)
+    found = [
+        result
+        for at in range(LONG, stop, batch)
+        for result in window.extend(stream[at : min(at + batch, stop)])
+    ]
+    for at in range(0, len(found), 37):
+        last = stream[LONG + at + 1 - LONG : LONG + at + 1]
+        np.testing.assert_allclose(found[at], np.quantile(last, [0.0, 0.25, 0.5, 1.0]), rtol=1e-12)
+
+
+def test_a_jump_of_the_median_is_found_as_well() -> None:
+    """The values around the answer before are looked at first, and say nothing here."""
+    stream = np.concatenate([np.zeros(LONG), np.full(LONG, 1e9), -values(LONG)])
+    window = Window(Median(), CountWindow(LONG), leaf_arity=256)
+    found = [float(window.extend(part, emit="last")[0]) for part in np.array_split(stream, 40)]
+    ends = np.cumsum([len(part) for part in np.array_split(stream, 40)])
+    assert found == [float(np.median(stream[max(0, end - LONG) : end])) for end in ends]
+
+
+def test_infinite_values_are_values_like_others() -> None:
+    stream = [math.inf, 1.0, -math.inf, math.inf, 5.0, math.inf]
+    found = rolling(pd.DataFrame({"x": stream}), window=4, aggregations={"m": ("x", "median")}).m
+    assert found[[0, 1, 3, 4]].tolist() == [math.inf, math.inf, math.inf, 3.0]
+    assert found[2] == 1.0 and found[5] == math.inf
+
+
+def test_with_nan_accepted_it_is_the_largest_value() -> None:
+    for monoid, wanted in ((Median(), [2.0, math.nan]), (Quantile(0.0), [2.0, 2.0])):
+        window = Window(monoid, CountWindow(3), on_invalid="accept")
+        np.testing.assert_equal(window.extend([2.0, math.nan]).tolist(), wanted)
+
+
+def test_the_stack_of_a_long_window_shares_its_values() -> None:
+    """Each suffix has all the values after it; each value is copied O(log n) times."""
+    monoid, count = Median(), 4096
+    lifted = monoid.lift_rows(values(count), count)
+    right = monoid.fold(monoid.lift_rows(values(10**5, 2), 10**5), 10**5)
+    stack = monoid.combine_rows(monoid.suffixes(lifted, count, right), [right], count + 1)
+    runs = {id(run): len(run) for entry in stack for run in entry.runs}
+    rests = 10**5 + 2 * 10**5  # that of the empty suffix, and that of all others
+    assert sum(runs.values()) - rests <= 2 * count * math.log2(count)
+    assert len(stack[0]) == count + 2 * 10**5
+    assert max(len(entry.runs) for entry in stack) <= 32
+
+
+def test_a_sum_of_distinct_doubles_is_rounded_once() -> None:
+    frame = pd.DataFrame({"x": [1e16, 1.0, -1e16, 1.0, 1e-300, 3.5, 1e16]})
+    found = rolling(frame, window=6, aggregations={"s": ("x", SumDistinct())}).s.tolist()
+    wanted = [math.fsum(set(frame.x[max(0, at - 5) : at + 1])) for at in range(7)]
+    assert found == wanted
+
+
+@pytest.mark.parametrize("make", [lambda: Mode("f8"), Mode, SumDistinct, ExactDistinctCount, Rank])
+def test_a_product_has_other_aggregations_beside_it(make: Any) -> None:
+    frame = pd.DataFrame({"x": values(200), "k": np.arange(200) % 3})
+    both = {"it": ("x", make()), "sum": ("x", Sum())}
+    found = rolling(frame, by="k", window=8, aggregations=both)
+    alone = rolling(frame, by="k", window=8, aggregations={"it": ("x", make())})
+    assert found["it"].tolist() == alone["it"].tolist()
+    window = Window(Product(both), CountWindow(8), arity=4)
+    each = [(window.insert({"x": value}), window.query()["it"])[1] for value in frame.x[::3]]
+    assert each == found["it"][::3].tolist()
+
+
+def test_what_a_sum_or_a_quantile_cannot_take_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="a sum is of numbers, not of text"):
+        SumDistinct(str)
+    with pytest.raises(InvalidValue):
+        Window(SumDistinct(), CountWindow(2)).insert(math.inf)
+    with pytest.raises(ValueError, match="quantiles are numbers from 0 to 1"):
+        Quantile(1.5)
+    with pytest.raises(ValueError, match="interpolation is one of linear, lower"):
+        Quantile(0.5, "cubic")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("monoid", "data"),
+    [
+        (Median(), b""),
+        (Median(), b"1234567"),
+        (Median(), np.array([2.0, 1.0]).tobytes()),
+        (Mode(), codec.pack([])),
+        (Mode(), codec.pack(["b", "a"])),
+        (Mode(), codec.pack({"a": 1})),
+        (Mode(), codec.pack([("a", 1), ("a", "b")])),
+        (Mode("int64"), np.array([7, 7, -1]).tobytes()),
+    ],
+)
+def test_bytes_that_are_no_sorted_values_are_a_corrupt_page(monoid: Any, data: bytes) -> None:
+    schema = monoid.partials
+    good = schema.dump([SortedRuns([monoid.column([1, 1], in_order=True)])])
+    assert len(schema.load(iter(good), 1)[0]) == 2
+    with pytest.raises(CorruptPage, match="no summary of"):
+        schema.load(iter([("msgpack", codec.pack([data]))]), 1)

@@ -1,0 +1,231 @@
+"""The formats of what is published, byte by byte, and what readers make of forged records."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from mta import (
+    ADWIN,
+    ArgMax,
+    BloomFilter,
+    CalendarWindow,
+    CollectDistinct,
+    Count,
+    CountWindow,
+    Decimals,
+    DeltaWindow,
+    FrequentItems,
+    KeyedWindows,
+    KLLQuantiles,
+    Last,
+    LongestIncreasingRun,
+    Max,
+    MaxText,
+    Mean,
+    MomentSketch,
+    Monoid,
+    Product,
+    PunctuationWindow,
+    SampleStdDev,
+    SessionWindow,
+    SharedWindows,
+    SinceMax,
+    Sum,
+    TimeWindow,
+    Window,
+    open_published,
+)
+from mta.errors import CorruptSnapshot, SnapshotMismatch
+from mta.frames.base import AbstractPolicy
+from mta.monoids.base import AbstractMonoid
+from mta.publishing import known
+from mta.publishing.batches import Part
+from mta.publishing.records import Head, decode_written, head_key, what_of, written_key
+from stores import MemoryStore
+from tests.support import forgeries
+
+GOLDEN = Path(__file__).parent / "golden"
+#: How many forgeries a run looks at; all of them with 0.
+SOME = int(os.environ.get("MTA_FORGERIES", 150))
+
+MONOIDS: list[AbstractMonoid] = [
+    Max(), Max("int64"), Max(int), Sum(Decimals(2)), Max(np.int32), Count(), Mean(), MaxText(),
+    Max(np.dtype("M8[us]"), nullable=True), ArgMax(by="i8"), LongestIncreasingRun(),
+    CollectDistinct(), SampleStdDev(), MomentSketch(0.5), BloomFilter(100),
+    KLLQuantiles([0.5, 0.9], k=100), FrequentItems(0.05, of=int), Max().of_types("M8[us]"),
+    Max().of_types(str), Last().of_types(Decimals(3), nullable=True),
+    Product({"a": ("x", Max()), "b": (["x", "y"], ArgMax()), "n": Count()}),
+]  # fmt: skip
+POLICIES: list[AbstractPolicy] = [
+    CountWindow(3), TimeWindow("1 hour"), TimeWindow(5), TimeWindow(datetime.timedelta(1)),
+    TimeWindow(np.timedelta64(3, "h")) | CountWindow(4), SessionWindow("10 minutes"),
+    DeltaWindow(10, "km"), PunctuationWindow("mark", last=2), ADWIN(), SinceMax(),
+    (TimeWindow(5) & CountWindow(3)) | TimeWindow(3), CalendarWindow("3 months", "Europe/Berlin"),
+    CalendarWindow.to_date("week", "Asia/Kolkata") | CountWindow(3),
+]  # fmt: skip
+
+
+def travelled(made: Any) -> known.Description:
+    """A description as another process reads it."""
+    written = msgpack.packb(known.dump(known.described(made)))
+    return known.load(msgpack.unpackb(written))
+
+
+@pytest.mark.parametrize("monoid", MONOIDS, ids=repr)
+def test_an_aggregation_is_rebuilt_from_its_description(monoid: AbstractMonoid) -> None:
+    again = known.described_again(travelled(monoid))
+    assert type(again) is type(monoid) and again.fingerprint == monoid.fingerprint
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_a_window_is_rebuilt_from_its_description(policy: AbstractPolicy) -> None:
+    again = known.policy_again(travelled(policy))
+    assert repr(again) == repr(policy) and again.fingerprint == policy.fingerprint
+
+
+def test_what_functions_make_has_a_description_without_a_recipe() -> None:
+    longest = Monoid(identity=0, combine=max, name="longest")
+
+    class Own(Max):
+        """A user's class, which may do anything else."""
+
+    for monoid in (longest, Own()):
+        assert travelled(monoid).recipe is None
+        with pytest.raises(SnapshotMismatch, match="made of functions"):
+            known.described_again(travelled(monoid))
+        assert known.described_again(travelled(monoid), monoid) is monoid
+
+
+def test_a_recipe_calls_only_what_is_listed() -> None:
+    for recipe in (
+        ["Monoid", [0, None], {}], ["eval", ["1"], {}], ["AbstractMonoid", [], {}],
+        ["Max", [{"type": "object"}], {}], ["Max", [{"dtype": "O"}], {}], ["CountWindow", [3], {}],
+        ["Max", [], {"unknown": 1}], ["Product", [{"map": [["a", {"recipe": ["Max", []]}]]}], {}],
+    ):  # fmt: skip
+        forged = known.Description("Max", Max().fingerprint, recipe)
+        with pytest.raises((CorruptSnapshot, SnapshotMismatch)):
+            known.described_again(forged)
+
+
+# --- golden files ---------------------------------------------------------------------------------
+
+
+def head() -> bytes:
+    """The head of two windows of a Spark query, of three buckets."""
+    monoid = Product({"peak": ("watts", Max("int64")), "n": Count()})
+    what = what_of("keys", monoid, {"hour": TimeWindow("1 hour"), "five": CountWindow(5)})
+    what = replace(what, keys=[("card", "string")], on=("ts", "timestamp[us, tz=UTC]"))
+    buckets: Any = [[(7, bytes(range(16))), (5, bytes(16))], [], None]
+    return Head("cards", "query", 7, 1_700_000_000_000_000, what, buckets).encode()
+
+
+def written() -> bytes:
+    """The record of a task."""
+    store = MemoryStore()
+    Part("cards", 2, "query", 7, 3).write(store, b"snapshot")
+    (data,) = store.get_many([written_key("cards", "query", 7, 3)])
+    assert data is not None
+    return data
+
+
+@pytest.mark.parametrize("record", [head, written], ids=["head", "written"])
+def test_records_are_those_of_the_golden_files(record: Callable[[], bytes]) -> None:
+    data, file = record(), GOLDEN / f"{record.__name__}.bin"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(data)
+        pytest.fail(f"{file.name} is new: look at it, and run again")
+    assert data == file.read_bytes()
+
+
+def test_golden_files_are_read() -> None:
+    found = Head.decode((GOLDEN / "head.bin").read_bytes())
+    assert found.encode() == head()
+    assert found.buckets == [[(7, bytes(range(16))), (5, bytes(16))], [], None]
+    assert (
+        known.described_again(found.what.monoid).name
+        == "Product(peak=Max[int64](watts), n=Count())"
+    )
+    assert len(decode_written((GOLDEN / "written.bin").read_bytes(), 3)) == 16
+    with pytest.raises(CorruptSnapshot, match="the record of bucket 4"):
+        decode_written((GOLDEN / "written.bin").read_bytes(), 4)
+
+
+# --- forged and damaged records -------------------------------------------------------------------
+
+
+def keyed(store: MemoryStore) -> None:
+    windows = KeyedWindows(
+        Product({"peak": ("v", Max()), "bloom": ("v", BloomFilter(10))}),
+        {"t": TimeWindow(20), "c": CountWindow(3) | CalendarWindow.to_date("day")}, store, "k",
+    )  # fmt: skip
+    windows.publish("p")
+    windows.extend(["a", "b", "a"], {"v": [1.0, 2.0, 3.0]}, [1, 2, 3])
+    windows.checkpoint()
+
+
+def single(store: MemoryStore) -> None:
+    window = Window(Sum(Decimals(2)), SessionWindow(10), store, "w", arity=2, allowed_lateness=3)
+    window.publish("p")
+    window.extend([1, 2, 3, 4, 5], [1, 2, 30, 31, 32])
+    window.checkpoint()
+
+
+def shared(store: MemoryStore) -> None:
+    windows = SharedWindows(Mean(), {"t": TimeWindow(20), "c": CountWindow(3)}, store, "s", arity=2)
+    windows.publish("p")
+    windows.extend([1.0, 2.0, 3.0, 4.0, 5.0], [1, 2, 30, 31, 32])
+    windows.checkpoint()
+
+
+@pytest.mark.parametrize("publish", [keyed, single, shared])
+def test_a_forged_head_is_named_or_read(publish: Callable[[MemoryStore], None]) -> None:
+    store = MemoryStore()
+    publish(store)
+    key = head_key("p")
+    (data,) = store.get_many([key])
+    assert data is not None
+    keys = ["a", "b", "c"] if publish is keyed else None
+
+    def read() -> None:
+        with open_published(store, "p") as reader:
+            reader.status()
+            reader.query(keys)
+            reader.query(keys, at=40)
+            reader.events(None if keys is None else "a")
+
+    read()
+    cases, errors = [*forgeries.snapshots(data)], {}
+    if SOME:
+        cases = random.Random(3).sample(cases, SOME)
+    for forged in cases:
+        store.put_many({key: forged})
+        error = forgeries.bare_error(read)
+        if error is not None:
+            errors.setdefault(f"{type(error).__name__}: {error}", msgpack.unpackb(forged[:-16]))
+    assert not errors, errors
+
+
+def test_a_damaged_record_is_named() -> None:
+    store = MemoryStore()
+    keyed(store)
+    (data,) = store.get_many([head_key("p")])
+    assert data is not None
+    store.put_many({head_key("p"): data[:-1]})
+    with pytest.raises(CorruptSnapshot, match="digest"):
+        open_published(store, "p")
+    store.put_many({head_key("p"): data})
+    (snapshot,) = store.keys("publish:p/snapshot")
+    store.put_many({snapshot: b"something else"})
+    with pytest.raises(CorruptSnapshot, match="do not match its name"):
+        open_published(store, "p")

@@ -1,0 +1,73 @@
+"""What the OpenAPI document says is what the service does, by schemathesis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from mta import CountWindow, KeyedWindows, Max, Mean, Product, TimeWindow, Window
+from tests.support.serving import Served
+
+schemathesis = pytest.importorskip("schemathesis", reason="NOT TESTED: schemathesis is missing")
+checks = pytest.importorskip("schemathesis.specs.openapi.checks")
+
+#: Operations of which a request can be wrong: in its body, its limit or its flag.
+NEGATIVE = ("POST /v1/query", "GET /v1/events/{key}", "GET /v1/events")
+TOKEN = "a-token-of-32-characters-or-more"
+
+
+@pytest.fixture(scope="module", params=["text", "columns", "nothing"])
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    store = f"file://{tmp_path_factory.mktemp('pages')}"
+    several = Product({"top": ("v", Max()), "mean": ("v", Mean())})
+    windows: KeyedWindows | Window
+    if request.param == "nothing":
+        windows = Window(several, TimeWindow("1 hour"), store, name="w", allowed_lateness=0)
+        windows.publish("contract")
+        windows.extend({"v": [1.0, 2.0]}, [0, 1])
+    else:
+        frames = {"hour": TimeWindow("1 hour"), "ten": CountWindow(10)}
+        windows = KeyedWindows(several, frames, store, name="w", allowed_lateness=0)
+        windows.publish("contract")
+        keys = ["a", "b"] if request.param == "text" else [("a", 1), ("b", 2)]
+        windows.extend(keys, {"v": [1.0, 2.0]}, [0, 1])
+    windows.checkpoint()
+    with Served(store, "contract", token=TOKEN if request.param == "text" else "") as found:
+        yield found
+
+
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+def test_the_document_is_kept(mode: str, service: Served) -> None:
+    """Requests as the document says, and others, have the answers that it says."""
+    headers = {"Authorization": f"Bearer {TOKEN}"} if service.token else {}
+    schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json", headers=headers)
+    operations = [each.ok() for each in schema.get_all_operations()]
+    assert len(operations) == 7
+    for operation in operations:
+        if mode == "POSITIVE" or (operation.label in NEGATIVE and not service.token):
+            _check(operation, getattr(schemathesis.GenerationMode, mode), headers)
+
+
+def _check(operation: Any, mode: Any, headers: dict[str, str]) -> None:
+    @settings(max_examples=40, deadline=None, database=None, derandomize=True,
+              suppress_health_check=[*HealthCheck])  # fmt: skip
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def run(case: Any) -> None:
+        # Whether a moment is retained, or a text is a moment, no document can say.
+        case.call_and_validate(headers=headers, excluded_checks=[checks.positive_data_acceptance])
+
+    run()
+
+
+def test_the_document_names_keys_and_columns(service: Served) -> None:
+    document = service.get("/openapi.json").json
+    assert document["openapi"].startswith("3.1")
+    one = next(path for path in document["paths"] if path.startswith("/v1/windows"))
+    answers = document["paths"][one]["get"]["responses"]["200"]["content"]
+    columns = answers["application/json"]["schema"]["properties"]["values"]["properties"]
+    assert list(columns) == service.get("/v1/status").json["columns"]

@@ -1,0 +1,208 @@
+"""Requests that mean harm get a named problem, soon, and the service goes on."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from urllib.parse import quote
+
+import pytest
+
+from tests.serve.conftest import KEYS, Published
+from tests.support.patience import LONG, in_time
+from tests.support.serving import Served
+
+
+@pytest.fixture(scope="module")
+def service(on_disk: Published) -> Iterator[Served]:
+    options = "--max-keys", "100", "--max-body", "64KiB", "--time-limit", "1 second"
+    with Served(on_disk.store, on_disk.name, *options) as found:
+        yield found
+        assert found.get("/v1/status").status == 200
+
+
+BODIES: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "InvalidRequest"),
+    "no JSON": (b"{keys: 1}", "InvalidRequest"),
+    "bad UTF-8": (b'{"keys": ["\xff\xfe"]}', "InvalidRequest"),
+    "lone surrogate": (rb'{"keys": ["\ud800"]}', "InvalidRequest"),
+    "no object": (b"[1]", "InvalidRequest"),
+    "deep array": (b'{"keys": ' + b"[" * 30_000 + b"]" * 30_000 + b"}", "InvalidRequest"),
+    "deep key": (b'{"keys": [' + b"[" * 200 + b"]" * 200 + b"]}", "UnsuitableKey"),
+    "deep object": (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "InvalidRequest"),
+    "no keys": (b"{}", "InvalidRequest"),
+    "empty keys": (b'{"keys": []}', "InvalidRequest"),
+    "keys of text": (b'{"keys": "card"}', "InvalidRequest"),
+    "another type": (b'{"keys": [7]}', "UnsuitableKey"),
+    "null": (b'{"keys": [null]}', "UnsuitableKey"),
+    "long key": (json.dumps({"keys": ["k" * 2000]}).encode(), "UnsuitableKey"),
+    "long key of few characters": (json.dumps({"keys": ["ü" * 1000]}).encode(), "UnsuitableKey"),
+    "NaN": (b'{"keys": ["a"], "at": NaN}', "InvalidRequest"),
+    "NaN as text": (b'{"keys": ["a"], "at": "NaN"}', "InvalidTime"),
+    "Infinity": (b'{"keys": ["a"], "at": 1e999}', "InvalidRequest"),
+    "a moment far away": (b'{"keys": ["a"], "at": 1e300}', "InvalidTime"),
+    "a long whole number": (b'{"keys": ["a"], "at": ' + b"9" * 400 + b"}", "InvalidRequest"),
+    "milliseconds": (b'{"keys": ["a"], "at": 1764165600000}', "InvalidTime"),
+    "year 0": (b'{"keys": ["a"], "at": "0000-01-01"}', "InvalidTime"),
+    "an end of time": (b'{"keys": ["a"], "at": "0001-01-01T00:00+14:00"}', "InvalidTime"),
+    "true": (b'{"keys": ["a"], "at": true}', "InvalidTime"),
+    "too few moments": (b'{"keys": ["a", "b"], "at": [1]}', "InvalidRequest"),
+    "nested moments": (b'{"keys": ["a"], "at": [[1]]}', "InvalidTime"),
+    "an unknown field": (b'{"keys": ["a"], "At": 1}', "InvalidRequest"),
+    "partial": (b'{"keys": ["a"], "partial": 1}', "InvalidRequest"),
+    "too many keys": (json.dumps({"keys": ["a"] * 101}).encode(), "TooManyKeys"),
+    "a large body": (b'{"keys": ["' + b"a" * 100_000 + b'"]}', "BodyTooLarge"),
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_bodies(body: str, service: Served) -> None:
+    data, problem = BODIES[body]
+    with in_time():
+        assert service.post(data).problem == problem
+
+
+def test_a_million_keys_are_refused_before_they_are_read(service: Served) -> None:
+    body = json.dumps({"keys": ["key"] * 1_000_000}).encode()
+    # It may be cut off while it is sent.
+    with in_time(), suppress(BrokenPipeError, ConnectionResetError):
+        assert service.post(body).problem == "BodyTooLarge"
+
+
+PATHS: dict[str, str] = {
+    "/v1/windows/%ff": "UnsuitableKey",
+    "/v1/windows/a%ED%A0%80": "UnsuitableKey",
+    f"/v1/windows/{'k' * 5000}": "UnsuitableKey",
+    "/v1/windows/a?at=": "InvalidTime",
+    "/v1/windows/a?at=NaN": "InvalidTime",
+    "/v1/windows/a?at=inf": "InvalidTime",
+    "/v1/windows/a?at=1e5": "InvalidTime",
+    "/v1/windows/a?at=1970-01-01T00:00+01:00": "InvalidTime",
+    "/v1/windows/a?at=99999999999999": "InvalidTime",
+    f"/v1/windows/a?at={'9' * 5000}": "InvalidTime",
+    "/v1/windows/a?at=1&at=2": "InvalidRequest",
+    "/v1/windows/a?partial=yes": "InvalidRequest",
+    "/v1/windows/a?__proto__=1": "InvalidRequest",
+    "/v1/events/a?limit=0": "InvalidRequest",
+    "/v1/events/a?limit=-1": "InvalidRequest",
+    "/v1/events/a?limit=10001": "InvalidRequest",
+    "/v1/events/a?limit=1e3": "InvalidRequest",
+    "/v1/status?key=1": "InvalidRequest",
+    "/v1/windows": "UnsuitableKey",
+    "/v1/query": "MethodNotAllowed",
+    "/v1/": "NotFound",
+    "/static/../settings.py": "NotFound",
+    "/static/..%2fsettings.py": "NotFound",
+    "/static/%2e%2e/%2e%2e/settings.py": "NotFound",
+    "//etc/passwd": "NotFound",
+    "/docs/../../etc/passwd": "NotFound",
+}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path[:40])
+def test_paths(path: str, service: Served) -> None:
+    with in_time():
+        assert service.get(path).problem == PATHS[path]
+
+
+def test_a_path_as_key_is_a_key(service: Served) -> None:
+    for key in ("../../etc/passwd", "a\nb", "\n", "a?b#c", "<script>", " ", "\x00", "%2F"):
+        assert service.get(f"/v1/windows/{quote(key, safe='')}").json["key"] == key
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_nothing_is_written(method: str, service: Served) -> None:
+    answer = service.ask(method, "/v1/windows/a", b"{}")
+    assert answer.problem == "MethodNotAllowed"
+    assert "GET" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_a_form_of_another_site_is_no_query(kind: str, service: Served) -> None:
+    assert service.post({"keys": ["a"]}, content_type=kind).problem == "UnsupportedMediaType"
+
+
+def test_a_slow_body_is_not_waited_for(service: Served) -> None:
+    head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with closing(_connected(service)) as client, in_time():
+        client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        assert b" 408 " in client.recv(1 << 16)
+
+
+def test_a_slow_head_is_not_waited_for(service: Served) -> None:
+    with closing(_connected(service)) as client, in_time():
+        client.sendall(b"GET /v1/status HTTP/1.1\r\nHost: local")
+        assert client.recv(1 << 16) == b""
+
+
+def test_an_endless_head_is_cut_off(service: Served) -> None:
+    with closing(_connected(service)) as client, in_time():
+        client.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n")
+        with pytest.raises(OSError, match=r"reset|[Pp]ipe"):
+            for number in range(100_000):
+                client.sendall(b"X-%d: %s\r\n" % (number, b"x" * 100))
+
+
+def test_a_second_request_is_timed_too(service: Served) -> None:
+    with closing(_connected(service)) as client, in_time():
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in client.recv(1 << 16)
+        client.sendall(b"GET /hea")
+        assert client.recv(1 << 16) == b""
+
+
+def test_a_chunked_body_is_measured_too(service: Served) -> None:
+    head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with closing(_connected(service)) as client, in_time():
+        client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        with suppress(OSError):
+            for _ in range(1000):
+                client.sendall(b"400\r\n" + b"a" * 1024 + b"\r\n")
+        assert b" 413 " in client.recv(1 << 16)
+
+
+def test_clients_that_leave_do_no_harm(service: Served) -> None:
+    body = json.dumps({"keys": KEYS}).encode()
+    head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    for end in (20, len(head) + 60):
+        for _ in range(20):
+            with closing(_connected(service)) as client:
+                request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+                client.sendall(request[:end])
+    assert service.post({"keys": KEYS}).status == 200
+
+
+def test_noise_is_no_request(service: Served) -> None:
+    for noise in (
+        b"\x16\x03\x01\x02\x00\x01",
+        b"\x00" * 4096,
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\r\n" * 99,
+    ):
+        with closing(_connected(service)) as client:
+            client.sendall(noise)
+            client.shutdown(socket.SHUT_WR)
+            assert b" 200 " not in client.recv(1 << 16)
+
+
+def test_more_requests_than_may_wait_are_refused_at_once(on_disk: Published) -> None:
+    options = "--max-waiting", "8", "--time-limit", "30 seconds"
+    with Served(on_disk.store, on_disk.name, *options) as service:
+        head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        waiting = [_connected(service) for _ in range(8)]
+        for client in waiting:
+            client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        deadline = time.monotonic() + LONG
+        while service.get("/v1/status").problem != "Overloaded":
+            assert time.monotonic() < deadline
+        for client in waiting:
+            client.close()
+        while service.get("/v1/status").status != 200:
+            assert time.monotonic() < deadline
+
+
+def _connected(service: Served) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", service.port), timeout=LONG)

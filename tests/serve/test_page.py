@@ -1,0 +1,269 @@
+"""The page in a real Chromium, without a network beyond this machine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mta import Count, KeyedWindows, Max, Mean, Product, TimeWindow, Window
+from tests.support.serving import Served
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="NOT TESTED: the page, as playwright is missing"
+)
+TOKEN = "a-token-of-32-characters-or-more"
+HOUR = 3600
+#: Milliseconds for what must come; only a test that fails waits so long.
+TIMEOUT = 60_000
+
+
+class Meters:
+    """Meters of two plants, whose windows go on."""
+
+    def __init__(self, store: str, name: str = "meters") -> None:
+        self.now, self.store, self.name = int(time.time()), store, name
+        several = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
+        windows = {"hour": TimeWindow("1 hour"), "day": TimeWindow("24 hours")}
+        self.windows = KeyedWindows(several, windows, store, name="w")
+        self.windows.publish(name)
+        self.add([self.now - HOUR * 20 + 600 * n for n in range(119)], 100)
+
+    def add(self, times: list[int], watts: int) -> None:
+        keys = [("north/1", 7)] * len(times)
+        values = [float(watts + n % 40) for n in range(len(times))]
+        self.windows.extend(keys, {"watts": values}, times)
+        self.windows.checkpoint()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("NOT TESTED: the page, as there is no Chromium (apt-get install chromium)")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def meters(tmp_path_factory: pytest.TempPathFactory) -> Meters:
+    return Meters(f"file://{tmp_path_factory.mktemp('pages')}")
+
+
+@pytest.fixture(scope="module")
+def service(meters: Meters) -> Iterator[Served]:
+    with Served(meters.store, meters.name, "--refresh", "50 ms") as found:
+        yield found
+
+
+@pytest.fixture
+def page(chromium: Any, service: Served) -> Iterator[Any]:
+    yield from opened(chromium, service)
+
+
+def opened(chromium: Any, service: Served, **how: Any) -> Iterator[Any]:
+    """A page of which every request to another host, and every error, is a failure."""
+    context = chromium.new_context(**how)
+    context.set_default_timeout(TIMEOUT)
+    elsewhere, errors = [], []
+
+    def route(route: Any) -> None:
+        if route.request.url.startswith(service.url):
+            route.continue_()
+        else:
+            elsewhere.append(route.request.url)
+            route.abort()
+
+    context.route("**/*", route)
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda m: errors.append(m.text) if _is_error(m) else None)
+    page.goto(service.url)
+    yield page
+    context.close()
+    assert not elsewhere and not errors
+
+
+def _is_error(message: Any) -> bool:
+    """Also what the Content-Security-Policy has refused; not an answer that is a problem."""
+    return message.type == "error" and "status of 4" not in message.text
+
+
+def until(page: Any, condition: str, argument: Any = None) -> None:
+    """Wait for a condition; playwright's own way to wait needs ``eval``, which the page forbids."""
+    deadline = time.monotonic() + TIMEOUT / 1000
+    while not page.evaluate(condition, argument):
+        assert time.monotonic() < deadline, f"never came: {condition}"
+        page.wait_for_timeout(50)
+
+
+def find(page: Any, key: str) -> None:
+    page.fill("#part-0", key)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#chart svg")
+
+
+KEY = "north/1,7"
+
+
+def test_it_shows_what_is_served(page: Any, meters: Meters) -> None:
+    until(page, "document.querySelector('#tile-keys').textContent === '1'")
+    assert page.title() == page.inner_text("h1") == meters.name
+    assert page.inner_text("#tile-events") == "119"
+    assert re.fullmatch(r"committed [\d.]+ (s|min) ago", page.inner_text("#pulse-text"))
+    assert page.is_hidden("#incomplete") and page.is_hidden("#key")
+    page.wait_for_selector("#spark-events svg")
+
+
+def test_it_finds_a_key_and_draws_it(page: Any) -> None:
+    page.wait_for_selector("#part-0")
+    find(page, KEY)
+    rows = [row.inner_text().split() for row in page.query_selector_all("#values tbody tr")]
+    assert [row[0] for row in rows] == ["peak", "mean", "n"]
+    assert rows[0][1:] == ["138", "139"] and rows[2][1:] == ["6", "119"]
+    assert len(page.query_selector_all("#chart circle.event")) == 119
+    assert page.query_selector("#chart path.line.s0") and page.query_selector("#chart path.line.s1")
+    first = page.get_attribute("#chart path.line.s0:not(.faint)", "d")
+    page.click("#choices button:has-text('n')")
+    line = "document.querySelector('#chart path.line.s0:not(.faint)').getAttribute('d')"
+    until(page, f"first => {line} !== first", first)
+    page.click("#spans button:has-text('1 h')")
+    until(page, "document.querySelectorAll('#chart circle.event').length < 10")
+    page.click("summary")
+    assert page.inner_text("#events-table tbody tr:first-child td:last-child") == "138"
+
+
+def test_it_refreshes_by_itself(page: Any, meters: Meters) -> None:
+    page.wait_for_selector("#part-0")
+    find(page, KEY)
+    meters.add([meters.now + 5], 500)
+    until(page, "document.querySelector('#values td').textContent === '500'")
+    until(page, "document.querySelector('#tile-events').textContent === '120'")
+    page.click("#pause")
+    assert page.get_attribute("#pause", "aria-pressed") == "true"
+    shown = page.inner_text("#updated")
+    page.wait_for_timeout(2500)
+    assert page.inner_text("#updated") == shown
+
+
+def test_it_is_used_by_keys_alone(page: Any) -> None:
+    page.wait_for_selector("#part-0")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.focus("#part-0")
+    page.keyboard.type(KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#chart svg")
+    page.focus("#chart svg")
+    page.keyboard.press("Home")
+    first = page.inner_text("#readout")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#readout") != first
+    page.keyboard.press("End")
+    assert "hour" in page.inner_text("#readout")
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('input, button, svg[role=img]')].filter(each => "
+        "!(each.textContent.trim() || each.labels?.length || each.getAttribute('aria-label')))"
+        ".map(each => each.outerHTML)"
+    )
+    assert unnamed == []
+
+
+def test_a_link_leads_to_a_key_at_a_moment(page: Any, service: Served, meters: Meters) -> None:
+    page.wait_for_selector("#part-0")
+    page.fill("#at", str(meters.now - HOUR))
+    find(page, KEY)
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector("#chart svg")
+    assert page.input_value("#part-0") == KEY
+    assert str(meters.now - HOUR) in page.inner_text("#key-facts")
+
+
+def test_what_is_wrong_is_said(page: Any) -> None:
+    page.wait_for_selector("#part-0")
+    page.fill("#at", "yesterday")
+    page.fill("#part-0", KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "'yesterday' is no moment" in page.inner_text("#problem")
+    page.fill("#at", "")
+    page.fill("#part-0", "nobody,1")
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('#key-facts').textContent.includes('not known')")
+    assert page.is_hidden("#problem")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_widths_and_colors(
+    width: int, scheme: str, chromium: Any, service: Served, tmp_path: Path
+) -> None:
+    how = {"viewport": {"width": width, "height": 844}, "color_scheme": scheme}
+    for page in opened(chromium, service, **how):
+        page.wait_for_selector("#part-0")
+        find(page, KEY)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        back, ink = (
+            page.evaluate(f"getComputedStyle(document.documentElement).{name}")
+            for name in ("backgroundColor", "color")
+        )
+        assert (_light(back) > _light(ink)) == (scheme == "light")
+        assert abs(_light(back) - _light(ink)) > 150
+        small = page.evaluate(
+            "[...document.querySelectorAll('button, input')].filter(each => each.offsetParent && "
+            "each.getBoundingClientRect().height < 32).map(each => each.outerHTML)"
+        )
+        assert small == []
+        page.screenshot(path=tmp_path / "page.png", full_page=True)
+        assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+def _light(color: str) -> float:
+    parts = [float(each) for each in re.findall(r"[\d.]+", color)[:3]]
+    return sum(parts) / 3
+
+
+def test_the_token_is_asked_for_and_forgotten_with_the_tab(chromium: Any, meters: Meters) -> None:
+    with Served(meters.store, meters.name, token=TOKEN) as service:
+        for page in opened(chromium, service):
+            page.wait_for_selector("#login[open]")
+            page.fill("#token", "a wrong token")
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#login[open]")
+            page.fill("#token", TOKEN)
+            page.keyboard.press("Enter")
+            until(page, "document.querySelector('h1').textContent === 'meters'")
+            assert page.evaluate("localStorage.length") == 0
+            assert page.evaluate("document.cookie") == ""
+            assert TOKEN in page.evaluate("JSON.stringify(sessionStorage)")
+
+
+def test_windows_without_keys_are_shown_at_once(chromium: Any, tmp_path: Path) -> None:
+    now = int(time.time())
+    store = f"file://{tmp_path}"
+    with Window(Max(), TimeWindow("1 hour"), store, name="w", allowed_lateness="1 day") as window:
+        window.publish("single")
+        window.extend([1.0, 5.0, 2.0], [now - 9000, now - 6000, now - 60])
+        window.checkpoint()
+        with Served(store, "single") as service:
+            for page in opened(chromium, service):
+                page.wait_for_selector("#chart svg")
+                assert page.inner_text("#values tbody td") == "2"
+
+
+def test_the_api_is_described(chromium: Any, service: Served) -> None:
+    for page in opened(chromium, service):
+        page.goto(f"{service.url}/docs")
+        page.wait_for_selector("pre")
+        headings = [each.inner_text() for each in page.query_selector_all("h2")]
+        assert "GET /v1/windows/{key}" in headings
+        assert len(page.query_selector_all("pre")) == 7

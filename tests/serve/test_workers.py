@@ -1,0 +1,151 @@
+"""Several workers, new snapshots, a store that is away, and an end without losses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.serve.conftest import KEYS, LAST, Published
+from tests.support.patience import LONG, in_time
+from tests.support.servers import RedisServer, own_redis
+from tests.support.serving import Served
+
+__all__ = ["own_redis"]
+
+
+def path(key: str) -> str:
+    return f"/v1/windows/{quote(key, safe='')}"
+
+
+def children(process: int) -> set[int]:
+    """The worker processes of a service."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (folder / "stat").read_text()
+            command = (folder / "cmdline").read_text()
+        except OSError:
+            continue
+        if int(stat.rpartition(")")[2].split()[1]) == process and "spawn_main" in command:
+            found.add(int(folder.name))
+    return found
+
+
+def test_workers_share_the_port_and_their_counts(on_disk: Published) -> None:
+    with Served(on_disk.store, on_disk.name, "--workers", "2") as service:
+        assert len(children(service.process.pid)) == 2
+        for _ in range(40):
+            assert service.get(path(KEYS[0])).status == 200
+        line = 'mta_serve_requests_total{path="/v1/windows/{key}",status="200"} 40.0'
+        assert line in service.get("/metrics").body.decode()
+        workers = children(service.process.pid)
+        os.kill(min(workers), signal.SIGKILL)
+        with in_time(LONG):
+            while len(children(service.process.pid) - {min(workers)}) < 2:
+                time.sleep(0.05)
+            assert service.get(path(KEYS[0])).status == 200
+    assert not children(service.process.pid)
+
+
+def test_no_request_fails_while_snapshots_change(on_disk: Published) -> None:
+    with Served(on_disk.store, on_disk.name, "--refresh", "5 ms") as service:
+        batches, failed, done = set(), [], threading.Event()
+
+        def ask() -> None:
+            while not done.is_set():
+                answer = service.get(path(KEYS[1]))
+                if answer.status != 200:
+                    failed.append(answer)
+                batches.add(answer.json["values"]["total_hour"])
+
+        clients = [threading.Thread(target=ask) for _ in range(3)]
+        for client in clients:
+            client.start()
+        for batch in range(20):
+            on_disk.add([(KEYS[1], LAST + batch, 1)])
+        done.set()
+        for client in clients:
+            client.join()
+        assert not failed
+        assert len(batches) > 1
+
+
+def test_a_request_under_way_ends_before_the_service(on_disk: Published) -> None:
+    with Served(on_disk.store, on_disk.name, "--time-limit", "30 seconds") as service:
+        body = json.dumps({"keys": KEYS, "at": LAST}).encode()
+        head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with closing(socket.create_connection(("127.0.0.1", service.port), timeout=LONG)) as client:
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
+            while not _is_waiting(service):
+                time.sleep(0.01)
+            service.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            client.sendall(body[10:])
+            assert b" 200 OK" in client.recv(1 << 16)
+        service.process.wait(LONG)
+        with pytest.raises(OSError):
+            service.get("/healthz")
+
+
+def _is_waiting(service: Served) -> bool:
+    """Whether the service has answered a request that came after the other one."""
+    return service.get("/healthz").status == 200
+
+
+def test_it_goes_on_while_the_store_is_away(own_redis: RedisServer) -> None:
+    pytest.importorskip("redis")
+    published = Published(f"{own_redis.url}?timeout=0.3")
+    options = "--refresh", "50 ms", "--time-limit", "20 seconds"
+    with Served(published.store, published.name, *options) as service:
+        before = service.get(path(KEYS[0])).json
+        own_redis.stop()
+        with in_time():
+            while service.get("/v1/status").json["store_answers"]:
+                time.sleep(0.05)
+            assert service.get(path(KEYS[0])).json == before  # its pages are in memory
+            assert service.get("/healthz").status == 200
+        own_redis.start()
+        with in_time():
+            while not service.get("/v1/status").json["store_answers"]:
+                time.sleep(0.05)
+        published.add([("back", LAST, 42)])
+        with in_time():
+            while service.get("/v1/windows/back").json["values"]["total_hour"] != 42:
+                time.sleep(0.05)
+
+
+def test_many_clients_get_their_own_answers(on_disk: Published) -> None:
+    """Requests that wait together share a call of the reader, not their results or errors."""
+    with Served(on_disk.store, on_disk.name) as service:
+        expected = {
+            f"{path(key)}?at={LAST - 10 * n}": on_disk.lists.query(key, LAST - 10 * n)["total_hour"]
+            for key in KEYS for n in range(4)
+        }  # fmt: skip
+        wrong: list[object] = []
+
+        def ask(seed: int) -> None:
+            for number in range(60):
+                asked = [*expected][(seed * 7 + number * 5) % len(expected)]
+                if number % 9 == seed % 9:
+                    answer = service.get(f"{path(KEYS[0])}?at=-99999999")
+                    if answer.status not in (200, 410):
+                        wrong.append(answer)
+                answer = service.get(asked)
+                if answer.status != 200 or answer.json["values"]["total_hour"] != expected[asked]:
+                    wrong.append((asked, answer))
+
+        clients = [threading.Thread(target=ask, args=[seed]) for seed in range(8)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        assert not wrong

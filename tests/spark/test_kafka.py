@@ -1,0 +1,129 @@
+"""Kafka: the reasons against messages, and a real broker that is down, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pyspark.sql import Observation, SparkSession
+
+from spark_integration import check_topic, parse_messages
+from spark_integration.errors import InvalidRequest
+from tests.support.documents import ROOT
+from tests.support.kafka import connector
+from tests.support.patience import LONG
+
+#: Readings that are sent at once.
+HOUR = 60
+FORM = "device string, ts timestamp, watts double"
+GOOD = '{"device": "a", "ts": "2024-01-01T00:00:00Z", "watts": 5}'
+
+
+def with_watts(text: str) -> str:
+    return GOOD.replace("5}", text + "}")
+
+
+MESSAGES: dict[str | bytes | None, str | None] = {
+    GOOD: None,
+    with_watts('5, "more": [1]'): None,
+    None: "no message",
+    b"\xff\xfe": "no UTF-8",
+    GOOD.replace('"a"', '"\u00e9"').encode("latin-1"): "no UTF-8",
+    "": "no JSON object",
+    "null": "no JSON object",
+    "5": "no JSON object",
+    f"[{GOOD}]": "no JSON object",
+    GOOD[:-1]: "no JSON object",
+    with_watts("5.5.5"): "no JSON object",
+    "{}": "no device",
+    GOOD.replace("device", "Device"): "no device",
+    with_watts("null"): "no watts",
+    with_watts('"72F"'): "watts is no double",
+    with_watts("[5]"): "watts is no double",
+    GOOD.replace("2024-01", "2024-13"): "ts is no timestamp",
+}
+
+
+def test_each_message_has_its_event_or_the_reason_against_it(spark: SparkSession) -> None:
+    values = [text.encode() if isinstance(text, str) else text for text in MESSAGES]
+    messages = spark.createDataFrame([(value,) for value in values], "value binary")
+    counts = Observation("messages")
+    rows = parse_messages(messages, FORM, metrics=counts).collect()
+    assert [row.reason for row in rows] == list(MESSAGES.values())
+    assert [row.event.watts for row in rows if row.reason is None] == [5.0, 5.0]
+    found = {reason: count for reason, count in counts.get.items() if count}
+    reasons = [reason or "readable" for reason in MESSAGES.values()]
+    assert found == {reason: reasons.count(reason) for reason in reasons}
+
+
+def test_a_field_that_may_be_missing_must_be_readable(spark: SparkSession) -> None:
+    messages = spark.createDataFrame([(with_watts("null"),), (with_watts('"x"'),)], "value string")
+    rows = parse_messages(messages, FORM, optional=["watts"], metrics=Observation("m")).collect()
+    assert [row.reason for row in rows] == [None, "watts is no double"]
+
+
+def test_arguments_that_do_not_fit_are_refused(spark: SparkSession) -> None:
+    messages = spark.createDataFrame([(GOOD,)], "value string")
+    with pytest.raises(InvalidRequest, match="optional names 'volts'; the fields are"):
+        parse_messages(messages, FORM, optional=["volts"])
+    with pytest.raises(InvalidRequest, match="schema is 'int': name fields"):
+        parse_messages(messages, "int")
+    with pytest.raises(InvalidRequest, match="column is 'body'; there are value"):
+        parse_messages(messages, FORM, column="body")
+    with pytest.raises(InvalidRequest, match="there is 'reason': rename it"):
+        parse_messages(messages, "reason string")
+    with pytest.raises(InvalidRequest, match="timeout is 'soon'"):
+        check_topic(spark, "localhost:9092", "readings", timeout="soon")
+
+
+def test_a_session_without_the_connector_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(InvalidRequest, match=r"--packages org.apache.spark:spark-sql-kafka-0-10_2"):
+        check_topic(spark, "localhost:9092", "readings")
+
+
+# --- with a broker --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What ``tests.support.spark.kafka_session`` finds, in a process of its own."""
+    folder, jars = tmp_path_factory.mktemp("kafka"), connector()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.spark.kafka_session", folder, jars, str(HOUR)],
+        cwd=ROOT, capture_output=True, text=True, timeout=900,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_topic_that_is_missing_is_named(found: Any) -> None:
+    assert found["missing"]["kind"] == "NoSuchTopic"
+    assert (
+        "has no topic 'nothing': correct the name, or create the topic" in found["missing"]["text"]
+    )
+
+
+def test_a_broker_that_is_down_is_named_in_bounded_time(found: Any) -> None:
+    assert found["down"]["kind"] == "BrokerUnavailable"
+    assert "did not describe the topic 'readings' within 2 seconds" in found["down"]["text"]
+    assert found["down"]["seconds"] < LONG
+
+
+def test_a_query_starts_at_the_oldest_message(found: Any) -> None:
+    assert found["first"] == {"n": list(range(1, HOUR + 1)), "repeated": 0}
+
+
+def test_a_batch_that_is_written_again_is_passed_over(found: Any) -> None:
+    assert found["replayed"] == {"n": list(range(1, 2 * HOUR + 1)), "repeated": HOUR}
+
+
+def test_a_broker_that_dies_ends_the_query_in_bounded_time_and_nothing_is_lost(found: Any) -> None:
+    assert found["lost"]["kind"] == "StreamingQueryException"
+    assert "Timeout" in found["lost"]["text"]
+    assert found["lost"]["seconds"] < LONG
+    assert found["started again"] == {"n": list(range(1, 3 * HOUR + 1)), "repeated": HOUR}

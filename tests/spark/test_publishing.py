@@ -1,0 +1,335 @@
+"""What a query publishes is what lists say as of the committed batch, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mta import (
+    Count,
+    CountWindow,
+    Max,
+    PublishedWindows,
+    Sum,
+    TimeWindow,
+    open_published,
+    published_names,
+)
+from mta.errors import EventsGone, NotPublished, StoreUnavailable, UnsuitableKey
+from mta.publishing import batches
+from spark_integration import delete_history, save_history, sliding_aggregate
+from spark_integration.errors import InvalidRequest
+from stores import open_store
+from tests.support.published import Lists, agrees, by_count, by_time
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+SCHEMA = "card string, shop int, ts timestamp, v long, undo boolean"
+KEYS = [(f"card {n % 7}", n) for n in range(12)]
+LATE = 60
+WINDOWS = {"minutes": TimeWindow("3 minutes"), "five": CountWindow(5)}
+FRAMES = {"minutes": by_time(180), "five": by_count(5)}
+
+
+class Cards:
+    """A stream of cards with late rows and retractions, and lists as of each batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.store = f"file://{folder}/pages"
+        (folder / "input").mkdir()
+        self.chance, self.clock, self.files = random.Random(3), 1000, 0
+        self.lists = Lists(FRAMES)
+        #: What lists say after each batch, by its number.
+        self.as_of: dict[int, dict[Any, dict[str, int]]] = {}
+
+    def write(self, rows: int = 120, keys: list[Any] = KEYS) -> None:
+        """A file of rows, which is a batch: in any order, late ones and retractions among them."""
+        newest = {key: max((t for t, _ in self.lists.events[key]), default=0) for key in keys}
+        taken = {(key, t) for key in keys for t, _ in self.lists.events[key]}
+        found, events = [], []
+        for _ in range(rows):
+            self.clock += self.chance.randint(0, 2)
+            key = self.chance.choice(keys)
+            at = max(self.clock - self.chance.choice([0, 0, LATE]), newest[key] - LATE)
+            if (key, at) in taken:
+                continue
+            taken.add((key, at))
+            events.append((key, at, self.chance.randint(-50, 50)))
+        for key in keys[::3]:
+            held = [t for t, _ in self.lists.events[key][:-1] if t >= newest[key] - LATE]
+            if held:
+                gone = self.chance.choice(held)
+                self.lists.retract(key, gone)
+                found.append((*key, gone, 0, True))
+        for key, at, value in events:
+            self.lists.add(key, at, value)
+            found.append((*key, at, value, False))
+        self.chance.shuffle(found)
+        columns = [list(column) for column in zip(*found, strict=True)]
+        columns[2] = [START + timedelta(seconds=at) for at in columns[2]]
+        kinds = [pa.string(), pa.int32(), pa.timestamp("us", "UTC"), pa.int64(), pa.bool_()]
+        names = ["card", "shop", "ts", "v", "undo"]
+        table = pa.table([pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], names)
+        path = self.folder / "input" / f"{self.files:04d}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + self.files,) * 2)
+        self.as_of[self.files] = {
+            key: self.lists.query(key, self.lists.events[key][-1][0])
+            for key in KEYS
+            if self.lists.events[key]
+        }
+        self.files += 1
+
+    def results(self, **changes: Any) -> DataFrame:
+        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return sliding_aggregate(reader.parquet(f"{self.folder}/input"), **self.options(**changes))
+
+    def options(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "by": ["card", "shop"],
+            "on": "ts",
+            "aggregations": {"peak": ("v", Max()), "total": ("v", Sum()), "events": Count()},
+            "window": WINDOWS,
+            "store": self.store,
+            "buckets": 4,
+            "allowed_lateness": LATE,
+            "retractions": "undo",
+            "publish": "cards",
+            **changes,
+        }
+
+    def run(self, fails_at: int | None = None, **changes: Any) -> None:
+        """Run to the end of the input, or until the sink fails in a batch."""
+
+        def sink(frame: DataFrame, batch: int) -> None:
+            frame.collect()
+            if batch == fails_at:
+                raise OSError("the sink is down")
+
+        writer = self.results(**changes).writeStream.foreachBatch(sink).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", f"{self.folder}/checkpoint").start()
+        query.awaitTermination()
+
+    def reader(self) -> PublishedWindows:
+        """A reader, once something is published: Spark tells of a batch a little later."""
+        until = time.monotonic() + 60
+        while True:
+            try:
+                return open_published(self.store, "cards", refresh=None)
+            except NotPublished:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.02)
+
+    def check(self, reader: PublishedWindows) -> int:
+        """Compare all keys with lists as of the batch that is read; return the batch."""
+        batch = reader.status().batch
+        expected = self.as_of[batch]
+        found = reader.query(KEYS)
+        for place, key in enumerate(KEYS):
+            row = {name: column[place] for name, column in found.items()}
+            assert agrees(row, expected.get(key, {"events_five": 0})), (batch, key)
+        return batch
+
+
+def wait_for(reader: PublishedWindows, batch: int) -> None:
+    until = time.monotonic() + 60
+    while reader.status().batch < batch and time.monotonic() < until:
+        time.sleep(0.02)
+        reader.refresh()
+    assert reader.status().batch == batch
+
+
+@pytest.fixture
+def cards(spark: SparkSession, tmp_path: Path) -> Cards:
+    return Cards(spark, tmp_path)
+
+
+def test_readers_see_each_committed_batch_whole_while_the_query_runs_fails_and_restarts(
+    cards: Cards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards.write()
+    cards.run()
+    reader, seen, errors, done = cards.reader(), set[int](), [], threading.Event()
+    wait_for(reader, 0)
+
+    def read() -> None:
+        with cards.reader() as own:
+            while not done.is_set():
+                try:
+                    own.refresh()
+                    seen.add(cards.check(own))
+                except BaseException as error:
+                    errors.append(error)
+                    return
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for _ in range(3):
+            cards.write()
+        with pytest.raises(StreamingQueryException, match="the sink is down"):
+            cards.run(fails_at=2)  # its pages and snapshots are written, and not committed
+        wait_for(reader, 1)
+        assert cards.check(reader) == 1
+        cards.run()
+        wait_for(reader, 3)
+        assert cards.check(reader) == 3
+
+        # The driver cannot put the head of a few batches: readers stay at the one before, whose
+        # pages are not deleted meanwhile.
+        with monkeypatch.context() as patch:
+            patch.setattr(batches, "replace_head", _fail)
+            for _ in range(5):
+                cards.write()
+            cards.run()
+            time.sleep(0.5)
+            reader.refresh()
+            assert cards.check(reader) == 3
+        cards.write(keys=KEYS[:1])
+        cards.run()  # brings all of them
+        wait_for(reader, 9)
+        assert cards.check(reader) == 9
+    finally:
+        done.set()
+        thread.join()
+    assert not errors, errors
+    assert seen >= {0, 9}
+    _check_moments(cards, reader)
+    _check_records(cards)
+
+
+def _fail(*args: Any) -> None:
+    raise StoreUnavailable("the store is down")
+
+
+def _check_moments(cards: Cards, reader: PublishedWindows) -> None:
+    """Any moment that is retained is answered from the events that are known now."""
+    answered = 0
+    for key in KEYS:
+        newest = cards.lists.events[key][-1][0]
+        for at in range(newest - 3 * LATE, newest + 400, 17):
+            try:
+                found = reader.query(key, at=START + timedelta(seconds=at))
+            except EventsGone:
+                assert at < newest
+                continue
+            answered += 1
+            assert agrees(found, cards.lists.query(key, at))
+        held = reader.events(key)
+        assert held["v"].tolist() == [v for _, v in cards.lists.events[key]][-len(held["v"]) :]
+    assert answered > 100
+    for wrong in ("card 1", ("card 1", "2"), ("card 1", 2, 3)):
+        with pytest.raises(UnsuitableKey):
+            reader.query(wrong)
+    status = reader.status()
+    assert status.key_columns == (("card", "string"), ("shop", "int"))
+    assert status.keys == len(KEYS) and status.unpublished_buckets == 0
+
+
+def _check_records(cards: Cards) -> None:
+    """Nothing is left but what the head names."""
+    with open_store(cards.store) as store:
+        names = [key.split("/")[1] for key in store.keys("publish:cards/")]
+        assert names.count("head") == 1 and "written" not in names
+        assert names.count("snapshot") <= 4 * 3
+        assert published_names(store) == ["cards"]
+
+
+def test_a_query_that_begins_to_publish_later_says_which_keys_are_not_known_yet(
+    cards: Cards,
+) -> None:
+    cards.write()
+    cards.run(publish=None)
+    with pytest.raises(NotPublished):
+        open_published(cards.store, "cards")
+    cards.write(keys=KEYS[:1])
+    cards.run()
+    reader = cards.reader()
+    assert reader.status().unpublished_buckets == 3
+    assert agrees(reader.query(KEYS[0]), cards.as_of[1][KEYS[0]])
+    with pytest.raises(NotPublished, match="has had no rows since"):
+        reader.query(KEYS)
+    cards.write(rows=200)
+    cards.run()
+    wait_for(reader, 2)
+    assert cards.check(reader) == 2
+
+
+def test_a_history_is_published_and_the_stream_that_starts_from_it_takes_over(
+    cards: Cards,
+) -> None:
+    cards.write()
+    cards.write()
+    history = cards.spark.read.schema(SCHEMA).parquet(f"{cards.folder}/input")
+    until = START + timedelta(seconds=cards.clock + 1)
+    options = cards.options()
+    made = save_history(history.where(~F.col("undo")), "past", until=until, **options)
+    with cards.reader() as reader:
+        assert reader.status().source == "start.past" and reader.status().keys == len(KEYS)
+        for path in (cards.folder / "input").iterdir():
+            path.unlink()
+        cards.write(keys=KEYS[:1])
+        cards.run(start_from=made)
+        limit = time.monotonic() + 60
+        while reader.status().source == "start.past" and time.monotonic() < limit:
+            time.sleep(0.02)
+            reader.refresh()
+        assert reader.status().batch == 0
+        assert reader.status().keys == len(KEYS) and reader.status().unpublished_buckets == 0
+        assert reader.query(KEYS[0])["events_five"] == 5
+    assert delete_history(made)
+
+
+def test_keys_of_all_types_are_found(spark: SparkSession, tmp_path: Path) -> None:
+    keys: dict[str, list[Any]] = {
+        "boolean": [True, False],
+        "tinyint": [-128, 5],
+        "bigint": [2**62, -1],
+        "float": [0.1, -0.0],
+        "double": [0.1, 1e300],
+        "date": [datetime(1969, 5, 1).date(), datetime(2024, 2, 29).date()],
+        "timestamp": [datetime(2024, 2, 29, 12, 30, 1, 5, tzinfo=UTC), START],
+        "timestamp_ntz": [datetime(1960, 2, 29, 12, 30), datetime(2024, 1, 1)],
+        "decimal(10,2)": [Decimal("1.50"), Decimal("-3")],
+        "decimal(38,9)": [Decimal("0.000000001"), Decimal(10) ** 20],
+        "string": ["", "ä€"],
+        "binary": [b"", b"\0x"],
+    }
+    for kind, values in keys.items():
+        folder = tmp_path / kind.partition("(")[0] / str(len(kind))
+        rows = [(value, 1, number) for number, value in enumerate(values)]
+        frame = spark.createDataFrame(rows, f"k {kind}, ts int, v long")
+        options = {
+            "by": "k", "on": "ts", "aggregations": {"peak": ("v", Max())}, "publish": "keys",
+            "window": CountWindow(2), "store": f"file://{folder}", "buckets": 3,
+        }  # fmt: skip
+        save_history(frame, "keys", until=10, **options)
+        with open_published(f"file://{folder}", "keys") as reader:
+            assert reader.query(values)["peak"].tolist() == [0, 1], kind
+            assert reader.query(values[1]) == {"peak": 1}
+
+
+def test_what_cannot_be_published_is_refused(cards: Cards) -> None:
+    cards.write()
+    for store in ("spark://state", "memory://"):
+        with pytest.raises(InvalidRequest, match="no other process reaches the store"):
+            cards.results(store=store)
+    with pytest.raises(InvalidRequest, match="a published name is"):
+        cards.results(publish="a/b")
+    batch = cards.spark.read.schema(SCHEMA).parquet(f"{cards.folder}/input")
+    with pytest.raises(InvalidRequest, match="save_history publishes"):
+        sliding_aggregate(batch, **cards.options())

@@ -1,0 +1,274 @@
+"""Aggregations with an oracle in plain Python: what each answers for the events of a window."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta import (
+    AbstractMonoid,
+    AllTrue,
+    AnyTrue,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Concat,
+    Correlation,
+    CountIf,
+    DecayedMean,
+    DecayedSum,
+    Entropy,
+    ExactDistinctCount,
+    Increase,
+    IncreaseRate,
+    Integral,
+    Lag,
+    LagText,
+    Largest,
+    Median,
+    Mode,
+    MostFrequent,
+    Multiply,
+    NthText,
+    NthValue,
+    PopulationCovariance,
+    PopulationKurtosis,
+    PopulationSkewness,
+    PopulationVariance,
+    Quantile,
+    Rank,
+    RateOfChange,
+    Regression,
+    SampleCovariance,
+    SampleKurtosis,
+    SampleSkewness,
+    SampleVariance,
+    Smallest,
+    StandardError,
+    SumDistinct,
+    TimeWeightedMean,
+)
+
+_DRAWN = np.random.default_rng(11)
+#: Few distinct values, with ties and signs; exact as doubles.
+NUMBERS: list[float] = _DRAWN.choice([-4.0, -0.5, 0.0, 1.0, 2.5, 3.0, 64.0], 60).tolist()
+WHOLE: list[int] = _DRAWN.choice([-3, 0, 1, 6, 7, 2**62], 60).tolist()
+WORDS: list[str] = _DRAWN.choice(["", "a", "b", "é", "cc"], 60).tolist()
+PAIRS = list(zip(NUMBERS, _DRAWN.choice([-1.0, 0.0, 2.0, 5.0], 60).tolist(), strict=True))
+#: Times in seconds, some of them equal, and values.
+TIMED = list(zip(np.cumsum(_DRAWN.integers(0, 4, 60)).astype(float).tolist(), NUMBERS, strict=True))
+NAN = math.nan
+
+
+class Case(NamedTuple):
+    """An aggregation, events, and what it answers for some of them."""
+
+    make: Callable[[], AbstractMonoid]
+    events: list[Any]
+    oracle: Callable[[list[Any]], Any]
+
+    def agrees(self, found: Any, events: list[Any]) -> bool:
+        """Whether a result is the oracle's, up to a rounding."""
+        return alike(found, self.oracle(events))
+
+
+def alike(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, (list, tuple)):
+        return len(found) == len(wanted) and all(map(alike, found, wanted))
+    if not isinstance(wanted, float):
+        return bool(found == wanted)
+    if math.isnan(wanted):
+        return found is None or bool(np.isnan(found))
+    return bool(np.isclose(found, wanted, rtol=1e-9, atol=1e-9))
+
+
+def moment(values: Sequence[float], power: int) -> float:
+    """The mean of (x - mean)^power, exact but for the last rounding."""
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    return float(sum((value - mean) ** power for value in exact) / len(exact))
+
+
+def variance(values: Sequence[float], lost: int) -> float:
+    count = len(values)
+    return moment(values, 2) * count / (count - lost) if count > lost else NAN
+
+
+def skewness(values: Sequence[float]) -> float:
+    spread = moment(values, 2)
+    return moment(values, 3) / spread**1.5 if spread else NAN
+
+
+def kurtosis(values: Sequence[float]) -> float:
+    spread = moment(values, 2)
+    return moment(values, 4) / spread**2 - 3 if spread else NAN
+
+
+def sample_skewness(values: Sequence[float]) -> float:
+    n = len(values)
+    return skewness(values) * math.sqrt(n * (n - 1)) / (n - 2) if n > 2 else NAN
+
+
+def sample_kurtosis(values: Sequence[float]) -> float:
+    n = len(values)
+    return ((n + 1) * kurtosis(values) + 6) * (n - 1) / ((n - 2) * (n - 3)) if n > 3 else NAN
+
+
+def products(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Sums of squared distances: of y, of both, of x."""
+    exact = [(Fraction(y), Fraction(x)) for y, x in pairs]
+    mean_y, mean_x = (sum(column) / len(exact) for column in zip(*exact, strict=True))
+    return (
+        float(sum((y - mean_y) ** 2 for y, _ in exact)),
+        float(sum((y - mean_y) * (x - mean_x) for y, x in exact)),
+        float(sum((x - mean_x) ** 2 for _, x in exact)),
+    )
+
+
+def covariance(pairs: Sequence[tuple[float, float]], lost: int) -> float:
+    return products(pairs)[1] / (len(pairs) - lost) if len(pairs) > lost else NAN
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    yy, xy, xx = products(pairs)
+    return xy / math.sqrt(yy * xx) if yy * xx else NAN
+
+
+def slope(pairs: Sequence[tuple[float, float]]) -> float:
+    _, xy, xx = products(pairs)
+    return xy / xx if xx else NAN
+
+
+def intercept(pairs: Sequence[tuple[float, float]]) -> float:
+    ys, xs = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
+    return ys - slope(pairs) * xs
+
+
+def determination(pairs: Sequence[tuple[float, float]]) -> float:
+    yy, _, xx = products(pairs)
+    return 1.0 if xx and not yy else correlation(pairs) ** 2
+
+
+def by_frequency(values: Sequence[Any]) -> list[tuple[Any, int]]:
+    return sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def rank(values: Sequence[float]) -> float:
+    below = sum(value < values[-1] for value in values)
+    return below + (values.count(values[-1]) + 1) / 2
+
+
+def decayed(events: Sequence[tuple[float, float]], mean: bool) -> float:
+    weights = [0.5 ** ((events[-1][0] - time) / 5) for time, _ in events]
+    total = math.fsum(w * value for w, (_, value) in zip(weights, events, strict=True))
+    return total / math.fsum(weights) if mean else total
+
+
+def area(events: Sequence[tuple[float, float]], linear: bool) -> float:
+    steps = pairwise(events)
+    return math.fsum(
+        (until - since) * ((before + after) / 2 if linear else before)
+        for (since, before), (until, after) in steps
+    )
+
+
+def over_time(events: Sequence[tuple[float, float]], linear: bool) -> float:
+    span = events[-1][0] - events[0][0]
+    return area(events, linear) / span if span else events[-1][1]
+
+
+def increase(values: Sequence[float]) -> float:
+    steps = pairwise(values)
+    return math.fsum(new - old if new >= old else new for old, new in steps)
+
+
+def per_second(change: float, events: Sequence[tuple[float, float]]) -> float:
+    span = events[-1][0] - events[0][0]
+    return change / span if span else NAN
+
+
+def of_bits(function: Callable[[int, int], int]) -> Callable[[list[int]], int]:
+    def folded(values: list[int]) -> int:
+        found = values[0]
+        for value in values[1:]:
+            found = function(found, value)
+        return found
+
+    return folded
+
+
+CASES: dict[str, Case] = {
+    "SampleVariance": Case(SampleVariance, NUMBERS, lambda v: variance(v, 1)),
+    "PopulationVariance": Case(PopulationVariance, NUMBERS, lambda v: variance(v, 0)),
+    "StandardError": Case(StandardError, NUMBERS, lambda v: math.sqrt(variance(v, 1) / len(v))),
+    "SampleSkewness": Case(SampleSkewness, NUMBERS, sample_skewness),
+    "PopulationSkewness": Case(PopulationSkewness, NUMBERS, skewness),
+    "SampleKurtosis": Case(SampleKurtosis, NUMBERS, sample_kurtosis),
+    "PopulationKurtosis": Case(PopulationKurtosis, NUMBERS, kurtosis),
+    "SampleCovariance": Case(SampleCovariance, PAIRS, lambda p: covariance(p, 1)),
+    "PopulationCovariance": Case(PopulationCovariance, PAIRS, lambda p: covariance(p, 0)),
+    "Correlation": Case(Correlation, PAIRS, correlation),
+    "Regression": Case(Regression, PAIRS, slope),
+    "Regression intercept": Case(lambda: Regression("intercept"), PAIRS, intercept),
+    "Regression r2": Case(lambda: Regression("r2"), PAIRS, determination),
+    "Regression count": Case(lambda: Regression("count"), PAIRS, len),
+    "CountIf": Case(CountIf, NUMBERS, lambda v: sum(value != 0 for value in v)),
+    "AnyTrue": Case(AnyTrue, NUMBERS, any),
+    "AllTrue": Case(AllTrue, NUMBERS, all),
+    "BitAnd": Case(BitAnd, WHOLE, of_bits(lambda a, b: a & b)),
+    "BitOr": Case(BitOr, WHOLE, of_bits(lambda a, b: a | b)),
+    "BitXor": Case(BitXor, WHOLE, of_bits(lambda a, b: a ^ b)),
+    "Multiply": Case(Multiply, NUMBERS, math.prod),
+    "Lag": Case(lambda: Lag(2), NUMBERS, lambda v: v[-3] if len(v) > 2 else NAN),
+    "Lag of integers": Case(
+        lambda: Lag(1, "int64"), WHOLE, lambda v: v[-2] if len(v) > 1 else None
+    ),
+    "LagText": Case(lambda: LagText(1), WORDS, lambda v: v[-2] if len(v) > 1 else None),
+    "NthValue": Case(lambda: NthValue(3), NUMBERS, lambda v: v[2] if len(v) > 2 else NAN),
+    "NthText": Case(lambda: NthText(2), WORDS, lambda v: v[1] if len(v) > 1 else None),
+    "Largest": Case(lambda: Largest(3), NUMBERS, lambda v: sorted(v, reverse=True)[:3]),
+    "Smallest": Case(lambda: Smallest(2), NUMBERS, lambda v: sorted(v)[:2]),
+    "Concat": Case(lambda: Concat("-"), WORDS, "-".join),
+    "Concat distinct": Case(
+        lambda: Concat(distinct=True), WORDS, lambda v: "".join(dict.fromkeys(v))
+    ),
+    "Median": Case(Median, NUMBERS, lambda v: float(np.median(v))),
+    "Quantile": Case(
+        lambda: Quantile([0.1, 0.75]), NUMBERS, lambda v: np.quantile(v, [0.1, 0.75]).tolist()
+    ),
+    "Rank": Case(Rank, NUMBERS, rank),
+    "ExactDistinctCount": Case(ExactDistinctCount, WORDS, lambda v: len(set(v))),
+    "ExactDistinctCount of doubles": Case(
+        lambda: ExactDistinctCount("f8"), NUMBERS, lambda v: len(set(v))
+    ),
+    "Mode": Case(Mode, WORDS, lambda v: by_frequency(v)[0][0]),
+    "Mode of integers": Case(lambda: Mode("int64"), WHOLE, lambda v: by_frequency(v)[0][0]),
+    "MostFrequent": Case(lambda: MostFrequent(2), WORDS, lambda v: by_frequency(v)[:2]),
+    "SumDistinct": Case(SumDistinct, NUMBERS, lambda v: math.fsum(set(v))),
+    "SumDistinct of integers": Case(
+        lambda: SumDistinct("int64"), WHOLE, lambda v: sum(set(v))
+    ),
+    "Entropy": Case(
+        Entropy,
+        WORDS,
+        lambda v: -sum(n / len(v) * math.log2(n / len(v)) for n in Counter(v).values()) + 0.0,
+    ),
+    "DecayedSum": Case(lambda: DecayedSum("5 seconds"), TIMED, lambda e: decayed(e, False)),
+    "DecayedMean": Case(lambda: DecayedMean("5 seconds"), TIMED, lambda e: decayed(e, True)),
+    "TimeWeightedMean": Case(TimeWeightedMean, TIMED, lambda e: over_time(e, False)),
+    "TimeWeightedMean linear": Case(
+        lambda: TimeWeightedMean("linear"), TIMED, lambda e: over_time(e, True)
+    ),
+    "Integral": Case(lambda: Integral("linear"), TIMED, lambda e: area(e, True)),
+    "RateOfChange": Case(RateOfChange, TIMED, lambda e: per_second(e[-1][1] - e[0][1], e)),
+    "Increase": Case(Increase, NUMBERS, increase),
+    "IncreaseRate": Case(
+        IncreaseRate, TIMED, lambda e: per_second(increase([value for _, value in e]), e)
+    ),
+}  # fmt: skip

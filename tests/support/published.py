@@ -1,0 +1,71 @@
+"""What published windows must answer, computed from lists of events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mta import Count, Max, Product, Sum
+
+SECOND = 1_000_000
+#: An event: its time in seconds and its value.
+Event = tuple[int, int]
+#: A window takes the events up to a moment, oldest first, and the moment, to those that it holds.
+Frame = Callable[[Sequence[Event], int], Sequence[Event]]
+
+
+def by_time(seconds: int) -> Frame:
+    return lambda events, at: [event for event in events if event[0] > at - seconds]
+
+
+def by_count(size: int) -> Frame:
+    return lambda events, at: events[-size:]
+
+
+def either(one: Frame, other: Frame) -> Frame:
+    """The shorter of two windows."""
+    return lambda events, at: min(one(events, at), other(events, at), key=len)
+
+
+def both(one: Frame, other: Frame) -> Frame:
+    """The longer of two windows."""
+    return lambda events, at: max(one(events, at), other(events, at), key=len)
+
+
+def aggregations() -> Product:
+    return Product({"peak": ("v", Max("int64")), "total": ("v", Sum("int64")), "events": Count()})
+
+
+@dataclass
+class Lists:
+    """The events of each key, in the order of their times."""
+
+    frames: Mapping[str, Frame]
+    events: dict[Any, list[Event]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, key: Any, time: int, value: int) -> None:
+        self.events[key].append((time, value))
+        self.events[key].sort(key=lambda event: event[0])
+
+    def retract(self, key: Any, time: int) -> None:
+        """Take out the newest event of a time."""
+        held = self.events[key]
+        held.pop(max(at for at, event in enumerate(held) if event[0] == time))
+
+    def query(self, key: Any, at: int) -> dict[str, int]:
+        """The columns of ``aggregations`` over each window."""
+        found = {}
+        past = [event for event in self.events[key] if event[0] <= at]
+        for name, frame in self.frames.items():
+            values = [value for _, value in frame(past, at)]
+            found[f"total_{name}"], found[f"events_{name}"] = sum(values), len(values)
+            if values:
+                found[f"peak_{name}"] = max(values)
+        return found
+
+
+def agrees(found: Mapping[str, Any], expected: Mapping[str, int]) -> bool:
+    """Whether results are those expected; of no events nothing is said of the largest."""
+    return all(found[name] == value for name, value in expected.items())

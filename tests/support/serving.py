@@ -1,0 +1,102 @@
+"""``mta serve`` as a process of its own, and requests to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from tests.support.patience import LONG
+from tests.support.servers import free_port
+
+ROOT = Path(__file__).parents[2]
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def problem(self) -> str:
+        """The name of the problem, "" of an answer that is none."""
+        if self.headers["content-type"] != "application/problem+json":
+            return ""
+        found = self.json
+        assert found["status"] == self.status
+        assert found.keys() == {"type", "name", "title", "status", "detail"}
+        return str(found["name"])
+
+
+class Served:
+    """A running service; leaving the context stops it."""
+
+    def __init__(
+        self, store: str, name: str, *options: str, token: str = "", **environment: str
+    ) -> None:
+        self.port, self.token = free_port(), token
+        command = [sys.executable, "-m", "mta", "serve", name, "--store", store]
+        command += ["--port", str(self.port), *options]
+        inherited = {key: value for key, value in os.environ.items() if key != "MTA_SERVE_TOKEN"}
+        given = inherited | environment | ({"MTA_SERVE_TOKEN": token} if token else {})
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=given, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        deadline = time.monotonic() + LONG
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                if self.get("/healthz").status == 200:
+                    return
+            except OSError:
+                time.sleep(0.05)
+        out, errors = self.stop()
+        raise RuntimeError(f"the service did not start:\n{out}\n{errors}")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, None, **headers)
+
+    def post(self, body: Any, path: str = "/v1/query", **headers: str) -> Answer:
+        """Bytes as they are, anything else as JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.ask("POST", path, data, **{"content_type": "application/json", **headers})
+
+    def ask(self, method: str, path: str, body: bytes | None, **headers: str) -> Answer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.token:
+            named.setdefault("authorization", f"Bearer {self.token}")
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=LONG)
+        try:
+            connection.request(method, path, body, named)
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, found, answer.read())
+        finally:
+            connection.close()
+
+    def stop(self, by: int = signal.SIGTERM) -> tuple[str, str]:
+        """Stop the service; what it printed."""
+        if self.process.poll() is None:
+            self.process.send_signal(by)
+        return self.process.communicate(timeout=LONG)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
