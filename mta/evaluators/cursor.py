@@ -41,7 +41,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.evaluators.observed import ObservedWindow
 from mta.folds.fronts import EachFront, Fronts, as_array, count_below, joined, moved, rows_at
-from mta.folds.sliding import has_kernel, kernel_lowers, sweep_into
+from mta.folds.sliding import has_kernel, kernel_lowers, sweep_goes_on, sweep_into
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
@@ -219,7 +219,7 @@ class Cursor(ObservedWindow):
                 right = found
             if found is None:
                 batch.put(at, self._folds(chunk, done, fronts, is_stored))
-            elif end == chunk.count and is_stored:
+            elif end == chunk.count and is_stored and sweep_goes_on(monoid):
                 chunk.sliding.total = monoid.partials.at(found, 0)
         return True
 
