@@ -169,12 +169,12 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
                 return 0
             self.store(Events(chunk.rows, chunk.times, chunk.count), cursor.front)
         except Exception:
-            self._hands, self.cursor = [], before
+            self._chunks, self.cursor = [], before
             raise
         self.front = cursor.front
-        self._hands = [chunk, *self._hands[:1]]
+        self._chunks = [chunk, *self._chunks[:1]]
         if chunk.count == left:
-            self._hands = []
+            self._chunks = []
             cursor.shrink(self.levels.leaf_arity)
             self.forget_fetched(_FETCHED)
         return chunk.count

@@ -5,7 +5,7 @@ down, and keeps what it has read for whoever comes next:
 
 - *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
 - *fetched* ones, read back for a front or a range, and the inner groups above them;
-- while a batch is under way its last *hands* (``logs.leaves``), with what was computed of them.
+- while a batch is under way its last *chunks* (``logs.leaves``), with what was computed of them.
 
 The first two are bounded in bytes, whatever the arity. A range is whole elements in the middle and,
 at either end, one element a level to go down into:
@@ -44,8 +44,8 @@ from mta.pages.snapshot import Snapshot, corrupt
 
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8
-#: So many hands are kept while a batch is under way.
-_HANDS = 2
+#: So many chunks stay in memory while a batch is under way.
+_CHUNKS = 2
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
@@ -86,8 +86,8 @@ class LeafReader:
         self._fetched: OrderedDict[int, Leaf] = OrderedDict()
         self._inner: OrderedDict[tuple[int, int], Group] = OrderedDict()
         self._open: Leaf | None = None
-        #: Hands of the batch under way that have been stored, the newest first.
-        self._hands: list[Chunk] = []
+        #: Chunks of the batch under way that have been stored, the newest first.
+        self._chunks: list[Chunk] = []
 
     @property
     def kept_from(self) -> int:
@@ -102,13 +102,13 @@ class LeafReader:
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The hand that holds a position, if it is kept, else the leaf group.
+        """The chunk that holds a position, if it is in memory, else the leaf group.
 
         Each by itself; at most one page read a level.
         """
-        for hand in self._hands:
-            if hand.first <= position < hand.stop:
-                return hand
+        for chunk in self._chunks:
+            if chunk.first <= position < chunk.stop:
+                return chunk
         return self._leaf(position // self.levels.leaf_arity)
 
     def group_at(self, level: int, number: int) -> Leaf | Group:
@@ -335,7 +335,7 @@ class LevelLog(LevelPages, LeafReader):
             self._recent.popitem(last=False)
 
     def _seal(self) -> None:
-        """As ever; a leaf that has just been sealed is kept in memory for a while."""
+        """As in the base class; a leaf that has just been sealed stays in memory for a while."""
         tail = self.levels.tails[0]
         self.levels.seal()
         self._note_recent(tail.number, Leaf(tail.first, tail.rows, tail.times, tail.count))
@@ -346,16 +346,16 @@ class LevelLog(LevelPages, LeafReader):
     def hand_with(
         self, rows: Rows, times: np.ndarray | None, count: int
     ) -> tuple[Chunk, np.ndarray | None]:
-        """New events as a hand; None, as all in it are new."""
+        """New events as a chunk; None, as all in it are new."""
         return Chunk(self.monoid, self.back, rows, times, count), None
 
-    def keep(self, hand: Chunk) -> None:
-        """Keep a hand that has just been stored, for windows that come to it in this batch."""
-        self._hands = [hand, *self._hands[: _HANDS - 1]]
+    def keep(self, chunk: Chunk) -> None:
+        """Have a chunk in memory that was just stored, for windows that come to it in time."""
+        self._chunks = [chunk, *self._chunks[: _CHUNKS - 1]]
 
     def let_go(self) -> None:
-        """Forget the hands of a batch, at its end."""
-        self._hands = []
+        """Release the chunks of a batch, at its end."""
+        self._chunks = []
 
     def needed_from(self, window: Any, front: int) -> int:
         """From where on events of a window with a front are needed."""
