@@ -29,7 +29,8 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import NotRevisable
-from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.windows import TimeWindow
 from mta.logs.base import Aggregator, AtHand, Batch, Lens, Setting
