@@ -571,6 +571,20 @@ class Cursor(ObservedWindow):
             self._stack.clear()
         self.move(self.front + gone)
 
+    def come_late(self, position: int) -> bool:
+        """Keep what is held of the leaf at the front, though events from a position on have moved.
+
+        Whether it can be: ``catch_up`` must then say what has come since.
+        """
+        is_before = self._stop <= position
+        if self._suffixes is None or not self._origin <= self.front < self._stop or not is_before:
+            return False
+        self._later = self._since = None
+        self._asked, self._stamp = (-1, -1, -1), self.events.stamp
+        if self._leaf is not None and self._leaf.stop > position:
+            self._leaf = None
+        return True
+
     # --- what the policy asks ---------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
