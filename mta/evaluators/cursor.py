@@ -576,10 +576,9 @@ class Cursor(ObservedWindow):
 
         Whether it can be: ``catch_up`` must then say what has come since.
         """
-        is_before = self._stop <= position
-        if self._suffixes is None or not self._origin <= self.front < self._stop or not is_before:
+        if not self._is_held(self.front) or self._stack[-1].stop > position:
             return False
-        self._later = self._since = None
+        del self._stack[:-1]  # folds of later leaves, which the event may have changed
         self._asked, self._stamp = (-1, -1, -1), self.events.stamp
         if self._leaf is not None and self._leaf.stop > position:
             self._leaf = None
