@@ -21,6 +21,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.ours.resident import anonymous
+from benchmarks.ours.serving_http import RATE, paced, requests
 from benchmarks.papers.server import redis_server
 from benchmarks.report.experiment import Experiment, Finding, Progress, Row, Rows
 from benchmarks.report.plots import grouped_bars
@@ -59,7 +60,8 @@ def _measured(keys: int) -> Rows:
         command = [sys.executable, "-m", "benchmarks.ours.serving", url, str(keys)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         read: Rows = json.loads(done.stdout)
-        return rows + read
+        over_http = [{**row, "keys": keys} for row in requests(url, "cards", keys)]
+        return rows + read + over_http
 
 
 def _write(url: str, keys: int) -> Row:
@@ -182,12 +184,16 @@ def found(rows: Rows) -> list[Finding]:
         ("1,000 random keys in one call, us per key", 25, by["1,000 keys"]["us_per_key"]),
         ("cold start to the first answer, ms", 1000, by["cold start"]["cold_ms"]),
         ("memory of the reader above its imports, MiB", 128, by["memory"]["memory_mib"]),
+        (f"{RATE:,} requests a second over HTTP, p99, us", 10_000, by[paced(RATE)]["p99_us"]),
         ("what publishing costs a batch, percent", 5, by["writer"]["publishing_percent"]),
     )
     findings = [
         Finding(what, f"at most {limit:,}", f"{seen:,}", seen <= limit)
         for what, limit, seen in limits
     ]
+    answered = by[paced(RATE)]["per_second"]
+    what = "requests of one key over HTTP, answered a second"
+    findings.append(Finding(what, f"{RATE:,} asked", f"{answered:,}", answered > 0.98 * RATE))
     what = "one key, p50, times a sorted set that the client folds"
     return [*findings, Finding(what, "", f"{folded:.1f}")]
 

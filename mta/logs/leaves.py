@@ -117,7 +117,7 @@ def suffixes_of(
 
 
 class Chunk(Leaf):
-    """Events in hand: rows and times at positions from ``first`` on, whether stored yet or not.
+    """Events of a batch under way, stored or not: rows and times at positions from ``first`` on.
 
     Whatever all cursors need of them is computed once, also for those that come to them later.
     """

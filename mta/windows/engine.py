@@ -30,8 +30,8 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import WindowView
 from mta.evaluators.fiba import FiBA
+from mta.evaluators.observed import WindowView
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
