@@ -53,7 +53,7 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import AtHand, Batch, OrderedEvents, Setting
+from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import LeafReader
 from mta.logs.levels.read_ahead import ReadAhead
@@ -206,20 +206,20 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     # --- single events --------------------------------------------------------------------------
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         leaf = self.levels.tails[0]
-        if self.front == self.back or leaf.is_full or not leaf.is_at_hand:
+        if self.front == self.back or leaf.is_full or not leaf.is_loaded:
             return None
         cursor = self._standing()
         try:
             cursor.hold()
-            folds, known, times = cursor.at_hand(most)
+            folds, known, times = cursor.prefetched(most)
             if self.setting.timed and not len(times):
                 if known == 1:
                     times = np.array([self.oldest_time()], "<i8")
                 else:
                     cursor.look_at_leaf()
-                    times = cursor.at_hand(most)[2]
+                    times = cursor.prefetched(most)[2]
                 known = min(known, len(times))
         except Exception:  # an event that needs what could not be had will say so
             return None
@@ -227,11 +227,11 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         left, lefts = partials.at(folds, 0), partials.cut(folds, 1, known)
         right = self.monoid.identity if right is None else right
         room = leaf.capacity - leaf.count
-        return AtHand(left, right, lefts, known - 1, times[:known], room)
+        return Prefetched(left, right, lefts, known - 1, times[:known], room)
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         self.levels.append_many(*new)
-        self.cursor.catch_up(new.size, gone, right)
+        self.cursor.sync(new.size, gone, right)
         self.front += gone
 
     # --- reading ----------------------------------------------------------------------------------

@@ -191,7 +191,7 @@ class Cursor(ObservedWindow):
         Events before the chunk must be in the log. Where it does not begin at the back of this
         window, windows are taken to be as the policy has them there.
         """
-        if not self.policy.foreseen:
+        if not self.policy.predictable:
             return None
         schema = self.monoid.partials
         out = schema.new(chunk.count)
@@ -204,7 +204,7 @@ class Cursor(ObservedWindow):
 
         By a kernel in one pass, if there is one.
         """
-        if not self.policy.foreseen:
+        if not self.policy.predictable:
             return False
         monoid, right = self.monoid, None
         swept = has_kernel(monoid) and kernel_lowers(monoid)
@@ -539,7 +539,7 @@ class Cursor(ObservedWindow):
         """G, where the folds S are held; None where nothing has come since."""
         return self._stack[-1].since if self._is_held(self.front) else None
 
-    def at_hand(self, most: int) -> tuple[Rows, int, np.ndarray]:
+    def prefetched(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """S, how long it is, and the times from the front on, for so many evictions at most.
 
         No store call. Each as far as it is held: S is empty before anybody has asked for the
@@ -559,7 +559,7 @@ class Cursor(ObservedWindow):
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
         return folds, size, times
 
-    def catch_up(self, count: int, gone: int, grown: Partial | None) -> None:
+    def sync(self, count: int, gone: int, grown: Partial | None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.
 
         For as many evictions as were prefetched.

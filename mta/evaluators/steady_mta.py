@@ -37,7 +37,7 @@ from mta.columns.schemas import Row
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.cursor import Cursor, Folds
 from mta.folds.sliding import Events
-from mta.logs.base import AtHand, PathGroup, Setting
+from mta.logs.base import PathGroup, Prefetched, Setting
 from mta.logs.leaves import Chunk, Leaf
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
@@ -167,13 +167,13 @@ class SteadyMTA(AmortizedMTA):
         super().insert(row, time)
         self.levels.fold_on(self.levels.tails[0], [row])
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         self._keep_up()
-        found = super().at_hand(min(most, _TOGETHER))
+        found = super().prefetched(min(most, _TOGETHER))
         return found and found._replace(room=min(found.room, _TOGETHER))
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        super().catch_up(new, gone, left, right)
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        super().sync(new, gone, left, right)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
 
     def _evict_before(self, position: int) -> None:

@@ -95,7 +95,7 @@ class Named:
     """Whether the window itself needs the page, and not only the snapshots before it."""
 
 
-class AtHand(NamedTuple):
+class Prefetched(NamedTuple):
     """What single events need of a window for as long as they come and go without a page."""
 
     left: Partial
@@ -412,7 +412,7 @@ class Aggregator(EventLog):
         self.insert(row, time)
         self.settle(lambda: self.back - size)
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         """What single events need, for so many of them at most; no store call in a leaf.
 
         None where the next one needs more, as in an empty window, or where a page cannot be read.
@@ -420,8 +420,8 @@ class Aggregator(EventLog):
         del most
         return None
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        """Have the events that came, and be without those that left, since ``at_hand`` was asked.
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        """Have the events that came, and be without those that left, since ``prefetched``.
 
         With the two aggregates that there are now; no store call.
         """

@@ -312,7 +312,7 @@ class LevelLog(LevelPages, LeafReader):
     def spare(self) -> int:
         """How many events may come without a store call."""
         leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count if leaf.is_at_hand else 0
+        return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> None:
         """Have the events that came by themselves, no more than there was room for."""
@@ -353,7 +353,7 @@ class LevelLog(LevelPages, LeafReader):
         """Have a chunk in memory that was just stored, for windows that come to it in time."""
         self._chunks = [chunk, *self._chunks[: _CHUNKS - 1]]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the chunks of a batch, at its end."""
         self._chunks = []
 
