@@ -1,4 +1,4 @@
-"""Cursors: several windows over one structure, each a front of its own that reads shared events.
+"""Cursors: multiple windows over one log, each a front of its own that reads shared events.
 
 A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* S of
 the leaf that its front is in, each reaching to the end of what was stored when it was folded. For a
@@ -121,7 +121,7 @@ class Cursor(ObservedWindow):
         self._undo: tuple[Folds, Folds] | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
-        #: Where the window stood when its aggregate was asked for, and what that was.
+        #: Where the window was when its aggregate was asked for, and what that was.
         self._asked = (-1, -1, -1)  # nowhere: not yet
         self._result: Partial = None
 
@@ -130,18 +130,18 @@ class Cursor(ObservedWindow):
 
     def place(self, front: int, back: int) -> None:
         """Be the window from ``front`` to ``back``; no store call until something is asked."""
-        self._forget()
+        self._reset()
         self.front, self.back = front, back
 
     def settle(self, time: int | None) -> None:
         """Stand where the policy says after the newest event, as far back as events are kept."""
-        stood = self.front, self.back
+        previous = self.front, self.back
         self.place(self.events.kept_from, self.events.back)
         try:
             if self.front < self.back:
                 self.move(self.policy.cut(self, time))
         except Exception:
-            self.place(*stood)
+            self.place(*previous)
             raise
 
     def query(self) -> Partial:
@@ -288,12 +288,12 @@ class Cursor(ObservedWindow):
         Counted from the first event of the chunk, before which it is negative.
         """
         fronts = self.policy.cuts(_CursorTimes(self, chunk), 0, chunk.times, chunk.count)
-        stood = self.front - chunk.first
+        previous = self.front - chunk.first
         if isinstance(fronts, int):
-            return np.full(chunk.count, max(fronts, stood))
-        if fronts[0] >= stood:
+            return np.full(chunk.count, max(fronts, previous))
+        if fronts[0] >= previous:
             return fronts
-        held: np.ndarray = np.maximum(as_array(fronts, chunk.count), stood)
+        held: np.ndarray = np.maximum(as_array(fronts, chunk.count), previous)
         return held
 
     def take_in(self, row: Row) -> None:
@@ -304,11 +304,11 @@ class Cursor(ObservedWindow):
             if self._stack:
                 self._grow(self.monoid.lift(row))
         except Exception:  # whoever asks for the result will see
-            self._forget()
+            self._reset()
 
     # --- the leaves that the front is in and comes to -------------------------------------------
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._leaf = None
         self._stack.clear()
         self._asked = (-1, -1, -1)
@@ -324,7 +324,7 @@ class Cursor(ObservedWindow):
         """Forget what is held if events have changed positions since."""
         if self._stamp != self.events.stamp:
             self._stamp = self.events.stamp
-            self._forget()
+            self._reset()
 
     def _grow(self, newer: Partial) -> None:
         """Newer events have come."""

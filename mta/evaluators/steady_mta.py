@@ -20,9 +20,10 @@ once at most
     2 arity + 8 (c + 3) + 6 levels,  with c = 1 + arity * levels / leaf_arity
 
 where windows are of two leaf groups or more, and events leave one by one: twice ``arity`` for a
-root group that is folded anew, the rest for up to 8 events that are prefetched together. In shorter
-windows (choose smaller leaf groups for them), in batches, and for one leaf group after a restore or
-a bulk eviction, it takes what Amortized MTA does. One more leaf group and its folds are in memory.
+root group that is folded again, the rest for up to 8 events that are prefetched together. In
+shorter windows (choose smaller leaf groups for them), in batches, and for one leaf group after a
+restore or a bulk eviction, it takes what Amortized MTA does. One more leaf group and its folds are
+in memory.
 
 Snapshots and pages are those of Amortized MTA: each goes on from the other's. What is made ahead is
 in none. Results are the same, but for the rounding of doubles added in another order.
@@ -182,7 +183,7 @@ class SteadyMTA(AmortizedMTA):
 
     def _keep_up(self) -> None:
         """Make what the next borders take, as far as it is due."""
-        self._standing()
+        self._placed()
         self.cursor.make_ahead()
         for tail in self.levels.tails:
             self.levels.fold_tail(tail)

@@ -109,7 +109,7 @@ class Prefetched(NamedTuple):
     leaving: np.ndarray
     """The times of the events that leave by then, and of the one after them.
 
-    Empty without times, and where they are not at hand."""
+    Empty without times, and where they are not in memory."""
     room: int
     """How many events may come."""
 
@@ -442,7 +442,7 @@ class Aggregator(EventLog):
 
     @abstractmethod
     def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events at hand, and the position of the first of them."""
+        """The times of the oldest events in memory, and the position of the first of them."""
 
     @abstractmethod
     def first_after(self, time: int) -> int:
