@@ -571,6 +571,19 @@ class Cursor(ObservedWindow):
             self._stack.clear()
         self.move(self.front + gone)
 
+    def come_late(self, position: int) -> bool:
+        """Keep what is held of the leaf at the front, though events from a position on have moved.
+
+        Whether it can be: ``sync`` must then say what has come since.
+        """
+        if not self._is_held(self.front) or self._stack[-1].stop > position:
+            return False
+        del self._stack[:-1]  # folds of later leaves, which the event may have changed
+        self._asked, self._stamp = (-1, -1, -1), self.events.stamp
+        if self._leaf is not None and self._leaf.stop > position:
+            self._leaf = None
+        return True
+
     # --- what the policy asks ---------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from operator import index as whole_number
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
@@ -112,6 +113,8 @@ class Prefetched(NamedTuple):
     Empty without times, and where they are not in memory."""
     room: int
     """How many events may come."""
+    late_from: float = inf
+    """From this time on they may come in any order: they go behind all that may leave."""
 
 
 class Remembered(Protocol):

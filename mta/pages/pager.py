@@ -133,7 +133,7 @@ class StorePager(Pager):
         try:
             return page.decode(data, self._window, level, number, name, self._layout_of(level))
         except CorruptPage:
-            self.store.forget([key])  # it may be whole in the store, and damaged on its way here
+            self.store.discard([key])  # it may be whole in the store, and damaged on its way here
             raise
 
     def delete(self, places: Sequence[Place]) -> None:
