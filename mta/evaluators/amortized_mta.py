@@ -17,7 +17,7 @@ The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs, after which 
 Where this departs from the printed algorithms: the folds of a group on the path reach to what was
 the back when it was folded, and not to the end of the leftmost tree; what has come since is
 combined once into one aggregate for each entry of the stack. So nothing is to be done where the
-leftmost tree grows, and stale values on the left branch cannot arise. The stack is built anew from
+leftmost tree grows, and stale values on the left branch cannot arise. The stack is built again from
 the queues only when the front leaves the root group as it was.
 
 Costs, in combines, with L = leaf_arity and a = arity; amortized but for the query, which takes 1:
@@ -27,7 +27,7 @@ Costs, in combines, with L = leaf_arity and a = arity; amortized but for the que
     evict    1 + 1/(a-1)     S and the stack are filled with every group that the front comes to
              2/L + ...       a new leaf passes on R1, and takes the fold behind it
 
-So a slide with its query takes up to 7 at pairs, and little more than 3 where leaf groups are
+So a slide with its query takes at most 7 at pairs, and little more than 3 where leaf groups are
 large. At once it is at most 2 (L + a * levels).
 
 In a snapshot, beside the common fields (for swept, kept and tails see ``logs.levels.pages``):
@@ -53,7 +53,7 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import AtHand, Batch, OrderedEvents, Setting
+from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import LeafReader
 from mta.logs.levels.read_ahead import ReadAhead
@@ -87,10 +87,10 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     def query(self) -> Partial:
         """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it."""
-        return self._standing().query()
+        return self._placed().query()
 
-    def _standing(self) -> Cursor:
-        """The cursor, where the window stands."""
+    def _placed(self) -> Cursor:
+        """The cursor, where the window is."""
         cursor = self.cursor
         if cursor.back != self.back or cursor.front > self.front:
             cursor.place(self.front, self.back)
@@ -101,7 +101,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         """Add one event; 1 combine, and for the groups it seals amortized 1."""
         self.room()
         lifted = self.monoid.lift(row)  # what cannot be lifted must not get in
-        grown = self._standing().grown_by(lifted)
+        grown = self._placed().grown_by(lifted)
         self.levels.append(row, time)
         self.cursor.accept(1, grown)
 
@@ -111,7 +111,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         self.cursor.take_back()
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        cursor, monoid, grown = self._standing(), self.monoid, None
+        cursor, monoid, grown = self._placed(), self.monoid, None
         if cursor.is_held or not len(self):
             grown = cursor.grown_by(monoid.fold(monoid.lift_rows(rows, count), count))
         self.levels.append_many(rows, times, count)  # first, as it may read the parts of a tail
@@ -149,7 +149,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         self.have_read(sealed, self.front)
 
     def _evict_before(self, position: int) -> None:
-        self.cursor = self._standing().moved_on(position)
+        self.cursor = self._placed().moved_on(position)
         self.front = position
 
     # --- batches --------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         """
         left = batch.count - start
         chunk = self._chunk(batch, start, min(left, self._most_events(left)))
-        cursor = self._standing()
+        cursor = self._placed()
         before = copy(cursor)
         try:
             if not cursor.run_into(chunk, batch, start):
@@ -176,7 +176,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         if chunk.count == left:
             self._chunks = []
             cursor.shrink(self.levels.leaf_arity)
-            self.forget_fetched(_FETCHED)
+            self.release_fetched(_FETCHED)
         return chunk.count
 
     def _chunk(self, batch: Batch, start: int, count: int) -> Chunk:
@@ -206,20 +206,20 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     # --- single events --------------------------------------------------------------------------
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         leaf = self.levels.tails[0]
-        if self.front == self.back or leaf.is_full or not leaf.is_at_hand:
+        if self.front == self.back or leaf.is_full or not leaf.is_loaded:
             return None
-        cursor = self._standing()
+        cursor = self._placed()
         try:
             cursor.hold()
-            folds, known, times = cursor.at_hand(most)
+            folds, known, times = cursor.prefetched(most)
             if self.setting.timed and not len(times):
                 if known == 1:
                     times = np.array([self.oldest_time()], "<i8")
                 else:
                     cursor.look_at_leaf()
-                    times = cursor.at_hand(most)[2]
+                    times = cursor.prefetched(most)[2]
                 known = min(known, len(times))
         except Exception:  # an event that needs what could not be had will say so
             return None
@@ -227,11 +227,11 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         left, lefts = partials.at(folds, 0), partials.cut(folds, 1, known)
         right = self.monoid.identity if right is None else right
         room = leaf.capacity - leaf.count
-        return AtHand(left, right, lefts, known - 1, times[:known], room)
+        return Prefetched(left, right, lefts, known - 1, times[:known], room)
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         self.levels.append_many(*new)
-        self.cursor.catch_up(new.size, gone, right)
+        self.cursor.sync(new.size, gone, right)
         self.front += gone
 
     # --- reading ----------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def open_path(self) -> Frame | None:
         if self.front == self.back:
             return None
-        leaf = self._standing().leaf(self.front, self.back)
+        leaf = self._placed().leaf(self.front, self.back)
         group: Any = leaf  # which has the columns of a group
         return Frame(0, leaf.first, group, self.front - leaf.first, leaf.count)
 

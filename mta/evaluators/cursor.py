@@ -1,4 +1,4 @@
-"""Cursors: several windows over one structure, each a front of its own that reads shared events.
+"""Cursors: multiple windows over one log, each a front of its own that reads shared events.
 
 A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* S of
 the leaf that its front is in, each reaching to the end of what was stored when it was folded. For a
@@ -121,7 +121,7 @@ class Cursor(ObservedWindow):
         self._undo: tuple[Folds, Folds] | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
-        #: Where the window stood when its aggregate was asked for, and what that was.
+        #: Where the window was when its aggregate was asked for, and what that was.
         self._asked = (-1, -1, -1)  # nowhere: not yet
         self._result: Partial = None
 
@@ -130,18 +130,18 @@ class Cursor(ObservedWindow):
 
     def place(self, front: int, back: int) -> None:
         """Be the window from ``front`` to ``back``; no store call until something is asked."""
-        self._forget()
+        self._reset()
         self.front, self.back = front, back
 
     def settle(self, time: int | None) -> None:
         """Stand where the policy says after the newest event, as far back as events are kept."""
-        stood = self.front, self.back
+        previous = self.front, self.back
         self.place(self.events.kept_from, self.events.back)
         try:
             if self.front < self.back:
                 self.move(self.policy.cut(self, time))
         except Exception:
-            self.place(*stood)
+            self.place(*previous)
             raise
 
     def query(self) -> Partial:
@@ -191,7 +191,7 @@ class Cursor(ObservedWindow):
         Events before the chunk must be in the log. Where it does not begin at the back of this
         window, windows are taken to be as the policy has them there.
         """
-        if not self.policy.foreseen:
+        if not self.policy.predictable:
             return None
         schema = self.monoid.partials
         out = schema.new(chunk.count)
@@ -204,7 +204,7 @@ class Cursor(ObservedWindow):
 
         By a kernel in one pass, if there is one.
         """
-        if not self.policy.foreseen:
+        if not self.policy.predictable:
             return False
         monoid, right = self.monoid, None
         swept = has_kernel(monoid) and kernel_lowers(monoid)
@@ -288,12 +288,12 @@ class Cursor(ObservedWindow):
         Counted from the first event of the chunk, before which it is negative.
         """
         fronts = self.policy.cuts(_CursorTimes(self, chunk), 0, chunk.times, chunk.count)
-        stood = self.front - chunk.first
+        previous = self.front - chunk.first
         if isinstance(fronts, int):
-            return np.full(chunk.count, max(fronts, stood))
-        if fronts[0] >= stood:
+            return np.full(chunk.count, max(fronts, previous))
+        if fronts[0] >= previous:
             return fronts
-        held: np.ndarray = np.maximum(as_array(fronts, chunk.count), stood)
+        held: np.ndarray = np.maximum(as_array(fronts, chunk.count), previous)
         return held
 
     def take_in(self, row: Row) -> None:
@@ -304,11 +304,11 @@ class Cursor(ObservedWindow):
             if self._stack:
                 self._grow(self.monoid.lift(row))
         except Exception:  # whoever asks for the result will see
-            self._forget()
+            self._reset()
 
     # --- the leaves that the front is in and comes to -------------------------------------------
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._leaf = None
         self._stack.clear()
         self._asked = (-1, -1, -1)
@@ -324,7 +324,7 @@ class Cursor(ObservedWindow):
         """Forget what is held if events have changed positions since."""
         if self._stamp != self.events.stamp:
             self._stamp = self.events.stamp
-            self._forget()
+            self._reset()
 
     def _grow(self, newer: Partial) -> None:
         """Newer events have come."""
@@ -539,7 +539,7 @@ class Cursor(ObservedWindow):
         """G, where the folds S are held; None where nothing has come since."""
         return self._stack[-1].since if self._is_held(self.front) else None
 
-    def at_hand(self, most: int) -> tuple[Rows, int, np.ndarray]:
+    def prefetched(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """S, how long it is, and the times from the front on, for so many evictions at most.
 
         No store call. Each as far as it is held: S is empty before anybody has asked for the
@@ -559,7 +559,7 @@ class Cursor(ObservedWindow):
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
         return folds, size, times
 
-    def catch_up(self, count: int, gone: int, grown: Partial | None) -> None:
+    def sync(self, count: int, gone: int, grown: Partial | None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.
 
         For as many evictions as were prefetched.
@@ -574,7 +574,7 @@ class Cursor(ObservedWindow):
     def come_late(self, position: int) -> bool:
         """Keep what is held of the leaf at the front, though events from a position on have moved.
 
-        Whether it can be: ``catch_up`` must then say what has come since.
+        Whether it can be: ``sync`` must then say what has come since.
         """
         if not self._is_held(self.front) or self._stack[-1].stop > position:
             return False

@@ -34,7 +34,7 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.windows import TimeWindow
-from mta.logs.base import Aggregator, AtHand, Batch, Lens, Setting
+from mta.logs.base import Aggregator, Batch, Lens, Prefetched, Setting
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
 from mta.logs.finger_tree.node import Kind
@@ -190,7 +190,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
     # --- single events --------------------------------------------------------------------------
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         """As ever, of events in order, each beside the others.
 
         Where none may come late, the first leaf of the tree has what is needed. Else a cursor has
@@ -201,7 +201,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if setting.on_duplicate != "append":
             return None
         if not setting.allowed_lateness:
-            return self.tree.at_hand(most) if self.front == self.kept_from else None
+            return self.tree.prefetched(most) if self.front == self.kept_from else None
         room = self.tree.room
         if not room or self.back - self.front < 2:
             return None
@@ -216,20 +216,20 @@ class FiBA(FingerTreeLog, Aggregator):
         if self.monoid.commutative and oldest.count:
             # These go into the last leaf, where no page is needed, and leave after all others.
             late_from = float(max(oldest.time_at(0), times[count - 1]))
-        return AtHand(left, right, lefts, count - 1, times[:count], room, late_from)
+        return Prefetched(left, right, lefts, count - 1, times[:count], room, late_from)
 
     def _folds_ahead(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """The folds from the front and each event after it on, and the times of these events."""
         cursor = self._standing()
-        found = cursor.at_hand(most)
+        found = cursor.prefetched(most)
         _, known, times = found
         if not min(known, len(times)):
             cursor.place(self.front, self.back)
             cursor.query()
-            found = cursor.at_hand(most)
+            found = cursor.prefetched(most)
         return found
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         assert new.times is not None
         if self.setting.allowed_lateness:
             newest = self.newest_time()
@@ -238,7 +238,7 @@ class FiBA(FingerTreeLog, Aggregator):
                 return
             self.take_in(_sorted(self.monoid, new))
             self.front += gone  # late events may still look at what has left
-            self._cursor.catch_up(new.size, gone, right)
+            self._cursor.sync(new.size, gone, right)
             return
         self.tree.append_folded(new.times, new.rows, new.size, right)
         if gone:
@@ -258,7 +258,7 @@ class FiBA(FingerTreeLog, Aggregator):
         FingerTreeLog._note_late(self, position, 0)
         self.front += gone
         if self._cursor.come_late(position):
-            self._cursor.catch_up(count, gone, right)
+            self._cursor.sync(count, gone, right)
         else:
             self._cursor.place(self.front, self.back)
 

@@ -20,9 +20,10 @@ once at most
     2 arity + 8 (c + 3) + 6 levels,  with c = 1 + arity * levels / leaf_arity
 
 where windows are of two leaf groups or more, and events leave one by one: twice ``arity`` for a
-root group that is folded anew, the rest for up to 8 events that are prefetched together. In shorter
-windows (choose smaller leaf groups for them), in batches, and for one leaf group after a restore or
-a bulk eviction, it takes what Amortized MTA does. One more leaf group and its folds are in memory.
+root group that is folded again, the rest for up to 8 events that are prefetched together. In
+shorter windows (choose smaller leaf groups for them), in batches, and for one leaf group after a
+restore or a bulk eviction, it takes what Amortized MTA does. One more leaf group and its folds are
+in memory.
 
 Snapshots and pages are those of Amortized MTA: each goes on from the other's. What is made ahead is
 in none. Results are the same, but for the rounding of doubles added in another order.
@@ -37,7 +38,7 @@ from mta.columns.schemas import Row
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.cursor import Cursor, Folds
 from mta.folds.sliding import Events
-from mta.logs.base import AtHand, PathGroup, Setting
+from mta.logs.base import PathGroup, Prefetched, Setting
 from mta.logs.leaves import Chunk, Leaf
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
@@ -167,13 +168,13 @@ class SteadyMTA(AmortizedMTA):
         super().insert(row, time)
         self.levels.fold_on(self.levels.tails[0], [row])
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         self._keep_up()
-        found = super().at_hand(min(most, _TOGETHER))
+        found = super().prefetched(min(most, _TOGETHER))
         return found and found._replace(room=min(found.room, _TOGETHER))
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        super().catch_up(new, gone, left, right)
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        super().sync(new, gone, left, right)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
 
     def _evict_before(self, position: int) -> None:
@@ -182,7 +183,7 @@ class SteadyMTA(AmortizedMTA):
 
     def _keep_up(self) -> None:
         """Make what the next borders take, as far as it is due."""
-        self._standing()
+        self._placed()
         self.cursor.make_ahead()
         for tail in self.levels.tails:
             self.levels.fold_tail(tail)

@@ -96,7 +96,7 @@ class Named:
     """Whether the window itself needs the page, and not only the snapshots before it."""
 
 
-class AtHand(NamedTuple):
+class Prefetched(NamedTuple):
     """What single events need of a window for as long as they come and go without a page."""
 
     left: Partial
@@ -110,7 +110,7 @@ class AtHand(NamedTuple):
     leaving: np.ndarray
     """The times of the events that leave by then, and of the one after them.
 
-    Empty without times, and where they are not at hand."""
+    Empty without times, and where they are not in memory."""
     room: int
     """How many events may come."""
     late_from: float = inf
@@ -415,7 +415,7 @@ class Aggregator(EventLog):
         self.insert(row, time)
         self.settle(lambda: self.back - size)
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         """What single events need, for so many of them at most; no store call in a leaf.
 
         None where the next one needs more, as in an empty window, or where a page cannot be read.
@@ -423,8 +423,8 @@ class Aggregator(EventLog):
         del most
         return None
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        """Have the events that came, and be without those that left, since ``at_hand`` was asked.
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        """Have the events that came, and be without those that left, since ``prefetched``.
 
         With the two aggregates that there are now; no store call.
         """
@@ -445,7 +445,7 @@ class Aggregator(EventLog):
 
     @abstractmethod
     def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events at hand, and the position of the first of them."""
+        """The times of the oldest events in memory, and the position of the first of them."""
 
     @abstractmethod
     def first_after(self, time: int) -> int:

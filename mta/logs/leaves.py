@@ -53,7 +53,7 @@ class Leaf:
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
         """Folds from a position, and each after it, to the end, joined to ``right`` on their right.
 
-        One combine an event.
+        One combine per event.
         """
         count = self.stop - position
         return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)

@@ -16,7 +16,7 @@ from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.block import Block, Laid
-from mta.logs.base import Aggregator, AtHand
+from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
@@ -60,7 +60,7 @@ class LentEvents(SingleEvents):
         self._blocks, self._block, self._event = blocks, blocks[0], blocks[0].event
         #: Whether somebody evicts: what is at hand is looked at too often then to be lent.
         self._by_hand = False
-        self._found: AtHand | None = None
+        self._found: Prefetched | None = None
         super().__init__(owner, structure, paged)
 
     def _forget(self) -> None:
@@ -150,7 +150,7 @@ class LentEvents(SingleEvents):
     def _is_waiting(self) -> bool:
         return self._block.stands().came > 0 if self._is_lent else super()._is_waiting
 
-    def _have(self, found: AtHand) -> None:
+    def _have(self, found: Prefetched) -> None:
         """Lay it down in the block."""
         if self._by_hand:
             super()._have(found)
@@ -185,15 +185,15 @@ class LentEvents(SingleEvents):
         for block in self._blocks:
             block.clear()
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         if not self._is_lent:
-            super()._catch_up()
+            super()._sync()
             return
         stands = self._block.stands()
         if stands.came:
             times = self._block.times().astype("<i8") if self._owner.timed else None
             new = Events(self._values(), times, stands.came)
-            self._structure.catch_up(new, stands.left, *self._aggregates())
+            self._structure.sync(new, stands.left, *self._aggregates())
 
     # --- parts ----------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class LentProducts(LentEvents):
         super()._forget()
         self._lanes = []
 
-    def _have(self, found: AtHand) -> None:
+    def _have(self, found: Prefetched) -> None:
         super()._have(found)
         if self._is_lent:
             monoid = self._monoid

@@ -610,7 +610,7 @@ class SharedEngine(Engine[Out]):
             self._fall_behind(ahead=True)
             raise
         finally:
-            self.structure.let_go()
+            self.structure.release()
             done = self.structure.taken - begun
             if micros is not None and done:
                 last = int(micros[start + done - 1])
@@ -645,7 +645,7 @@ class SharedEngine(Engine[Out]):
                 elif (folds := cursor.run(hand)) is not None:  # stored events are in it as well
                     folds = monoid.partials.take(folds, np.flatnonzero(is_new))
                     monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
-        stepped = {n: c for n, c in self.cursors.items() if not c.policy.foreseen}
+        stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
         stamp = structure.stamp
         while start < stop:
             if hand is not None and not stepped and isinstance(structure, LevelLog):

@@ -17,8 +17,8 @@ Under a policy on an aggregate (``Asked``) nothing leaves while the front and th
 they were when nothing left: an event that changes neither goes the same way, any other one asks the
 policy.
 
-So a structure says what is at hand (``Structure.at_hand``), and when that is used up, or when
-anybody looks at the structure, it is told what came and what left (``catch_up``). A call of numpy's
+So a structure says what is at hand (``Structure.prefetched``), and when that is used up, or when
+anybody looks at the structure, it is told what came and what left (``sync``). A call of numpy's
 costs more than all the rest of an event; so there is one for many events. A call of Python's costs
 an eighth of it; so ``positive_zero`` is inlined.
 """
@@ -39,7 +39,7 @@ from mta.errors import WindowBusy
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, AtHand
+from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.columnar import positive_zero
 from mta.monoids.product import Product
@@ -225,7 +225,7 @@ class NewEvents(Generic[_Owner]):
         """Let the structure have what came, and be without what left; no store call."""
         if self._held:
             with np.errstate(all="ignore"):
-                self._catch_up()
+                self._sync()
             self._rows.clear()
             self._times.clear()
             self._most = _FEW
@@ -236,7 +236,7 @@ class NewEvents(Generic[_Owner]):
         """Have no result any more."""
         raise NotImplementedError
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         """Let the structure have them."""
         raise NotImplementedError
 
@@ -504,7 +504,7 @@ class SingleEvents(NewEvents[WindowOwner]):
         else:
             lefts = most
         with np.errstate(all="ignore"):
-            found = structure.at_hand(lefts) if self._usual else None
+            found = structure.prefetched(lefts) if self._usual else None
         if found is None:
             return False
         self._held = True
@@ -534,17 +534,17 @@ class SingleEvents(NewEvents[WindowOwner]):
                 self._bound = min(EXACT, end + self._size)
         return self._bound > -inf
 
-    def _have(self, found: AtHand) -> None:
+    def _have(self, found: Prefetched) -> None:
         """Have what is at hand as lists, in which Python is quick."""
         self._lefts = self._monoid.partials.listed(found.lefts)
         if not self._by_count:
             self._leaving = found.leaving.astype(float).tolist()
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         gone = self._gone()
         if self._rows or gone:
             left = self._lefts[gone - 1] if gone else self._left
-            self._structure.catch_up(self._new(), gone, left, self._right)
+            self._structure.sync(self._new(), gone, left, self._right)
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:

@@ -71,7 +71,8 @@ def pair_of(window: Window) -> tuple[Any, Any]:
     """The result pair: the fold at the front as the stack has it, and what has come since."""
     cursor = window.structure.cursor
     assert cursor.query() == window.query()
-    folds, count, _ = cursor.at_hand(0)
+    cursor.hold()
+    folds, count, _ = cursor.prefetched(0)
     return window.monoid.partials.at(folds, 0) if count else None, cursor.grown
 
 

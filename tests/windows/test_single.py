@@ -406,14 +406,14 @@ def test_what_events_in_order_take_where_others_may_come_late(policy: Any) -> No
 
 def test_a_late_event_takes_up_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
-    at_hand = FiBA.at_hand
+    prefetched = FiBA.prefetched
 
     def counted(self: FiBA, most: int) -> Any:
         nonlocal asked
         asked += 1
-        return at_hand(self, most)
+        return prefetched(self, most)
 
-    monkeypatch.setattr(FiBA, "at_hand", counted)
+    monkeypatch.setattr(FiBA, "prefetched", counted)
     window = Window(Max(), CountWindow(50), None, "w", aggregator=FiBA, allowed_lateness=300)
     window.extend([1.0] * 100, np.arange(100.0))
     for at in range(50):

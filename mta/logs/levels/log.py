@@ -169,7 +169,7 @@ class LeafReader:
                     first = number * levels.leaf_arity
                     self._fetched[number] = Leaf(first, group.rows, group.times, group.count)
 
-    def forget_fetched(self, most: int) -> None:
+    def release_fetched(self, most: int) -> None:
         """Keep no more leaf groups in memory that were read than so many."""
         while len(self._fetched) > most:
             self._fetched.popitem(last=False)
@@ -294,7 +294,7 @@ class LeafReader:
 
 
 class LevelLog(LevelPages, LeafReader):
-    """Events in levels, read by position. Inserting takes amortised 1 combine an event."""
+    """Events in levels, read by position. Inserting takes amortized 1 combine per event."""
 
     name = "Kept events"
 
@@ -312,7 +312,7 @@ class LevelLog(LevelPages, LeafReader):
     def spare(self) -> int:
         """How many events may come without a store call."""
         leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count if leaf.is_at_hand else 0
+        return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> None:
         """Have the events that came by themselves, no more than there was room for."""
@@ -353,7 +353,7 @@ class LevelLog(LevelPages, LeafReader):
         """Have a chunk in memory that was just stored, for windows that come to it in time."""
         self._chunks = [chunk, *self._chunks[: _CHUNKS - 1]]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the chunks of a batch, at its end."""
         self._chunks = []
 
@@ -386,7 +386,7 @@ class LevelLog(LevelPages, LeafReader):
 
     def restore_state(self, snapshot: Snapshot) -> None:
         if list(map(type, snapshot.state)) != [int, list, list]:
-            raise corrupt("its state is not one of kept events")
+            raise corrupt("its state is not one of shared level queues")
         self.restore_tails(snapshot, snapshot.front, *snapshot.state)
 
     @property

@@ -46,7 +46,7 @@ class LevelPages(EventLog):
         self.front = 0
         #: Fronts of the last snapshots, which stay restorable until the next one is saved.
         self.kept: list[int] = []
-        #: Whether pages that have left are deleted now and then, as no snapshot needs them.
+        #: Whether pages that have left are deleted from time to time, as no snapshot needs them.
         self.discards = True
 
     @property

@@ -48,7 +48,7 @@ class Tail(Group):
     __slots__ = ("_layout", "capacity", "folded", "level", "number")
 
     #: Whether its elements take no store call.
-    is_at_hand = True
+    is_loaded = True
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
@@ -86,7 +86,7 @@ class RestoredTail(Tail):
     ``__getattr__``.
     """
 
-    __slots__ = ("_parts", "_saved", "_saved_count", "_start", "is_at_hand")
+    __slots__ = ("_parts", "_saved", "_saved_count", "_start", "is_loaded")
 
     def __init__(
         self, levels: Levels, level: int, number: int, count: int, columns: list[Payload],
@@ -99,7 +99,7 @@ class RestoredTail(Tail):
         self._saved, self._saved_count = columns, count
         #: What reads the elements before ``start``, which are in pages.
         self._parts, self._start = partial(levels.pager.read_many, parts), start
-        self.is_at_hand = not start
+        self.is_loaded = not start
 
     def __getattr__(self, name: str) -> Any:
         # Python asks here only for what is not set.
@@ -124,7 +124,7 @@ class RestoredTail(Tail):
                 times[at : at + group.count] = group.times
             at += group.count
         self.rows, self.times, self.names = rows, times, groups[-1].names
-        self.is_at_hand = True
+        self.is_loaded = True
         return getattr(self, name)
 
     def columns(self, start: int = 0) -> list[Payload]:

@@ -54,12 +54,12 @@ class SegmentedWindow(LevelPages, Aggregator):
 
     @abstractmethod
     def segments(self) -> Iterator[Segment]:
-        """The window from left to right, as coarsely as it is at hand."""
+        """The window from left to right, as coarsely as it is in memory."""
 
     # --- runs -----------------------------------------------------------------------------------
 
     def run(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for many events at once; about two combines an event.
+        """Insert, evict and query for many events at once; about two combines per event.
 
         Where the window is short beside the batch, results are folds of ranges (``folds.sliding``).
         Returns how many are in; 0 when the cuts cannot be known ahead.
@@ -94,7 +94,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         ]
 
     def _head_part(self) -> tuple[Group, int, int] | None:
-        """The group before the leaf tail and its events in the window; None if not at hand."""
+        """The group before the leaf tail and its events in the window; None if not in memory."""
         return None
 
     def _follow(self, new: Events, fronts: np.ndarray, folds: Rows) -> int:
