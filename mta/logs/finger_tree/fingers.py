@@ -109,7 +109,7 @@ class FingerTree(Tree):
 
     @property
     def left(self) -> list[Node]:
-        """The left spine, from the finger up; made when it is first needed, a page a level."""
+        """The left spine, from the finger up; made when it is first needed, one page per level."""
         return self.load_left() if self._left is None else self._left
 
     def load_left(self) -> list[Node]:
@@ -358,7 +358,7 @@ class FingerTree(Tree):
     def clear(self) -> None:
         """Remove everything; no combine, no page read."""
         self.cache.drop(self.root.level - 1, self.root.links, self.root)
-        self.cache.forget(self.root)
+        self.cache.discard(self.root)
         self._begin()
 
     def set_left(self, path: list[Node]) -> None:
