@@ -81,10 +81,10 @@ def _open_log(path: Path) -> BinaryIO:
     """The file to append to, for this user alone; one that was a link is replaced."""
     if path.is_symlink():
         path.unlink()
-    handle = open_no_link(str(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    descriptor = open_no_link(str(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     if hasattr(os, "fchmod"):
-        os.fchmod(handle, 0o600)  # of one that was there
-    return os.fdopen(handle, "ab")
+        os.fchmod(descriptor, 0o600)  # of one that was there
+    return os.fdopen(descriptor, "ab")
 
 
 def session_conf(partitions: int, *, local_disk: bool = False) -> dict[str, str]:

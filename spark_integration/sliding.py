@@ -11,6 +11,7 @@ is the pure function ``step.step``; ``streaming.py`` and ``batch.py`` only carry
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -136,33 +137,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     LateEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage and the
     store's errors, inside Spark's own exception.
     """
-    options = Options(
-        by=by,
-        on=on,
-        aggregations=aggregations,
-        window=window,
-        store=store,
-        emit=emit,
-        emit_every=emit_every,
-        carry=tuple(carry),
-        types=types,
-        name=name,
-        buckets=buckets,
-        arity=arity,
-        leaf_arity=leaf_arity,
-        on_late=on_late,
-        allowed_lateness=allowed_lateness,
-        time_unit=time_unit,
-        emit_updates=emit_updates,
-        on_duplicate=on_duplicate,
-        retractions=retractions,
-        on_missing=on_missing,
-        on_invalid=on_invalid,
-        idle=idle,
-        retain=retain,
-        start_from=start_from,
-        publish=publish,
-    )
+    given = locals()
+    options = Options(**{option.name: given[option.name] for option in fields(Options)})
     if publish is not None and not df.isStreaming:
         raise InvalidRequest(
             "publish is for streams: the windows of a batch query are gone once it ends; "

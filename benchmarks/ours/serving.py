@@ -127,8 +127,9 @@ def _read(url: str, keys: int) -> Rows:
     cards.query(0)
     cold = perf_counter() - began
     random, client = np.random.default_rng(2), Redis.from_url(url)
-    asked = random.integers(0, keys, ASKED).tolist()
-    rivals = random.integers(0, min(keys, RIVALS), ASKED).tolist()
+    count = min(ASKED, keys)
+    asked = random.integers(0, keys, count).tolist()
+    rivals = random.integers(0, min(keys, RIVALS), count).tolist()
     moment = BEGIN + (EVENTS + _BATCHES) * STEP
 
     def by_hand(key: int) -> dict[str, float]:
@@ -143,7 +144,7 @@ def _read(url: str, keys: int) -> Rows:
             found[f"largest_{name}"] = max(inside, default=float("nan"))
         return found
 
-    for key in asked[: ASKED // 10]:
+    for key in asked[: count // 10]:
         cards.query(key, at=moment)
     rows = [
         _timed("one key", lambda key: cards.query(key, at=moment), asked),

@@ -78,7 +78,7 @@ def _described(state: WindowState, snapshot: Snapshot) -> SubWindow:
 def _pages_from(front: int, snapshot: Snapshot) -> int:
     """How many pages hold events from a position on; positions alone tell in level queues."""
     if [type(part) for part in snapshot.state] != [int, list, list]:
-        raise CorruptSnapshot("the snapshot cannot be read: its state is not one of kept events")
+        raise CorruptSnapshot("the snapshot cannot be read: its state is not that of an event log")
     swept, _, tails = snapshot.state
     check_tails(snapshot, swept, tails)
     pages, span = 0, snapshot.leaf_arity

@@ -192,8 +192,8 @@ class OpaqueKeys:
         """
         for run in self.snapshot.runs:
             yield from self._pages_of(run)
-        for _, window_snapshot in self.window_snapshots():
-            yield from _reached(restore_opaque(window_snapshot, self.store), left_out)
+        for _, snapshot in self.snapshots():
+            yield from _reached(restore_opaque(snapshot, self.store), left_out)
         for entry in self.snapshot.pending.all():
             yield from self._pending(entry, left_out)
 
@@ -242,13 +242,10 @@ class OpaqueKeys:
         policies = self.policies
         if policies is None or all(each.lifetime is not None for each in policies.values()):
             return {}
-        windows = [
-            restore_opaque(window_snapshot, self.store)
-            for _, window_snapshot in self.window_snapshots()
-        ]
+        windows = [restore_opaque(snapshot, self.store) for _, snapshot in self.snapshots()]
         return {held.engine.name: held for held in windows}
 
-    def window_snapshots(self) -> Iterator[tuple[Any, bytes]]:
+    def snapshots(self) -> Iterator[tuple[Any, bytes]]:
         """Keys with standalone windows, and their snapshots; reads every page if there are any."""
         if self.snapshot.counts.standalone:
             for table in self._tree.everything():
@@ -258,9 +255,9 @@ class OpaqueKeys:
 
     def audit(self) -> Audit:
         """Verify every page, and those of standalone windows; go on after each finding."""
-        found, window_snapshots = self.audit_tables()
-        for _, window_snapshot in window_snapshots:
-            one = audit(restore_opaque(window_snapshot, self.store))
+        found, snapshots = self.audit_tables()
+        for _, snapshot in snapshots:
+            one = audit(restore_opaque(snapshot, self.store))
             found.pages += one.pages
             found.gone += one.gone
             found.damaged += one.damaged
@@ -344,8 +341,7 @@ class _Lot:
         sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
         vectorized = int(sizes[self.table.marks != STANDALONE].sum())
         return vectorized + sum(
-            describe_snapshot(window_snapshot).events
-            for window_snapshot in self.table.window_snapshots
+            describe_snapshot(snapshot).events for snapshot in self.table.snapshots
         )
 
 
@@ -368,10 +364,8 @@ def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int])
 
 
 def _snapshots_of(table: Table) -> Iterator[tuple[Any, bytes]]:
-    for place, window_snapshot in zip(
-        table.standalone.tolist(), table.window_snapshots, strict=True
-    ):
-        yield table.keys.at(place), window_snapshot
+    for place, snapshot in zip(table.standalone.tolist(), table.snapshots, strict=True):
+        yield table.keys.at(place), snapshot
 
 
 def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:

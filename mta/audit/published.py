@@ -33,7 +33,7 @@ def needed_by_published(store: PageStore, keys: Iterable[str]) -> set[str]:
     """The pages that published snapshots need, of a store that has these keys.
 
     Reads every inner page. Raises MissingPage, CorruptPage and CorruptSnapshot where those of a
-    newest snapshot cannot be told.
+    newest snapshot cannot be found.
     """
     return {key for head in heads(store, keys) for key in _needed(store, head)}
 

@@ -424,7 +424,7 @@ class Bucket:
         if changed:
             entries = self.tree.find(of_packed(self.tree.layout.kind, changed))
             packed = [entries.keys.packed(at) for at in range(len(entries))]
-            entries.window_snapshots = [self.standalone.open[key].snapshot() for key in packed]
+            entries.snapshots = [self.standalone.open[key].snapshot() for key in packed]
             self.tree.add(entries)
         self.tree.settle(inline)
         for entry in self.tree.pending.due():
@@ -450,7 +450,7 @@ class Bucket:
             return gone
         self.standalone.expire(gone)
         self.tree.add(Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED))
-        self.tree.pending.fresh += self.standalone.take_left(gone.window_snapshots)
+        self.tree.pending.fresh += self.standalone.take_left(gone.snapshots)
         self.counts.keys -= len(gone)
         self.counts.standalone -= len(gone.standalone)
         moment = end_of(int(gone.newest().max()))

@@ -155,7 +155,7 @@ class Source:
     """What an event does at a time of its key that has one already."""
     #: The time of the newest event.
     newest: int | None = None
-    window_snapshots: list[bytes] = field(default_factory=list)
+    snapshots: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         snapshot = self.unread.snapshot
@@ -205,13 +205,13 @@ class Source:
                 self.losses.note(lanes, None if clocks is None else clocks[some])
             yield table
 
-    def events(self, window_snapshot: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
+    def events(self, snapshot: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
         """The events of a standalone window, and how many of its key came before them.
 
         Pages are read as one goes through the leaves. ``last`` is the key's clock.
         """
-        self.window_snapshots.append(window_snapshot)
-        events = restore_opaque(window_snapshot, self.store, self.schemas)
+        self.snapshots.append(snapshot)
+        events = restore_opaque(snapshot, self.store, self.schemas)
         clocks = None if last is None else np.array([last])
         leaves = self._needed([*events.events()], clocks)
         before = left + (leaves[0].first if leaves else events.engine.structure.back)
@@ -323,8 +323,8 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
     for place in table.standalone.tolist():
         keys = table.keys.cut(place, place + 1)
         last = None if table.times is None else int(table.newest()[place])
-        window_snapshot = table.snapshot_of(place)
-        left, leaves = source.events(window_snapshot, int(table.left[place]), last)
+        snapshot = table.snapshot_of(place)
+        left, leaves = source.events(snapshot, int(table.left[place]), last)
         leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
         if leaves and kind.timed and leaves[0].times is None:
             if any(policy.needs_times for policy in kind.policies.values()):
@@ -392,7 +392,7 @@ class _Standalone:
         times = None if not bucket.tree.layout.timed else np.array([last], "<i8")
         entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), STANDALONE)
         entry.left[:] = left
-        entry.window_snapshots = [window.snapshot()]
+        entry.snapshots = [window.snapshot()]
         self.tables.append(entry)
 
 
@@ -400,7 +400,7 @@ def pending_after(source: Source) -> list[Entry]:
     """What no snapshot needs any more that is made after all of a source was carried over."""
     runs = source.snapshot.runs
     pages: list[Entry] = [PendingPages(r.number, r.height, r.top.names) for r in runs]
-    return [*pages, *source.window_snapshots]
+    return [*pages, *source.snapshots]
 
 
 def starts_after(

@@ -81,7 +81,7 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
     keys, ints = table.keys, table.keys.is_whole
     values = table.schema.dump(table.rows)
     sizes = np.zeros(len(table), np.int64)
-    sizes[table.marks == STANDALONE] = list(map(len, table.window_snapshots))
+    sizes[table.marks == STANDALONE] = list(map(len, table.snapshots))
     times = np.zeros(0, "<i8") if table.times is None else table.times
     columns = [
         (0, 0, keys.hashes.astype("<u8", copy=False).tobytes()),
@@ -91,8 +91,8 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
         shortened(table.left),
         shortened(table.bounds),
         shortened(times, 1),
-        shortened(bounds_of(sizes)) if table.window_snapshots else (0, 1, b""),
-        (0, 0, b"".join(table.window_snapshots)),
+        shortened(bounds_of(sizes)) if table.snapshots else (0, 1, b""),
+        (0, 0, b"".join(table.snapshots)),
         *((0, 0, data) for _, data in values),
     ]
     label = msgpack.packb([layout.window, [kind for kind, _ in values]])
@@ -320,7 +320,7 @@ class Leaves:
         """Entries of keys in order of key and age as a table; see ``join`` for what counts."""
         layout, count = self._layout, len(keys)
         marks = self._of_keys(_MARKS, pages, places)[0]
-        found, marked, window_snapshots = np.zeros(count, "u1"), np.flatnonzero(marks), []
+        found, marked, snapshots = np.zeros(count, "u1"), np.flatnonzero(marks), []
         if len(marked):
             if int(marks.min()) < 0 or int(marks.max()) > EXPIRED:
                 raise CorruptPage("its marks cannot be")
@@ -328,7 +328,7 @@ class Leaves:
             newest[numbers[marked]] = marked  # of several the last one stays
             found[newest >= 0] = marks[newest[newest >= 0]]
             held = newest[found == STANDALONE]
-            window_snapshots = self._window_snapshots(pages[held], places[held])
+            snapshots = self._window_snapshots(pages[held], places[held])
             kept = np.arange(len(numbers)) >= newest[numbers]
             numbers, pages, places = numbers[kept], pages[kept], places[kept]
         left = self._of_keys(_LEFT, pages, places)[0]
@@ -346,7 +346,7 @@ class Leaves:
             if order is not None:
                 times, rows = times[order], layout.schema.take(rows, order)
         total = np.diff(bounds_of(left)[of_key])
-        return Table(layout.schema, keys, found, total, bounds, times, rows, window_snapshots)
+        return Table(layout.schema, keys, found, total, bounds, times, rows, snapshots)
 
     def _numbers(
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray

@@ -67,8 +67,8 @@ def repartition(
         for table in _tables(snapshot, layout, source):
             for at, part in _parts(table, targets, place):
                 made[at].add(part)
-            for window_snapshot in table.window_snapshots:
-                copy_pages(window_snapshot)
+            for standalone in table.snapshots:
+                copy_pages(standalone)
             held += int(table.weights.sum())
             if held > _HELD:
                 held = 0

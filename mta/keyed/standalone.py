@@ -266,7 +266,7 @@ class StandaloneWindows:
             packed = expired.keys.packed(place)
             window = self.open.pop(packed, None)
             if packed in self.changed and window is not None and self.kind.store is not None:
-                expired.window_snapshots[at] = window.snapshot()
+                expired.snapshots[at] = window.snapshot()
             self.changed.discard(packed)
 
     def take_left(self, more: list[bytes]) -> list[bytes]:
@@ -275,13 +275,13 @@ class StandaloneWindows:
         restored = ((each, self.pattern.restore_like(each)) for each in left if each)
         return [each for each, window in restored if window.engine.structure.page_count > 0]
 
-    def delete(self, window_snapshot: bytes) -> None:
+    def delete(self, snapshot: bytes) -> None:
         """Delete the pages of a window."""
         try:
-            self.pattern.restore_like(window_snapshot).delete_pages()
+            self.pattern.restore_like(snapshot).delete_pages()
         except (SnapshotMismatch, CorruptSnapshot):  # made before a change
             assert self.kind.store is not None
-            restore_opaque(window_snapshot, self.kind.store).engine.structure.delete_pages()
+            restore_opaque(snapshot, self.kind.store).engine.structure.delete_pages()
 
     def due(self, expired: Table, trigger: EveryPeriod, ends: np.ndarray) -> list[Found]:
         """The results of expired keys up to the boundaries at which their windows are empty."""

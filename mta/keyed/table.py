@@ -65,7 +65,7 @@ class Table:
     times: np.ndarray | None
     rows: Rows
     #: The snapshot of each key marked so.
-    window_snapshots: list[bytes] = field(default_factory=list)
+    snapshots: list[bytes] = field(default_factory=list)
     _weights: np.ndarray | None = field(default=None, repr=False)
     _standalone: np.ndarray | None = field(default=None, repr=False)
 
@@ -91,13 +91,13 @@ class Table:
         keys: Keys,
         timed: bool,
         mark: int,
-        window_snapshots: Sequence[bytes] = (),
+        snapshots: Sequence[bytes] = (),
     ) -> Table:
         """Keys without events."""
         times = np.zeros(0, "<i8") if timed else None
         bounds = np.zeros(len(keys) + 1, np.int64)
         table = cls.of(schema, keys, bounds, times, schema.new(0), mark)
-        table.window_snapshots = list(window_snapshots)
+        table.snapshots = list(snapshots)
         return table
 
     def __len__(self) -> int:
@@ -125,10 +125,8 @@ class Table:
                 weights += rows * self.counts
             else:
                 weights += np.diff(bounds_of(rows)[self.bounds])
-            if self.window_snapshots:
-                weights[self.marks == STANDALONE] += np.fromiter(
-                    map(len, self.window_snapshots), np.int64
-                )
+            if self.snapshots:
+                weights[self.marks == STANDALONE] += np.fromiter(map(len, self.snapshots), np.int64)
             self._weights = weights
         return self._weights
 
@@ -141,7 +139,7 @@ class Table:
 
     def snapshot_of(self, place: int) -> bytes:
         """The snapshot of a key's own window."""
-        return self.window_snapshots[int(self.standalone.searchsorted(place))]
+        return self.snapshots[int(self.standalone.searchsorted(place))]
 
     def newest(self) -> np.ndarray:
         """The time of each key's newest event here; the least number of one without any."""
@@ -154,14 +152,12 @@ class Table:
 
     def take(self, places: np.ndarray) -> Table:
         """What is of the keys at some places, which grow."""
-        marks, window_snapshots = self.marks[places], self.window_snapshots
-        if window_snapshots:
+        marks, snapshots = self.marks[places], self.snapshots
+        if snapshots:
             numbers = self.standalone.searchsorted(places[marks == STANDALONE])
-            window_snapshots = [window_snapshots[at] for at in numbers.tolist()]
+            snapshots = [snapshots[at] for at in numbers.tolist()]
         starts, counts, left = self.bounds[places], self.counts[places], self.left[places]
-        return self._of_ranges(
-            self.keys.take(places), marks, window_snapshots, starts, counts, left
-        )
+        return self._of_ranges(self.keys.take(places), marks, snapshots, starts, counts, left)
 
     def among(self, keys: Keys) -> Table:
         """What is of some keys."""
@@ -172,10 +168,10 @@ class Table:
     def cut(self, start: int, stop: int) -> Table:
         """What is of the keys from ``start`` to ``stop``, as views."""
         first, last = self.bounds[start], self.bounds[stop]
-        window_snapshots = self.window_snapshots
-        if window_snapshots:
+        snapshots = self.snapshots
+        if snapshots:
             begin, end = self.standalone.searchsorted([start, stop]).tolist()
-            window_snapshots = window_snapshots[begin:end]
+            snapshots = snapshots[begin:end]
         return Table(
             self.schema,
             self.keys.cut(start, stop),
@@ -184,7 +180,7 @@ class Table:
             self.bounds[start : stop + 1] - first,
             None if self.times is None else self.times[first:last],
             self.schema.cut(self.rows, first, last),
-            window_snapshots,
+            snapshots,
         )
 
     def between(self, low: int, high: int | None) -> Table:
@@ -198,10 +194,10 @@ class Table:
         if not gone.any():
             return self
         counts, left = self.bounds[1:] - starts, self.left + gone
-        return self._of_ranges(self.keys, self.marks, self.window_snapshots, starts, counts, left)
+        return self._of_ranges(self.keys, self.marks, self.snapshots, starts, counts, left)
 
     def _of_ranges(
-        self, keys: Keys, marks: np.ndarray, window_snapshots: list[bytes],
+        self, keys: Keys, marks: np.ndarray, snapshots: list[bytes],
         starts: np.ndarray, counts: np.ndarray, left: np.ndarray,
     ) -> Table:  # fmt: skip
         """A table of keys with the events that are in some ranges here."""
@@ -209,9 +205,7 @@ class Table:
         if self.times is not None:
             times = rows_of([self.times], which, starts, counts)
         rows = self.schema.ranges([self.rows], which, starts, counts)
-        return Table(
-            self.schema, keys, marks, left, bounds_of(counts), times, rows, window_snapshots
-        )
+        return Table(self.schema, keys, marks, left, bounds_of(counts), times, rows, snapshots)
 
 
 def _row_weights(schema: Schema, rows: Rows) -> int | np.ndarray:
@@ -255,10 +249,8 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     counts = np.concatenate([table.counts for table in tables])[order]
     starts = np.concatenate([table.bounds[:-1] for table in tables])[order]
     which = np.repeat(np.arange(len(tables)), [len(table) for table in tables])[order]
-    window_snapshots = [
-        window_snapshot for table in tables for window_snapshot in table.window_snapshots
-    ]
-    number_of = _places_of(tables)[order] if window_snapshots else None
+    snapshots = [snapshot for table in tables for snapshot in table.snapshots]
+    number_of = _places_of(tables)[order] if snapshots else None
 
     found = np.zeros(len(keys), "u1")
     marked = np.flatnonzero(marks)
@@ -270,7 +262,7 @@ def join(tables: Sequence[Table], late: bool) -> Table:
         kept = np.arange(len(order)) >= newest[place]
         if number_of is not None:
             wanted = number_of[newest[found == STANDALONE]]
-            window_snapshots = [window_snapshots[at] for at in wanted.tolist()]
+            snapshots = [snapshots[at] for at in wanted.tolist()]
         starts, counts, left, place = starts[kept], counts[kept], left[kept], place[kept]
         which = which[kept]
     of_key = np.bincount(place, counts, len(keys)).astype(np.int64)
@@ -284,7 +276,7 @@ def join(tables: Sequence[Table], late: bool) -> Table:
             sorting = sort_within(times, np.repeat(np.arange(len(keys)), of_key))
             if sorting is not None:
                 rows, times = schema.take(rows, sorting), times[sorting]
-    return Table(schema, keys, found, total, bounds_of(of_key), times, rows, window_snapshots)
+    return Table(schema, keys, found, total, bounds_of(of_key), times, rows, snapshots)
 
 
 def blank(schema: Schema, count: int) -> Rows:
@@ -310,7 +302,7 @@ _ONE_BY_ONE = 4
 
 def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
     """Whether windows of such policies are vectorized by columns."""
-    return monoid.is_columnar and all(policy.foreseen for policy in policies)
+    return monoid.is_columnar and all(policy.predictable for policy in policies)
 
 
 @dataclass

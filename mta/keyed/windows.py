@@ -407,7 +407,7 @@ class KeyedWindows(Publishable):
             window = self.bucket.standalone.window(known, 0)
             if self.store is None:
                 return deepcopy(window)
-            return window.restore_like(known.window_snapshots[0] or window.snapshot())
+            return window.restore_like(known.snapshots[0] or window.snapshot())
         window = open_window(self._kind, known.keys.packed(0), paged=False)
         times = None if known.times is None else known.times.view("M8[us]")
         window.extend(given_back(self._kind.reader, known.rows, known.events), times, "last")

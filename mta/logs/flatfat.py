@@ -183,9 +183,9 @@ class BlockPager(Pager):
     def prefetch(self, places: Sequence[Place]) -> None:
         self._pager.prefetch(places)  # held ones too: who deletes them will look into them
 
-    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+    def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         block = self._sealed(level, number)
-        return self._pager.at_hand(level, number, name) if block is None else block.group
+        return self._pager.prefetched(level, number, name) if block is None else block.group
 
     # --- blocks in memory -----------------------------------------------------------------------
 

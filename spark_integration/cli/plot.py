@@ -161,8 +161,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
         borderaxespad=0.2,
         fontsize=8,
     )
-    for handle in legend.get_lines():
-        handle.set_linewidth(2.5)
+    for curve in legend.get_lines():
+        curve.set_linewidth(2.5)
 
 
 def _line(rows: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,7 @@ def run(job: Job) -> Progress:
         _announce(job, source)
         say("starting Spark")
         spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
-        begun = has_commits(job.checkpoint)
+        started = has_commits(job.checkpoint)
         with signalled(SIGINT, SIGTERM) as stop:
             batching = sources.plan_batches(job, source)
             if batching.out_of_order:
@@ -74,7 +74,7 @@ def run(job: Job) -> Progress:
             progress = _new_progress(job, source)
             query = _start(sliding_aggregate(rows, **arguments), job)
             follow_query(query, progress, stop, by_work=job.follow)
-            _report(spark, job, source, progress, begun)
+            _report(spark, job, source, progress, started)
             if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
                 plot_results(spark, job, over_windows(aggregations, job.window))
         _check_yield(job, source, progress)
@@ -187,10 +187,10 @@ def claimed(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = open_no_link(str(folder / CLAIM), os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        descriptor = open_no_link(str(folder / CLAIM), os.O_RDWR | os.O_APPEND | os.O_CREAT)
     except OSError as error:
         raise InvalidRequest(f"--output {folder}: {error.strerror}") from error
-    with os.fdopen(handle, "a+") as file:
+    with os.fdopen(descriptor, "a+") as file:
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -261,14 +261,14 @@ def _start(results: DataFrame, job: Job) -> StreamingQuery:
 
 
 def _report(
-    spark: SparkSession, job: Job, source: sources.Source, progress: Progress, begun: bool
+    spark: SparkSession, job: Job, source: sources.Source, progress: Progress, started: bool
 ) -> None:
     if progress.rows:
         say(f"done      {progress}")
     elif not progress.stopped:
         say(
             "nothing new: every file of the input has been read already"
-            if begun
+            if started
             else "no rows: the files of the input hold none"
         )
     if progress.late:

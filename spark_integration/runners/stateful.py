@@ -36,24 +36,24 @@ class StateWithPages(StatefulProcessor):
     def __init__(self, plan: Plan, step: Step) -> None:
         self._plan, self._step = plan, step
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
+    def init(self, spark: StatefulProcessorHandle) -> None:
         """Name the state's variables; Spark calls it on the driver too."""
-        self._timers = handle
+        self._timers = spark
         #: The timer that is being handled.
         self._fired: int | None = None
-        self._window_snapshots = handle.getValueState(STATE, _STATE_SCHEMA)
-        self._pages = handle.getMapState(PAGES, _KEY_SCHEMA, _PAGE_SCHEMA)
+        self._state = spark.getValueState(STATE, _STATE_SCHEMA)
+        self._pages = spark.getMapState(PAGES, _KEY_SCHEMA, _PAGE_SCHEMA)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
         """Advance a bucket by its packed rows."""
-        saved, reached = self._window_snapshots.get(), timerValues.getCurrentWatermarkInMs()
+        saved, reached = self._state.get(), timerValues.getCurrentWatermarkInMs()
         before = None if saved is None else bytes(saved[0])
         pages = StatePages(self._pages)
         plan = self._plan.of_bucket(bucket_of(key[0]))
         after = advance_bucket(plan, self._step, before, rows, pages, reached)
-        self._window_snapshots.update((after.state,))
+        self._state.update((after.state,))
         self._set_timer(after.timer)
         yield after.results
 
@@ -100,7 +100,7 @@ class StateAsGiven(StateWithPages):
             columns = (part.iloc[:, place] for place in (2, 3, 4))
             for state, name, page in zip(*columns, strict=True):
                 if name is None:
-                    self._window_snapshots.update((bytes(state),))
+                    self._state.update((bytes(state),))
                 else:
                     pages.put_many({name: bytes(page)})
         pages.flush()

@@ -189,7 +189,7 @@ def test_damage_is_reported_by_page_with_what_it_touches(saved, capsys):
     assert "damaged   none" in printed
     with open_store(saved.address) as store:
         keyed = OpaqueKeys(saved.snapshot.read_bytes(), store)
-        ((_, window_snapshot),) = keyed.window_snapshots()
+        ((_, window_snapshot),) = keyed.snapshots()
         newest = max(run.number for run in keyed.snapshot.runs)
         tables = sorted(store.keys(f"meters/0/{newest}/"))
         # Not the one with the snapshot of the large window, which could not be looked at then.
@@ -297,7 +297,7 @@ def test_standalone_windows(tmp_path, capsys):
     saved = Saved(tmp_path, policy=CountWindow(2000))
     window = saved.pages("meters:")[0].partition("/")[0]
     with open_store(saved.address) as store:
-        ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).window_snapshots()
+        ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).snapshots()
     assert window_snapshot
     garbage, ahead = f"{window}/0/99/{'ab' * 16}", f"{window}/0/99999/{'ab' * 16}"
     other = f"meters:{'0' * 32}/0/1/{'ab' * 16}"
@@ -327,7 +327,7 @@ def test_a_snapshot_needs_its_store_and_a_snapshot_has_no_keys(saved, tmp_path, 
         assert mta(command, saved.snapshot) == 2
         assert "--store" in capsys.readouterr().err
     with open_store(saved.address) as store:
-        ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).window_snapshots()
+        ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).snapshots()
     (tmp_path / "one.snapshot").write_bytes(window_snapshot)
     assert mta("inspect", tmp_path / "one.snapshot", "--key", "m7") == 2
     assert "a snapshot of one window" in capsys.readouterr().err

@@ -123,7 +123,7 @@ def test_the_reason_why_a_file_cannot_be_read_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("reported", "shown"),
     [
         ("set on_invalid='drop' to drop them", "set --on-invalid drop to drop them"),
         ("set allowed_lateness, or on_late='side'", "set --allowed-lateness, or --on-late side"),

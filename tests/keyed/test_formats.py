@@ -50,7 +50,7 @@ def text_table() -> Table:
     table = Table.of(TEXT.schema, keys, bounds, times, np.array([0.5, 1.5, 2.5]))
     table.marks[:] = [0, STANDALONE, 3]
     table.left[0] = 9
-    table.window_snapshots = [b"snapshot"]
+    table.snapshots = [b"snapshot"]
     return table
 
 
@@ -131,7 +131,7 @@ def test_pages_are_what_is_pinned(name: str) -> None:
         assert found.keys.as_column().tolist() == content.keys.as_column().tolist()
         for column in ("marks", "left", "bounds"):
             assert getattr(found, column).tolist() == getattr(content, column).tolist()
-        assert found.window_snapshots == content.window_snapshots
+        assert found.snapshots == content.snapshots
     elif isinstance(content, Index):
         assert isinstance(found, Index) and found.oldest is not None
         assert (found.names, found.firsts.tolist()) == (content.names, content.firsts.tolist())

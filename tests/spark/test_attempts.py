@@ -22,7 +22,7 @@ from tests.support.spark.events import last_n, make_events, oracle
 from tests.support.spark.jobs import FOLDS, spread
 from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import root_in
+from tests.support.spark.saved import snapshot_in
 
 WINDOW, ARITY = 200, 4
 PLAN = make_plan(window=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
@@ -54,7 +54,7 @@ def test_attempts_of_one_batch_at_the_same_time_agree(store: str, attempts: int)
             # Whichever attempt Spark commits.
             done.append(twins[at // size % attempts])
             state = done[-1].state
-            count = check_places([root_in(state)], pages, events.slice(0, at + size), WINDOW)
+            count = check_places([snapshot_in(state)], pages, events.slice(0, at + size), WINDOW)
     assert count > 0
     assert sum(one.rows.num_rows for one in done) == events.num_rows
 
@@ -80,7 +80,7 @@ def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
             done.append(step(state, batch, PLAN, pages))
             state = done[-1].state
         assert state is not None
-        assert check_places([root_in(state)], pages, events, WINDOW) > 0
+        assert check_places([snapshot_in(state)], pages, events, WINDOW) > 0
     assert gather(done) == oracle(events, last_n(WINDOW), FOLDS[:2])
 
 
@@ -94,7 +94,7 @@ def test_hundreds_of_batches_leave_nothing_behind(store: str, tmp_path: Path) ->
             state = done[-1].state
             if i % 10 == 9:
                 count = check_places(
-                    [root_in(state)], pages, events.slice(0, (i + 1) * size), WINDOW
+                    [snapshot_in(state)], pages, events.slice(0, (i + 1) * size), WINDOW
                 )
                 disk = (tmp_path / "pages" / "data.mdb").stat().st_size
                 # A Java beside it, of other tests, is talked to when that likes.

@@ -36,7 +36,7 @@ def test_a_micro_batch_makes_two_requests_a_bucket_at_most(
     assert max(made) <= 2 * BUCKETS
     assert sum(made) <= 1.25 * BUCKETS * len(made), "on average little more than a put"
     # The driver and its workers are other processes than those that have written.
-    job.forget_commit(BATCHES - 1)
+    job.remove_commit(BATCHES - 1)
     job.run(arity=64, leaf_arity=64)
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
     job.check_places(events)

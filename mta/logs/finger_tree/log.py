@@ -340,7 +340,7 @@ class FingerTreeLog(TreePages):
     def keep(self, hand: Chunk) -> None:
         """Late events may come among those in hand, so it is not kept."""
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """There is no hand to forget."""
 
     # --- what leaves ------------------------------------------------------------------------------

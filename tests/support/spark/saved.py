@@ -22,7 +22,7 @@ def keys_of(state: bytes | None, store: PageStore) -> set[bytes]:
 
 def snapshots_of(state: bytes | None, store: PageStore) -> dict[bytes, bytes]:
     """The snapshots of keys with standalone windows."""
-    return {} if state is None else dict(OpaqueKeys(snapshot_in(state), store).window_snapshots())
+    return {} if state is None else dict(OpaqueKeys(snapshot_in(state), store).snapshots())
 
 
 def pending_of(state: bytes | None) -> list[bytes]:
