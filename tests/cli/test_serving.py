@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mta.cli.console import own_command
 from spark_integration.cli import main
 from tests.serve.conftest import KEYS, Published
 from tests.support.serving import Served
@@ -30,3 +31,13 @@ def test_a_run_that_publishes_nothing_is_named(
     (tmp_path / "job.json").write_text(json.dumps({"publish": None, "store": "file:///pages"}))
     assert main(["serve", str(tmp_path)]) == 2
     assert "give it --publish with a name" in capsys.readouterr().err
+
+
+def test_a_command_that_no_shell_finds_is_named_by_its_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", [".venv/bin/mta", "demo"])
+    monkeypatch.setenv("PATH", "")
+    assert own_command() == ".venv/bin/mta"
+    monkeypatch.setattr("sys.argv", ["/usr/lib/python3/spark_integration/cli/__main__.py"])
+    assert own_command() == "mta"
