@@ -171,9 +171,9 @@ clean:
 
 # What a run needs: Spark and plots, and a Java if the machine has none.
 $(RUN): $(VENV)/pyvenv.cfg pyproject.toml $(wildcard mta/kernels/*.[ch])
-	@echo "-- installing the package with Spark and plots into $(VENV)"
+	@echo "-- installing the package with Spark, plots and mta serve into $(VENV)"
 	@$(INSTALL) $(UNCOMPRESSED) $(SPARK)
-	@$(INSTALL) --editable ".[spark,plots]"
+	@$(INSTALL) --editable ".[spark,plots,serve]"
 	@$(BIN)/python -m spark_integration.java >/dev/null 2>&1 || { \
 		echo "-- no Java 17 or later here: installing one into $(VENV)"; \
 		$(INSTALL) --editable ".[java]"; \

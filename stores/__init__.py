@@ -14,7 +14,7 @@
   ``pack_catalog``, ``packs``; with ``disk_cache``)
 - ``credentials``: where its user and password come from
 - ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
-- ``forks``, ``files``: what begins anew in a child, and safe files in shared folders
+- ``forks``, ``files``: what begins again in a child, and safe files in shared folders
 - ``installing``: how an extra is installed, for error messages
 - ``testing``: for tests of stores
 """
@@ -39,7 +39,7 @@ from .errors import (
 )
 from .head_cache import HeadCache
 from .memory import MemoryStore
-from .opening import StoreLike, open_store, ping_store, stores_at_hand
+from .opening import StoreLike, installed_stores, open_store, ping_store
 from .wrapper import WrapperStore
 from .write_buffer import WriteBuffer
 
@@ -68,7 +68,7 @@ __all__ = [
     "WindowStoreError",
     "WrapperStore",
     "WriteBuffer",
+    "installed_stores",
     "open_store",
     "ping_store",
-    "stores_at_hand",
 ]

@@ -89,10 +89,10 @@ class PageStore(ABC):
         """Every stored key that starts with ``prefix``, in no order; to inspect and to sweep."""
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is at hand, None if it would take a store call to know.
+        """The page if it is in memory, None if it would take a store call to know.
 
         It makes no store call and never fails: of a key that cannot be stored, and of a closed
-        store, nothing is at hand. What it gives is what ``get_many`` would.
+        store, nothing is in memory. What it gives is what ``get_many`` would.
         """
         del key
         return None
@@ -105,7 +105,7 @@ class PageStore(ABC):
         """A hint that these pages, which the store has, are wanted soon; no store call."""
         del pages  # a store without a read-ahead has nowhere to keep them
 
-    def forget(self, keys: Sequence[str]) -> None:
+    def discard(self, keys: Sequence[str]) -> None:
         """A hint that these pages came damaged: no copy of them is of use; no store call."""
         del keys  # a store without copies has nothing to do with it
 
@@ -140,7 +140,7 @@ class PageStore(ABC):
         return
 
     def close(self) -> None:
-        """Flush and let go of the connection; closing twice is harmless."""
+        """Flush and release the connection; closing twice is harmless."""
         return
 
     def _check_open(self) -> None:

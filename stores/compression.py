@@ -88,7 +88,7 @@ class CompressedStore(WrapperStore):
         return self.store.view_many(keys, unpacked)
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is at hand and needs no unpacking, which may fail."""
+        """The page if it is in memory and needs no unpacking, which may fail."""
         page = self.store.peek(key)
         return None if page is not None and page.startswith(MAGIC) else page
 
@@ -127,7 +127,7 @@ def _unpacked(packed: bytes, key: str) -> bytes:
     if version != VERSION or name not in (b"zstd", b"raw"):
         raise UnsupportedOperation(
             f"page {key} is packed by {name!r}, version {version}, which this program does not "
-            "know: read it with the version that wrote it, or put back a good copy of the page"
+            "know: read it with the version that wrote it, or restore a good copy of the page"
         )
     page = payload if name == b"raw" else _decompressed(payload, size)
     return packed if page is None or len(page) != size else page

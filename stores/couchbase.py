@@ -19,7 +19,7 @@ What Couchbase cannot do here: ``keys`` needs Server 7.6 or later (range scan); 
 memcached buckets, raise ``UnsupportedOperation``. Everything else works without it.
 
 Thread safety: any number of threads share one connection, which is opened by the first call and
-anew in a forked child. The client must not be destroyed in a child either, whose copy has none of
+again in a forked child. The client must not be destroyed in a child either, whose copy has none of
 its threads, so a child leaves its parent's connection alone until it ends.
 """
 

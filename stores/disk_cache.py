@@ -76,7 +76,7 @@ class DiskCache:
         self._lock = threading.Lock()
         self._turns = _RECOUNT
         self._bytes = 0
-        self._swept = False
+        self._cleaned = False
         self._failed = False
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
@@ -146,7 +146,7 @@ class DiskCache:
 
     def _make_room(self, size: int) -> None:
         """Drop the turns that came first, if there is no room for so many bytes."""
-        if not self._swept:
+        if not self._cleaned:
             self._remove_earlier_boots()
         if self._turns < _RECOUNT and self._bytes + size <= self._capacity:
             return
@@ -164,7 +164,7 @@ class DiskCache:
         self._store.delete_many(going)
 
     def _remove_earlier_boots(self) -> None:
-        self._swept = True
+        self._cleaned = True
         for path in Path(self._above).glob("boot-*"):
             if path.name != os.path.basename(self._store.folder):
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What must begin anew in a forked child: locks that another thread may hold, and threads."""
+"""What must begin again in a forked child: locks that another thread may hold, and threads."""
 
 from __future__ import annotations
 

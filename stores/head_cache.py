@@ -91,7 +91,7 @@ class HeadCache(WrapperStore):
         return [found[key] for key in keys]
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is cached, or at hand in the store behind; no store call."""
+        """The page if it is cached, or in memory in the store behind; no store call."""
         with self._changed:
             page = self._pages.get(key)
             if page is not None:
@@ -102,12 +102,12 @@ class HeadCache(WrapperStore):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Put into the store; one store call. Written pages are not cached: they are read late."""
         self.store.put_many(pages)
-        self._forget(pages)
+        self._discard(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
         keys = list(keys)
         self.store.delete_many(keys)
-        self._forget(keys)
+        self._discard(keys)
 
     def prefetch(self, keys: Sequence[str]) -> None:
         """Have the pages fetched in the background; no store call in this thread."""
@@ -126,10 +126,10 @@ class HeadCache(WrapperStore):
                 self._thread.start()
             self._changed.notify_all()
 
-    def forget(self, keys: Sequence[str]) -> None:
-        """Drop these pages, so that the next read fetches them anew."""
-        self._forget(keys)
-        self.store.forget(keys)
+    def discard(self, keys: Sequence[str]) -> None:
+        """Drop these pages, so that the next read fetches them again."""
+        self._discard(keys)
+        self.store.discard(keys)
 
     def close(self) -> None:
         with self._changed:
@@ -192,7 +192,7 @@ class HeadCache(WrapperStore):
             _, oldest = self._pages.popitem(last=False)
             self._bytes -= len(oldest) + _ENTRY_BYTES
 
-    def _forget(self, keys: Iterable[str]) -> None:
+    def _discard(self, keys: Iterable[str]) -> None:
         with self._changed:
             for key in keys:
                 self._flying.pop(key, None)

@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 
 
 class LocalDiskStore(PageStore):
-    """Pages in LMDB. The folder is opened on first use, and anew in a forked child."""
+    """Pages in LMDB. The folder is opened on first use, and again in a forked child."""
 
     def __init__(
         self, folder: str | os.PathLike[str], *, map_size: int = MAP_SIZE, sync: bool = True
@@ -202,7 +202,7 @@ class LocalDiskStore(PageStore):
                     environment.database.set_mapsize(0)  # larger, as another process has set it
             except lmdb.Error as error:
                 if environment.closed and not self._closed:
-                    continue  # another thread met an I/O error and closed it: open it anew
+                    continue  # another thread met an I/O error and closed it: open it again
                 if isinstance(error, lmdb.PanicError):
                     _discard(environment)
                 self._check_open()
@@ -218,7 +218,7 @@ class LocalDiskStore(PageStore):
             except (lmdb.Error, OSError) as error:
                 raise _named(self.url, error) from error
             self._release()
-            # A store that is dropped without close() lets go of its share as well.
+            # A store that is dropped without close() releases its share as well.
             finalizer = weakref.finalize(self, _release, environment)
             self._release = finalizer
             finalizer.atexit = False  # pages may still be written then
@@ -331,7 +331,7 @@ class Environment:
        inode, so that a folder that was deleted and made again is another one.
     2. Every LMDB call happens with ``reading`` or ``writing`` held. A fork takes all of them first,
        so it waits for calls under way, and the child finds environments at rest, which it closes
-       (LMDB leaves the parent's locks and readers alone) and opens anew on first use.
+       (LMDB leaves the parent's locks and readers alone) and opens again on first use.
     3. No read transaction outlives the call that began it: a reader at rest would pin freed pages.
     """
 
@@ -360,7 +360,7 @@ def _acquire(folder: str, map_size: int, sync: bool) -> Environment:
 
 
 def _discard(environment: Environment) -> None:
-    """Close the environment under its users, who open it anew: after an I/O error."""
+    """Close the environment under its users, who open it again: after an I/O error."""
     with _opening:
         if not environment.closed:
             environment.closed = True

@@ -61,7 +61,7 @@ class MemoryStore(PageStore):
         self._check_open()
 
     def close(self) -> None:
-        """Let go of the pages, unless the store has a name; no store call."""
+        """Release the pages, unless the store has a name; no store call."""
         self._closed = True
         self._pages = {}
 

@@ -95,7 +95,7 @@ _METADATA = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.i
 
 
 class Bucket:
-    """The objects below a prefix of a bucket. Connects on first use, anew in a forked child."""
+    """The objects below a prefix of a bucket. Connects on first use, again in a forked child."""
 
     def __init__(self, address: StoreAddress) -> None:
         if not address.host or address.port is not None:

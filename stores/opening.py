@@ -117,7 +117,7 @@ def _bare(url: str | Path) -> tuple[PageStore, dict[str, Any]]:
     return from_address(dataclasses.replace(address, options=theirs)), settings
 
 
-def stores_at_hand() -> list[str]:
+def installed_stores() -> list[str]:
     """The schemes whose libraries are installed; nothing is imported, no store call."""
     return [name for name, of in _MODULES.items() if of not in _EXTRAS or find_spec(_EXTRAS[of][0])]
 

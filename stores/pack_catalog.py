@@ -39,11 +39,6 @@ class Pack:
     was_read: bool = False
     """Whether this process has read pages of it."""
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether every page is deleted."""
-        return len(self.deleted) == len(self.entries)
-
     def live(self) -> Iterator[Entry]:
         """The entries that are not deleted."""
         return (each for at, each in enumerate(self.entries) if at not in self.deleted)
@@ -74,6 +69,7 @@ class Catalog:
         self.packs: dict[str, Pack] = {}
         self.pending: dict[str, set[int]] = {}
         self._copies: dict[str, list[tuple[Pack, int]]] = {}
+        self._dead: dict[str, Pack] = {}
         self._lists: dict[str, _List] = {}
         #: Deletions in packs that are not known yet, while objects are being added.
         self._early: dict[str, set[int]] = {}
@@ -95,6 +91,10 @@ class Catalog:
     def keys(self, prefix: str) -> list[str]:
         """The keys of all readable pages that start so."""
         return [key for key in self._copies if key.startswith(prefix) and self.find(key)]
+
+    def unlisted(self) -> int:
+        """How many packs no list repeats; O(packs)."""
+        return sum(not pack.listed for pack in self.packs.values())
 
     def names(self) -> set[str]:
         """The names of all packs and lists that are known."""
@@ -143,6 +143,7 @@ class Catalog:
             del self._gone[next(iter(self._gone))]
         self._lists.pop(name, None)
         self.pending.pop(name, None)
+        self._dead.pop(name, None)
         pack = self.packs.pop(name, None)
         for each in pack.entries if pack is not None else ():
             copies = [copy for copy in self._copies[each.key] if copy[0] is not pack]
@@ -156,14 +157,20 @@ class Catalog:
         pack.deleted |= self._early.pop(pack.name, set())
         for at, entry in enumerate(pack.entries):
             self._copies.setdefault(entry.key, []).append((pack, at))
+        self._note_if_dead(pack)
 
     def _mark(self, says: Deleted) -> None:
         for name, numbers in says.items():
             pack = self.packs.get(name)
             if pack is not None:
                 pack.deleted.update(at for at in numbers if at < len(pack.entries))
+                self._note_if_dead(pack)
             elif name not in self._gone:
                 self._early.setdefault(name, set()).update(numbers)
+
+    def _note_if_dead(self, pack: Pack) -> None:
+        if len(pack.deleted) == len(pack.entries):
+            self._dead[pack.name] = pack
 
     # --- deletions ------------------------------------------------------------------------------
 
@@ -174,6 +181,7 @@ class Catalog:
             if at not in pack.deleted:
                 pack.deleted.add(at)
                 self.pending.setdefault(pack.name, set()).add(at)
+                self._note_if_dead(pack)
         return bool(copies)
 
     def take_pending(self) -> dict[str, list[int]]:
@@ -189,7 +197,7 @@ class Catalog:
 
     def removable(self) -> list[str]:
         """The packs whose objects nobody needs."""
-        return [pack.name for pack in self.packs.values() if pack.is_dead and self._may_go(pack)]
+        return [pack.name for pack in self._dead.values() if self._may_go(pack)]
 
     def empty_lists(self) -> list[str]:
         """The lists that say nothing of packs that are there."""

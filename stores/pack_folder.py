@@ -48,6 +48,8 @@ from .packs import (
 PACK, LIST = ".pack", ".list"
 LIST_EVERY = 64
 """So many packs are written before the next list."""
+MOST_UNLISTED = 4 * LIST_EVERY
+"""A process that finds so many packs that no list repeats writes one with its next put."""
 REMOVE_AT = 16
 """So many objects that nobody needs are removed by one request."""
 PACK_BYTES = 64 << 20
@@ -165,7 +167,7 @@ class PackFolder:
                 name, why = next(iter(self._damaged.items()))
                 raise StoreDamaged(
                     f"{self._objects.url}: object {self._path}/{name} is damaged: {why}; page "
-                    f"{missing[0]} may be in it: put back a copy of the object, or remove it and "
+                    f"{missing[0]} may be in it: restore a copy of the object, or remove it and "
                     "restore the windows from an earlier snapshot"
                 )
             if not lost:
@@ -217,7 +219,7 @@ class PackFolder:
         self._load(complete=True)
         for name, why in self._damaged.items():
             raise StoreDamaged(
-                f"{self._objects.url}: object {self._path}/{name} is damaged: {why}; put back a "
+                f"{self._objects.url}: object {self._path}/{name} is damaged: {why}; restore a "
                 "copy of it, or remove it and check the windows (mta check)"
             )
         with self._lock:
@@ -362,14 +364,18 @@ class PackFolder:
             if not after:
                 self._damaged = {n: why for n, why in self._damaged.items() if n in sizes}
             self._catalog.settle()
+            # Where many processes wrote few packs each, one that finds them all lists them.
+            others = self._catalog.unlisted() - MOST_UNLISTED
+        self._since_list = max(self._since_list, LIST_EVERY + others)
         self._loaded, self._listed_until = True, began
         return True
 
     def _may_be_unlisted(self) -> set[str]:
         """Packs of this process so young that a late listing may lack them."""
         oldest = time.monotonic() - self._list_delay
-        self._added = {name: at for name, at in self._added.items() if at > oldest}
-        return set(self._added)
+        with self._lock:
+            self._added = {name: at for name, at in self._added.items() if at > oldest}
+            return set(self._added)
 
     def _read_list(self, name: str) -> tuple[list[Listed], dict[str, list[int]]] | None:
         """What a list says, None where it is gone; nothing where it is damaged."""

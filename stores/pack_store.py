@@ -134,7 +134,7 @@ class PackStore(PageStore):
             for key in self._folder(name).keys(prefix)
         )
 
-    def forget(self, keys: Sequence[str]) -> None:
+    def discard(self, keys: Sequence[str]) -> None:
         """Drop these pages from the cache on disk."""
         if self._cache is not None:
             self._cache.delete_many(keys)

@@ -60,9 +60,9 @@ def unanswered(url: str, ask: Callable[[], None]) -> str:
 
 
 class ServerStore(PageStore):
-    """Pages in a server. It connects on first use, and anew in a forked child.
+    """Pages in a server. It connects on first use, and again in a forked child.
 
-    It is sent to other processes as its address, and opened anew there.
+    It is sent to other processes as its address, and opened again there.
     """
 
     #: What follows the scheme in an address, to show what one looks like.
@@ -154,7 +154,7 @@ class ServerStore(PageStore):
         return "" if count(ttl) == 0 else f"?ttl={ttl} has pages expire after {ttl} seconds"
 
     def close(self) -> None:
-        """Let go of the connections; closing twice is harmless."""
+        """Release the connections; closing twice is harmless."""
         self._closed = True
         with self._lock:
             client, self._client = self._client, None

@@ -55,8 +55,8 @@ class WrapperStore(PageStore):
     def offer(self, pages: Mapping[str, bytes]) -> None:
         self.store.offer(pages)
 
-    def forget(self, keys: Sequence[str]) -> None:
-        self.store.forget(keys)
+    def discard(self, keys: Sequence[str]) -> None:
+        self.store.discard(keys)
 
     def hurry(self) -> None:
         self.store.hurry()

@@ -115,7 +115,7 @@ class WriteBuffer(WrapperStore):
         return self._patiently(partial(self.store.view_many, missing, with_pending))
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is pending, or at hand in the store behind; no store call."""
+        """The page if it is pending, or in memory in the store behind; no store call."""
         with self._changed:
             if self._closed:
                 return None

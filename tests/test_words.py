@@ -71,9 +71,18 @@ PHRASES: dict[str, str] = {
 }
 #: What reads like dialect and is not: names of other projects, and of the standard library.
 ALLOWED = re.compile(
-    r"StatefulProcessorHandle|handleInputRows|handleExpiredTimer|get_legend_handles_labels"
+    r"StatefulProcessorHandle|handle_error|handleInputRows|handleExpiredTimer|get_legend_handles_labels"
 )
-FOLDERS = ("benchmarks", "examples", "mta/in_order", "mta/laws", "tests/in_order", "tests/laws")
+FOLDERS = (
+    "benchmarks",
+    "examples",
+    "stores",
+    "tests/stores",
+    "mta/in_order",
+    "mta/laws",
+    "tests/in_order",
+    "tests/laws",
+)
 FILES = [
     path
     for folder in FOLDERS

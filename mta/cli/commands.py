@@ -25,7 +25,7 @@ from mta.cli.console import as_options, say
 from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
 from mta.kernels import native
-from stores import stores_at_hand
+from stores import installed_stores
 from stores.errors import MissingDependency
 from stores.installing import pip_install
 
@@ -179,7 +179,7 @@ def versions() -> str:
         "python": f"{python_version()} on {platform()}",
         "numpy": installed("numpy"),
         "kernels": native.in_use(),
-        "stores": ", ".join(stores_at_hand()),
+        "stores": ", ".join(installed_stores()),
         "spark": spark or f"none: {pip_install('spark')}",
     }
     return "\n".join(f"{name:9} {value}" for name, value in facts.items())

@@ -6,12 +6,13 @@ import re
 import sys
 from collections.abc import Sequence
 from shlex import quote
+from shutil import which
 
 from mta.cli.output import prints_lines, say
 from stores.errors import WindowStoreError
 
 __all__ = [
-    "InvalidCommand", "ProgressLine", "as_options", "human_duration", "plural",
+    "InvalidCommand", "ProgressLine", "as_options", "human_duration", "own_command", "plural",
     "say", "table",
 ]  # fmt: skip
 
@@ -88,6 +89,12 @@ def as_options(text: str) -> str:
 
 def _option(argument: str) -> str:
     return f"--{_RENAMED.get(argument, argument).replace('_', '-')}"
+
+
+def own_command() -> str:
+    """How to call this command again: by its name, or by its path where no shell finds it."""
+    by_path = sys.argv[0].endswith("mta") and which("mta") is None
+    return quote(sys.argv[0]) if by_path else "mta"
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,153 +1,332 @@
-"""Amortized MTA (MTA paper, section 4.2): any associative operation at O(1) combines an event.
+"""Amortized MTA (MTA paper, section 4.2): any associative operation at O(1) combines per event.
 
-Three parts are kept beside the level queues:
+Level queues (``logs.levels``) evaluated by a stack (``cursor``). The paper's parts, and ours:
 
-- the *result pair* R: ``left`` (R0) is the aggregate of the leftmost tree, ``right`` (R1) that of
-  the rest of the forest, and ``combine(left, right)`` is the result (Algorithm 3);
-- the *stack*: for every group on the head path, the suffix folds of its elements, each reaching to
-  the middle. With pairs that is one entry a level, as in Algorithm 4; its top is the next R0, so a
-  single eviction is a look at the next entry (Algorithm 6, and R0 it is: section 4.2.1 says R1).
+- the *stack*, suffix folds of the groups on the path to the front (Algorithms 4 to 7). Its last
+  entry has the folds S from each event of the leaf at the front, so an eviction is a look at the
+  next one;
+- the *result pair*: R0 is the fold in S at the front, R1 the aggregate G of what has come since S
+  was folded, and ``combine(R0, R1)`` is the result (Algorithm 3).
 
-The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs:
+The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs, after which 1 comes:
 
-    level 2   [6 .]                                leftmost tree: 1 2 1 2, R0 = 6
-    level 1   [3 3] [3 .]                          the rest: R1 = 3 + 3 = 6
-    level 0   [1 2] [1 2] [1 2] [1 2]              stack: 2 + 3 = 5 on top of 3
+    level 2   [6 .]                           path: the root, whose element is open
+    level 1   [3 3] [3 .]                     stack: 3 + 6 = 9 from the second pair on
+    level 0   [1 2] [1 2] [1 2] [1 2] [1 .]   S: 1 + 11 = 12, 2 + 9 = 11; R1 = 1
 
-Where this departs from the printed algorithms: stale values on the left branch cannot arise,
-because dead elements are never looked at again; the stack is rebuilt from the queues only when the
-front leaves the leftmost tree, and when the tree's root gets an element, every entry is combined
-with it instead (the same number of combines, without reading a page).
+Where this departs from the printed algorithms: the folds of a group on the path reach to what was
+the back when it was folded, and not to the end of the leftmost tree; what has come since is
+combined once into one aggregate for each entry of the stack. So nothing is to be done where the
+leftmost tree grows, and stale values on the left branch cannot arise. The stack is built again from
+the queues only when the front leaves the root group as it was.
 
-Costs, in combines, with L = leaf_arity and a = arity; amortised but for the query, which takes 1:
+Costs, in combines, with L = leaf_arity and a = arity; amortized but for the query, which takes 1:
 
     insert   1               onto R1
              1               groups are folded when they are sealed
-             1/L             the fold of the tail above, which a sealed leaf group joins
-             at most 1       R1 is folded anew now and then; levels/L where L is more than levels
-             (L + a * levels)/span  where the leftmost tree's root gets an element, every span
-                             events, the stack is combined with it: up to 1 + a/L in windows of two
-                             levels, next to nothing in longer ones
-    evict    1 + 1/(L(a-1))  the stack is filled with every group that the front comes to
+    evict    1 + 1/(a-1)     S and the stack are filled with every group that the front comes to
+             2/L + ...       a new leaf passes on R1, and takes the fold behind it
 
-So a slide, without its query, takes 5 at pairs (an insertion alone 3.5), and little more than 3
-where leaf groups are large. At once it is at most 2 (L + a * levels): a leaf group is sealed by the
-same event for which another one is opened.
+So a slide with its query takes at most 7 at pairs, and little more than 3 where leaf groups are
+large. At once it is at most 2 (L + a * levels).
+
+In a snapshot, beside the common fields (for swept, kept and tails see ``logs.levels.pages``):
+
+state    = [swept, kept, folds, tails]
+folds    = columns of two partials: the aggregate of the window, and that of the open leaf group
+           where the window begins before it
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.evaluators.runs import RunningTree
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.logs.base import Setting
-from mta.logs.levels.search import Frame
+from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
+from mta.logs.leaves import Chunk
+from mta.logs.levels.log import LeafReader
+from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import Group
+from mta.pages.page import Layout, read_columns
+from mta.pages.snapshot import Snapshot, corrupt
+
+#: A chunk of a batch has at most so many bytes of values, or so many events if that is more.
+_BYTES, _EVENTS = 1 << 21, 1 << 16
+#: So many leaf groups that were read stay in memory between calls.
+_FETCHED = 2
 
 
-class AmortizedMTA(RunningTree):
-    """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
+class AmortizedMTA(LeafReader, SegmentedWindow):
+    """A window with O(1) amortized combines per operation and O(log n) bulk eviction."""
 
     name = "Amortized MTA"
+    #: What folds the window.
+    evaluator: type[Cursor] = Cursor
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._right_before: Partial = self.monoid.identity
+        SegmentedWindow.__init__(self, setting)
+        LeafReader.__init__(self, self)
+        observers = enumerate(setting.policy.observers, 1)
+        lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
+        self.cursor = self.evaluator(self.monoid, setting.policy, self, lenses)
+        self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
+
+    # --- events in and out ----------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of the window; 1 combine."""
-        return self.monoid.combine(self.left, self.right)
+        """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it."""
+        return self._placed().query()
+
+    def _placed(self) -> Cursor:
+        """The cursor, where the window is."""
+        cursor = self.cursor
+        if cursor.back != self.back or cursor.front > self.front:
+            cursor.place(self.front, self.back)
+        cursor.move(self.front)
+        return cursor
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; 1 combine, and for the groups it seals amortised 1 to 2.5 (see above)."""
+        """Add one event; 1 combine, and for the groups it seals amortized 1."""
         self.room()
-        right = self.monoid.combine(self.right, self.monoid.lift(row))
+        lifted = self.monoid.lift(row)  # what cannot be lifted must not get in
+        grown = self._placed().grown_by(lifted)
         self.levels.append(row, time)
-        self._right_before, self.right = self.right, right
+        self.cursor.accept(1, grown)
 
     def take_back(self) -> None:
         self.levels.take_back()
-        self.right = self._right_before
-        self._give_back()
+        self._open = None
+        self.cursor.take_back()
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        """Add events for which the leaf tail has room; ``count`` combines, no store call."""
-        lifted = self.monoid.lift_rows(rows, count)
-        right = self.monoid.combine(self.right, self.monoid.fold(lifted, count))
+        cursor, monoid, grown = self._placed(), self.monoid, None
+        if cursor.is_held or not len(self):
+            grown = cursor.grown_by(monoid.fold(monoid.lift_rows(rows, count), count))
         self.levels.append_many(rows, times, count)  # first, as it may read the parts of a tail
-        self.right = right
+        cursor.accept(count, grown)
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        super().catch_up(new, gone, left, right)
-        self.left, self.right = left, right
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        """As in the base class; all at once where a leaf group of them leaves before the last.
 
-    def _head_part(self) -> tuple[Group, int, int] | None:
-        if self.middle != self.levels.tails[0].first or len(self.path) != 1 or self.path[0].level:
+        What comes and leaves so is neither written nor folded, unless a snapshot was taken.
+        """
+        coming = None if times is None else times[start:stop]
+        front = self._front_after(coming, stop - start)
+        least = self.back + self.levels.leaf_arity
+        if front < least or not (self.discards and self.monoid.is_columnar):
+            return super().extend(rows, times, start, stop)
+        new = Events(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
+        self.store(new, front)
+        self._evict_before(front)
+        return new.size
+
+    def _front_after(self, times: np.ndarray | None, count: int) -> int:
+        """The front after so many more events, at these times, if it is one of theirs; or 0."""
+        policy = self.setting.policy
+        if type(policy) is CountWindow:
+            return max(0, self.back + count - policy.size)
+        if type(policy) is TimeWindow and times is not None:
+            last = int(times[-1])
+            return self.back + int(times.searchsorted(last - policy.size, side="right"))
+        return 0
+
+    def _seal(self) -> None:
+        full = takewhile(lambda tail: tail.is_full, self.levels.tails)
+        sealed = {(tail.level, tail.number): tail for tail in full}
+        self.levels.seal()
+        self.have_read(sealed, self.front)
+
+    def _evict_before(self, position: int) -> None:
+        self.cursor = self._placed().moved_on(position)
+        self.front = position
+
+    # --- batches --------------------------------------------------------------------------------
+
+    def run(self, batch: Batch, start: int) -> int:
+        """Insert, evict and query for the next chunk of a batch; about two combines per event.
+
+        Returns how many events are in; 0 when the cuts cannot be known ahead. When the store
+        fails, none of the chunk is in.
+        """
+        left = batch.count - start
+        chunk = self._chunk(batch, start, min(left, self._most_events(left)))
+        cursor = self._placed()
+        before = copy(cursor)
+        try:
+            if not cursor.run_into(chunk, batch, start):
+                return 0
+            self.store(Events(chunk.rows, chunk.times, chunk.count), cursor.front)
+        except Exception:
+            self._chunks, self.cursor = [], before
+            raise
+        self.front = cursor.front
+        self._chunks = [chunk, *self._chunks[:1]]
+        if chunk.count == left:
+            self._chunks = []
+            cursor.shrink(self.levels.leaf_arity)
+            self.release_fetched(_FETCHED)
+        return chunk.count
+
+    def _chunk(self, batch: Batch, start: int, count: int) -> Chunk:
+        rows, times, _ = batch.part(start, start + count)
+        return Chunk(self.monoid, self.back, rows, times, count)
+
+    def _most_events(self, left: int) -> int:
+        """How many events go in together: all, where the window is longer than a usual chunk.
+
+        Then pages are written of the last window alone, if that is short beside the batch. Beside
+        the batch and its results as many bytes are in memory.
+        """
+        policy, monoid = self.setting.policy, self.monoid
+        values, partials, results = (
+            schema.row_bytes for schema in (monoid.inputs, monoid.partials, monoid.outputs)
+        )
+        most = max(_EVENTS, _BYTES // values) if values else _EVENTS
+        size = policy.size if isinstance(policy, CountWindow) else len(self)
+        all_at_once = (
+            self.discards
+            and type(policy) in (CountWindow, TimeWindow)
+            and most < size <= left // 2
+            and partials is not None
+            and partials <= (values or 0) + (results or 0)
+        )
+        return left if all_at_once else most
+
+    # --- single events --------------------------------------------------------------------------
+
+    def prefetched(self, most: int) -> Prefetched | None:
+        leaf = self.levels.tails[0]
+        if self.front == self.back or leaf.is_full or not leaf.is_loaded:
             return None
-        head = self.path[0]
-        return head.group, head.next, head.stop
+        cursor = self._placed()
+        try:
+            cursor.hold()
+            folds, known, times = cursor.prefetched(most)
+            if self.setting.timed and not len(times):
+                if known == 1:
+                    times = np.array([self.oldest_time()], "<i8")
+                else:
+                    cursor.look_at_leaf()
+                    times = cursor.prefetched(most)[2]
+                known = min(known, len(times))
+        except Exception:  # an event that needs what could not be had will say so
+            return None
+        partials, right = self.monoid.partials, cursor.grown
+        left, lefts = partials.at(folds, 0), partials.cut(folds, 1, known)
+        right = self.monoid.identity if right is None else right
+        room = leaf.capacity - leaf.count
+        return Prefetched(left, right, lefts, known - 1, times[:known], room)
 
-    def _take_in(self, new: Events, front: int, fold: Partial) -> None:
-        if front < self.levels.tails[0].first:
-            super()._take_in(new, front, fold)
-            return
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         self.levels.append_many(*new)
-        # As when the front has used up the leftmost tree: all is to the right of it.
-        self.middle = self.front = front
-        self.path, self.left, self.right = [], self.monoid.identity, fold
+        self.cursor.sync(new.size, gone, right)
+        self.front += gone
 
-    # --- the stack and the result pair ----------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
-    def _scan(self, frame: Frame, right: Partial) -> None:
-        """Fill the stack from a group of the head path (Algorithms 4 and 7)."""
-        count = frame.stop - frame.next
-        rows = self.levels.partials(frame.level, frame.group, frame.next, frame.stop)
-        frame.suffixes = self.monoid.suffixes(rows, count, right)
+    def remembered(self) -> OrderedEvents:
+        return self
 
-    def _after(self, frame: Frame) -> Partial:
-        return self.monoid.partials.at(frame.suffixes, frame.next - frame.origin)
+    def _follow_ahead(self, number: int) -> None:
+        if self._ahead is not None:
+            arity = self.levels.arity
+            known = [Frame(at[0], at[1] * arity, g, 0, 0) for at, g in self._inner.items()]
+            self._ahead.follow(number, known)
 
-    def _fold_left(self) -> Partial:
-        return self._after(self.path[-1]) if self.path else self.monoid.identity
+    def open_path(self) -> Frame | None:
+        if self.front == self.back:
+            return None
+        leaf = self._placed().leaf(self.front, self.back)
+        group: Any = leaf  # which has the columns of a group
+        return Frame(0, leaf.first, group, self.front - leaf.first, leaf.count)
 
-    def _extend(self, root: Frame, aggregate: Partial) -> None:
-        monoid, schema = self.monoid, self.monoid.partials
-        right = schema.one(aggregate)
-        for frame in self.path:
-            count = frame.stop - frame.origin + 1
-            frame.suffixes = monoid.combine_rows(frame.suffixes, right, count)
-        count = root.stop - root.origin + 1
-        suffixes = schema.new(count + 1)
-        schema.put_many(suffixes, 0, right if root.suffixes is None else root.suffixes)
-        schema.put(suffixes, count, monoid.identity)
-        root.suffixes = suffixes
+    def segments(self) -> Iterator[Segment]:
+        if self.front == self.back:
+            return
+        levels, number = self.levels, self.front // self.levels.leaf_arity
+        leaf: Any = self._leaf(number)
+        yield 0, leaf.first, leaf, self.front - leaf.first, leaf.count
+        level = 0
+        while number < levels.tails[level].number:
+            level, index = level + 1, number + 1
+            number = (index - 1) // levels.arity
+            first = number * levels.arity
+            if index < first + levels.arity:
+                group = self._group(level, number)
+                yield level, first, group, index - first, group.count
+        for tail in reversed(levels.tails[:level]):
+            yield tail.level, tail.first, tail, 0, tail.count
+
+    # --- looking at it ----------------------------------------------------------------------------
+
+    @contextmanager
+    def preserving_state(self) -> Iterator[None]:
+        cursor, fetched, inner = self.cursor, self._fetched, self._inner
+        self.cursor, self._fetched, self._inner = copy(cursor), fetched.copy(), inner.copy()
+        try:
+            yield
+        finally:
+            self.cursor, self._fetched, self._inner = cursor, fetched, inner
+
+    def check(self) -> None:
+        """As in the base class; what is in memory stays as it was."""
+        with self.preserving_state():
+            self.check_levels()
+            self._check_folds(list(self.events()))
 
     def _check_folds(self, events: list[Partial]) -> None:
-        """The stack against suffix folds that are made anew, the result pair against all events."""
+        """The stack and the result against folds of all events."""
         monoid = self.monoid
         if len(events) != len(self):
             raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
-        stack = [
-            (
-                (frame.first + i) * self.levels.span(frame.level) - self.front,
-                self._after(frame.moved_on(i)),
-            )
-            for frame in self.path
-            for i in range(frame.next, frame.stop + 1)
-        ]
-        folds, fold, end = dict[int, Refold](), Refold(monoid), self.middle - self.front
-        for at in sorted({0, *(at for at, _ in stack)}, reverse=True):
+        entries = [(self.front, self.query()), *self.cursor.entries()]
+        folds, fold, end = dict[int, Refold](), Refold(monoid), len(events)
+        for at in sorted({position - self.front for position, _ in entries}, reverse=True):
             folds[at] = fold = Refold(monoid, events[at:end]) + fold
             end = at
-        if not folds[0].agrees(self.left):
-            raise InvariantViolation(f"R0 is {self.left!r} instead of {folds[0]!r}")
-        for at, entry in stack:
-            if not folds[at].agrees(entry):
-                raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
-        right = Refold(monoid, events[self.middle - self.front :])
-        if not right.agrees(self.right):
-            raise InvariantViolation(f"R1 is {self.right!r} instead of {right!r}")
+        for position, entry in entries:
+            if not folds[position - self.front].agrees(entry):
+                raise InvariantViolation(
+                    f"the aggregate from position {position} on is {entry!r} instead of "
+                    f"{folds[position - self.front]!r}"
+                )
+
+    @property
+    def resident_rows(self) -> int:
+        """Tails, stack and result pair."""
+        return sum(tail.count for tail in self.levels.tails) + self.cursor.resident_rows + 2
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def write_state(self) -> list[Any]:
+        partials, leaf = self.monoid.partials, self.levels.tails[0]
+        folds = partials.new(2)
+        partials.put(folds, 0, self.query())
+        is_behind = self.front < leaf.first
+        partials.put(folds, 1, self.levels.fold_tail(leaf) if is_behind else self.monoid.identity)
+        return [self.levels.swept, self.kept, partials.dump(folds), self.tail_states()]
+
+    def restore_state(self, snapshot: Snapshot) -> None:
+        if list(map(type, snapshot.state)) != [int, list, list, list]:
+            raise corrupt("its state is not one of level queues")
+        swept, kept, columns, tails = snapshot.state
+        self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
+        partials, leaf = self.monoid.partials, self.levels.tails[0]
+        folds = read_columns(2, columns, Layout(partials, timed=False, named=False)).rows
+        if self.front < leaf.first and leaf.count:
+            leaf.folded = leaf.count, partials.at(folds, 1)
+        self.cursor.place(self.front, self.back)
+        self.cursor.have(partials.cut(folds, 0, 1))
+        self.restore_front_time(snapshot.front_time)

@@ -44,7 +44,7 @@ class Incomplete:
 class Coverage:
     """Whether windows hold all events that their policies ask for.
 
-    The numbers are those of one window, and None for several windows or many keys.
+    The numbers are those of one window, and None for multiple windows or many keys.
     """
 
     incomplete: tuple[Incomplete, ...] = ()

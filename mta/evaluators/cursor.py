@@ -1,21 +1,30 @@
-"""Cursors: several windows over one structure, each a front of its own that reads shared events.
+"""Cursors: multiple windows over one log, each a front of its own that reads shared events.
 
 A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* S of
 the leaf that its front is in, each reaching to the end of what was stored when it was folded. For a
-run of events in hand, whose prefix folds P all cursors share, the results are then one vector
+chunk of a batch, whose prefix folds P all cursors share, the results are then one vector
 expression:
 
     positions   ... [ . . f . . ) . . . . . . . . ) . . . . [ e0 e1 e2 ...
-                      S[f]: from f to where it was folded     P: the events in hand
+                      S[f]: from f to where it was folded     P: the chunk
                                                     G: what has been stored since
 
     result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
 
+S is the top of a *stack* (MTA paper, 4.2; Algorithms 4 to 7). Below it are the suffix folds of the
+groups on the path from the root of the log to that leaf, each reaching to what was the back when it
+was folded, with the aggregate of what has come between that and the entry above it:
+
+    level 2   [ a b c d ]        path: b is open       folds from c, d, and the end of the group
+    level 1   [ p q r s ]        below b: q is open    folds from r, s, and the end of the group
+    level 0   [ . . f . ]        below q: the leaf     S
+
 Only when the front leaves the leaf is the next leaf read (or as many as the run passes through).
-What follows it is folded out of the structure, at once for the leaves after it too, and what has
-been stored since is put to its right: O(1) combines a leaf amortised. So a window costs about two
-whole-group combines an event, and the scan of each leaf, whatever its length. Where the front has
-come to events in hand (short windows), results are folds of ranges of them (``folds.sliding``).
+What follows it is the next fold of the entry below; a group of the path is folded once, and an
+entry that is used up passes on what has come since: O(1) combines per event amortized at any arity.
+So a window costs about two whole-group combines per event, and the scan of each leaf, whatever its
+length. Where the front has come to the chunk itself (short windows), its events become the stack
+(``folds.sliding``).
 
 A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
 a call fails, its front is where it was, or it is behind and is put in its place later.
@@ -23,22 +32,22 @@ a call fails, its front is where it was, or it is behind and is put in its place
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
+from mta.evaluators.observed import ObservedWindow
 from mta.folds.fronts import EachFront, Fronts, as_array, count_below, joined, moved, rows_at
-from mta.folds.sliding import sweep_goes_on, sweep_into
+from mta.folds.sliding import has_kernel, kernel_lowers, sweep_goes_on, sweep_into
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
-from mta.logs.base import Aggregator, Batch, Lens, OrderedEvents
+from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup
 from mta.logs.leaves import Chunk, Leaf, suffixes_of
-from mta.monoids.base import AbstractMonoid, Partial, same_value
-from mta.monoids.product import Observed
+from mta.monoids.base import AbstractMonoid, Partial
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
@@ -46,126 +55,46 @@ _FEW = 1024
 _MANY = 4096
 
 
-class ObservedWindow(ABC):
-    """A window whose partials hold, beside its own aggregate, those that policies observe.
+class Folds:
+    """An entry of the stack: folds from some positions on, to the back when they were folded."""
 
-    ``lenses`` say where, by the policy's ``id``.
-    """
+    __slots__ = ("level", "right", "rows", "since", "start", "starts", "stop")
 
-    #: The window's oldest event, and the position after its newest.
-    front: int
-    back: int
+    def __init__(
+        self,
+        start: int,
+        stop: int,
+        rows: Rows,
+        starts: np.ndarray | range | None = None,
+        level: int | None = None,
+    ) -> None:
+        self.start, self.stop, self.rows = start, stop, rows
+        #: From where the folds are; None where from each event before ``stop``.
+        self.starts = starts
+        #: The level of the group whose elements these are.
+        self.level = level
+        #: What follows the folds, where they do not reach to the back; None where they do.
+        self.right: Partial | None = None
+        #: What has come between these folds and those above them, or the present; None for nothing.
+        self.since: Partial | None = None
 
-    def __init__(self, monoid: AbstractMonoid, lenses: Mapping[int, Lens] | None = None) -> None:
-        self.monoid, self._lenses = monoid, lenses or {}
-        observed = isinstance(monoid, Observed)
-        self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
+    def again(self) -> Folds:
+        """The same, to be changed by itself."""
+        other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
+        other.right, other.since = self.right, self.since
+        return other
 
-    def lens(self, policy: AbstractPolicy) -> Lens:
-        """How to see what a policy observes in a partial."""
-        return self._lenses.get(id(policy), self._own)
+    def index(self, position: int) -> int:
+        """Which of the folds begins at a position."""
+        if self.starts is None:
+            return position - self.start
+        if isinstance(self.starts, range):
+            return self.starts.index(position)
+        return int(self.starts.searchsorted(position))
 
-    @abstractmethod
-    def query(self) -> Partial:
-        """The aggregate of the window."""
-
-    @abstractmethod
-    def partials(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on."""
-
-    def total(self, policy: AbstractPolicy) -> Any:
-        """The result over the whole window; costs as ``query``."""
-        monoid, pick = self.lens(policy)
-        return monoid.lower(pick(self.query()))
-
-    def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every prefix and where it ends; reads the whole window."""
-        monoid, pick = self.lens(policy)
-        prefix = monoid.identity
-        for position, event in enumerate(self.partials(), self.front + 1):
-            prefix = monoid.combine(prefix, pick(event))
-            yield position, monoid.lower(prefix)
-
-    def all_suffixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every suffix and where it begins, longest first; reads the whole window."""
-        monoid, pick = self.lens(policy)
-        suffix: Partial = monoid.identity
-        results = []
-        for event in reversed(list(self.partials())):
-            suffix = monoid.combine(pick(event), suffix)
-            results.append(monoid.lower(suffix))
-        return enumerate(reversed(results), self.front)
-
-
-class WindowView(ObservedWindow):
-    """A structure of one window, for the policies that observe something in it."""
-
-    def __init__(self, structure: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
-        monoid = structure.monoid
-        lenses = {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
-        super().__init__(monoid, lenses)
-        self._structure = structure
-        #: The front and the total when a policy, by its ``id``, let nothing leave.
-        self._kept: dict[int, tuple[int, Any]] = {}
-
-    @property
-    def front(self) -> int:  # type: ignore[override]
-        """The position of the oldest event."""
-        return self._structure.front
-
-    @property
-    def back(self) -> int:  # type: ignore[override]
-        """The position after the newest event."""
-        return self._structure.back
-
-    def query(self) -> Partial:
-        return self._structure.query()
-
-    def partials(self) -> Iterator[Partial]:
-        return self._structure.events()
-
-    def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``."""
-        oldest = self._structure.oldest_time()
-        if oldest is None or oldest > time:
-            return self._structure.front
-        return self._structure.first_after(time)
-
-    def longest_prefix(
-        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
-    ) -> int:
-        """Where the longest prefix ends whose result is accepted; see ``frames.View``."""
-        structure, asked = self._structure, None
-        # Where events are kept by time, another one may be at the front by now.
-        if isinstance(total, int | float | np.integer) and not structure.by_time:
-            asked = structure.front, total
-            if self._kept.get(id(policy)) == asked:
-                return structure.front
-        found = structure.longest_prefix(self.lens(policy), accepts)
-        if asked is not None and found == structure.front:
-            self._kept[id(policy)] = asked
-        return found
-
-    def kept_total(self, policy: AbstractPolicy) -> Any:
-        """The total for which a policy lets nothing leave from this front; None if there is none.
-
-        It is asked anew where that is not known: a search.
-        """
-        front = self._structure.front
-        if self._kept.get(id(policy), (-1, None))[0] != front and front < self.back:
-            policy.cut(self, None)
-        kept, total = self._kept.get(id(policy), (-1, None))
-        return total if kept == front else None
-
-    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted."""
-        return self._structure.longest_suffix(self.lens(policy), accepts)
-
-
-def part_of(monoid: AbstractMonoid, index: int) -> Lens:
-    """How to see the window's own aggregate (0), or one that policies observe, in a partial."""
-    assert isinstance(monoid, Observed)
-    return monoid.monoids[index], lambda partial: partial[index]
+    def knows(self, position: int) -> bool:
+        """Whether one of the folds of a path begins at a position."""
+        return self.starts is not None and position in self.starts
 
 
 class Cursor(ObservedWindow):
@@ -188,17 +117,11 @@ class Cursor(ObservedWindow):
         self._stamp = events.stamp
         #: A leaf that was looked at last.
         self._leaf: Leaf | None = None
-        #: S: the folds from each position of some leaves, ``_origin`` to ``_stop``, to what was the
-        #: back when they were folded; None while they are not needed.
-        self._suffixes: Rows = None
-        self._origin = self._stop = 0
-        #: G: the aggregate from there to the back; None where nothing has come since.
-        self._grown: Partial | None = None
-        #: Folds from where later leaves begin, by position, to what was the back when they were
-        #: folded, as S is for events; and the aggregate from there to where S was folded.
-        self._later: tuple[np.ndarray, Rows] | None = None
-        self._since: Partial | None = None
-        #: Where the window stood when its aggregate was asked for, and what that was.
+        #: The last entry of the stack before and after the last ``accept``.
+        self._undo: tuple[Folds, Folds] | None = None
+        #: The folds along the path to the front, the outermost first; S is the last one.
+        self._stack: list[Folds] = []
+        #: Where the window was when its aggregate was asked for, and what that was.
         self._asked = (-1, -1, -1)  # nowhere: not yet
         self._result: Partial = None
 
@@ -207,18 +130,18 @@ class Cursor(ObservedWindow):
 
     def place(self, front: int, back: int) -> None:
         """Be the window from ``front`` to ``back``; no store call until something is asked."""
-        self._forget()
+        self._reset()
         self.front, self.back = front, back
 
     def settle(self, time: int | None) -> None:
         """Stand where the policy says after the newest event, as far back as events are kept."""
-        stood = self.front, self.back
+        previous = self.front, self.back
         self.place(self.events.kept_from, self.events.back)
         try:
             if self.front < self.back:
                 self.move(self.policy.cut(self, time))
         except Exception:
-            self.place(*stood)
+            self.place(*previous)
             raise
 
     def query(self) -> Partial:
@@ -235,15 +158,25 @@ class Cursor(ObservedWindow):
         return self._result
 
     def _find(self) -> Partial:
-        if self._suffixes is None or not self._origin <= self.front < self._stop:
-            self._hold(range(self.front - self.back, self.front - self.back + 1), 0, 1, self.back)
-        first = self.monoid.partials.at(self._suffixes, self.front - self._origin)
-        return first if self._grown is None else self.monoid.combine(first, self._grown)
+        front = self.front
+        if not self._is_held(front):
+            self._drop(front)
+            if self._stack[-1].knows(front) if self._stack else self.events.path(front):
+                return self._behind(front, self.back)  # a leaf begins here: it need not be read
+            self.hold()
+        return self._at(self._stack[-1], front)
+
+    def _at(self, folds: Folds, position: int) -> Partial:
+        """The aggregate from a position of the last entry of the stack on, up to the back."""
+        fold = self.monoid.partials.at(folds.rows, folds.index(position))
+        for behind in (folds.right, folds.since):
+            fold = fold if behind is None else self.monoid.combine(fold, behind)
+        return fold
 
     def step(self, row: Row, time: int | None) -> None:
         """Take in the next event, which is in the structure already; amortised O(1) combines."""
         self._fresh()
-        if self._keeps_up():
+        if self._stack:
             self._grow(self.monoid.lift(row))
         self.back += 1
         try:
@@ -252,114 +185,115 @@ class Cursor(ObservedWindow):
             self.place(self.front, self.back - 1)
             raise
 
-    def run(self, hand: Chunk) -> Rows | None:
-        """The aggregate after each event in hand, vectorised; None if the policy cannot tell ahead.
+    def run(self, chunk: Chunk) -> Rows | None:
+        """The aggregate after each event of a chunk, vectorized; None if no cut is known ahead.
 
-        Events before the hand must be in the structure. Where the hand does not begin at the back
-        of this window, windows are taken to be as the policy has them there.
+        Events before the chunk must be in the log. Where it does not begin at the back of this
+        window, windows are taken to be as the policy has them there.
         """
-        if not self.policy.foreseen:
+        if not self.policy.predictable:
             return None
         schema = self.monoid.partials
-        out = schema.new(hand.count)
-        for at, folds in self.pieces(hand):
-            schema.put_many(out, at, folds)
+        out = schema.new(chunk.count)
+        for done, fronts, is_stored in self._stretches(chunk):
+            schema.put_many(out, done, self._folds(chunk, done, fronts, is_stored))
         return out
 
-    def pieces(self, hand: Chunk) -> Iterator[tuple[int, Rows]]:
-        """As ``run``, in pieces: where each begins, and its aggregates; none where run has none.
-
-        The window moves on when the last piece has been taken.
-        """
-        if not self.policy.foreseen or not hand.count:
-            return
-        for done, fronts, is_stored in self._stretches(hand):
-            yield done, self._folds(hand, done, fronts, is_stored)
-
-    def run_into(self, hand: Chunk, batch: Batch, start: int) -> bool:
+    def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
         """As ``run``, results into those of a batch from ``start`` on; False if it cannot tell.
 
-        To the same bits; by a kernel in one pass, if there is one.
+        By a kernel in one pass, if there is one.
         """
-        if not self.policy.foreseen:
+        if not self.policy.predictable:
             return False
         monoid, right = self.monoid, None
-        if sweep_goes_on(monoid):
+        swept = has_kernel(monoid) and kernel_lowers(monoid)
+        if swept:
             right = monoid.partials.one(monoid.identity)
-        for done, fronts, is_stored in self._stretches(hand):
-            at, end = start + done, done + len(fronts)
-            if not is_stored:
-                right = None  # what is folded for them serves the others too
-            if right is not None:
+        for done, fronts, is_stored in self._stretches(chunk):
+            at, end, found = start + done, done + len(fronts), None
+            if swept and (right is not None or not is_stored):
                 out = monoid.outputs.cut(batch.results, at, start + end)
-                right = self._sweep(hand, done, fronts, right, out)
-            if right is None:
-                batch.put(at, self._folds(hand, done, fronts, is_stored))
-            elif end == hand.count:
-                hand.sliding.total = monoid.partials.at(right, 0)
+                found = self._sweep(chunk, done, fronts, right if is_stored else None, out)
+            if is_stored:
+                right = found
+            if found is None:
+                batch.put(at, self._folds(chunk, done, fronts, is_stored))
+            elif end == chunk.count and is_stored and sweep_goes_on(monoid):
+                chunk.sliding.total = monoid.partials.at(found, 0)
         return True
 
-    def _stretches(self, hand: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
-        """Pieces of the events in hand: where each begins, its fronts, and if these are stored.
+    def _stretches(self, chunk: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
+        """Pieces of a chunk: where each begins, its fronts, and whether these are stored.
 
-        For those that are, folds are held by then. First come those that are in hand themselves.
+        For those that are, folds are held by then. First come those that are in the chunk itself.
         """
         self._fresh()
         oldest = self.events.kept_from
-        if hand.first != self.back:
+        if chunk.first != self.back:
             self.place(oldest, oldest)  # behind, until the run is done
         self.front = max(self.front, oldest)  # time alone may have emptied the window
-        fronts, done = self._fronts(hand), 0
+        fronts, done = self._fronts(chunk), 0
         stored = count_below(fronts, 0)
-        if stored < hand.count:
+        if stored < chunk.count:
             yield stored, fronts[stored:], False
         while done < stored:
-            end = self._hold(fronts, done, stored, hand.first)
+            end = self._hold(fronts, done, stored, chunk.first)
             yield done, fronts[done:end], True
             done = end
-        self.back = hand.stop
-        self.move(hand.first + int(fronts[-1]))
-        if self._keeps_up():
-            self._grow(hand.sliding.total)
+        self.back = chunk.stop
+        self.move(chunk.first + int(fronts[-1]))
+        if self.front >= chunk.first:
+            self._stack.clear()
+        elif self._stack:
+            self._grow(chunk.sliding.total)
 
-    def _folds(self, hand: Chunk, done: int, fronts: EachFront, is_stored: bool) -> Rows:
+    def _folds(self, chunk: Chunk, done: int, fronts: EachFront, is_stored: bool) -> Rows:
         """The aggregates after the events of such a piece."""
         if not is_stored:
-            return hand.sliding.folds(fronts, done)
+            return chunk.sliding.folds(fronts, done)
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
-        folds = rows_at(monoid, self._suffixes, fronts, self._origin - hand.first)
-        if self._grown is not None:
-            folds = monoid.combine_rows(folds, schema.one(self._grown), count)
-        prefixes = schema.cut(hand.sliding.prefixes, done, done + count)
+        top = self._stack[-1]
+        folds = rows_at(monoid, top.rows, fronts, top.start - chunk.first)
+        if (behind := self._joined(top.right, top.since)) is not None:
+            folds = monoid.combine_rows(folds, schema.one(behind), count)
+        prefixes = schema.cut(chunk.sliding.prefixes, done, done + count)
         return monoid.combine_rows(folds, prefixes, count)
 
     def _sweep(
-        self, hand: Chunk, done: int, fronts: EachFront, right: Rows, out: Rows
+        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, out: Rows
     ) -> Rows | None:
-        """The results of a piece with stored fronts by a kernel, if one takes its rows.
+        """The results of a piece by a kernel, if one takes its rows.
 
-        ``right`` is the fold of those before them in hand; that with them is answered.
+        With stored fronts ``right`` is the fold of the events of the chunk before it, and that with
+        them is answered; without, fronts are in the chunk, whose events become the stack.
         """
-        monoid, schema, origin = self.monoid, self.monoid.partials, self._origin - hand.first
-        first, last = int(fronts[0]), int(fronts[-1])
-        stack = schema.cut(self._suffixes, first - origin, last + 1 - origin)
-        if self._grown is not None:
-            stack = monoid.combine_rows(stack, schema.one(self._grown), last + 1 - first)
-        sweep = Sweep(hand.sliding.lifted, stack, first, last, done, fronts, right)
+        monoid, schema = self.monoid, self.monoid.partials
+        first, last, lifted = int(fronts[0]), int(fronts[-1]), chunk.sliding.lifted
+        if right is None:
+            one = schema.one(monoid.identity)
+            sweep = Sweep(lifted, one, 0, 0, done, fronts, one, turns=True)
+            return sweep_into(sweep, monoid, out, lowered=True)
+        top = self._stack[-1]
+        origin = top.start - chunk.first
+        stack = schema.cut(top.rows, first - origin, last + 1 - origin)
+        if (behind := self._joined(top.right, top.since)) is not None:
+            stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
+        sweep = Sweep(lifted, stack, first, last, done, fronts, right)
         return sweep_into(sweep, monoid, out, lowered=True)
 
-    def _fronts(self, hand: Chunk) -> EachFront:
-        """The front after each event in hand, never before what is kept or where it was.
+    def _fronts(self, chunk: Chunk) -> EachFront:
+        """The front after each event of a chunk, never before what is retained or where it was.
 
-        Counted from the first event in hand, before which it is negative.
+        Counted from the first event of the chunk, before which it is negative.
         """
-        fronts = self.policy.cuts(_CursorTimes(self, hand), 0, hand.times, hand.count)
-        stood = self.front - hand.first
+        fronts = self.policy.cuts(_CursorTimes(self, chunk), 0, chunk.times, chunk.count)
+        previous = self.front - chunk.first
         if isinstance(fronts, int):
-            return np.full(hand.count, max(fronts, stood))
-        if fronts[0] >= stood:
+            return np.full(chunk.count, max(fronts, previous))
+        if fronts[0] >= previous:
             return fronts
-        held: np.ndarray = np.maximum(as_array(fronts, hand.count), stood)
+        held: np.ndarray = np.maximum(as_array(fronts, chunk.count), previous)
         return held
 
     def take_in(self, row: Row) -> None:
@@ -367,32 +301,42 @@ class Cursor(ObservedWindow):
         self._fresh()
         self.back += 1
         try:
-            if self._keeps_up():
+            if self._stack:
                 self._grow(self.monoid.lift(row))
         except Exception:  # whoever asks for the result will see
-            self._forget()
+            self._reset()
 
     # --- the leaves that the front is in and comes to -------------------------------------------
 
-    def _forget(self) -> None:
-        self._leaf = self._suffixes = self._later = None
+    def _reset(self) -> None:
+        self._leaf = None
+        self._stack.clear()
         self._asked = (-1, -1, -1)
+
+    def __copy__(self) -> Cursor:
+        other = object.__new__(type(self))
+        for name, value in vars(self).items():
+            setattr(other, name, value)
+        other._stack = [folds.again() for folds in self._stack]
+        return other
 
     def _fresh(self) -> None:
         """Forget what is held if events have changed positions since."""
         if self._stamp != self.events.stamp:
             self._stamp = self.events.stamp
-            self._forget()
-
-    def _keeps_up(self) -> bool:
-        """Whether newer events are noted beside S; where there is none, later folds are dropped."""
-        if self._suffixes is None:
-            self._later = None
-        return self._suffixes is not None
+            self._reset()
 
     def _grow(self, newer: Partial) -> None:
         """Newer events have come."""
-        self._grown = self._joined(self._grown, newer)
+        top = self._stack[-1]
+        top.since = self._joined(top.since, newer)
+
+    def _pop(self) -> None:
+        """Drop the last entry of the stack, which is used up; at most 1 combine."""
+        if len(self._stack) > 1:
+            below = self._stack[-2]
+            below.since = self._joined(below.since, self._stack[-1].since)
+        self._stack.pop()
 
     def _joined(self, older: Partial | None, newer: Partial | None) -> Partial | None:
         """Two aggregates together, either of which may be None for nothing."""
@@ -401,10 +345,8 @@ class Cursor(ObservedWindow):
         return self.monoid.combine(older, newer)
 
     def move(self, front: int) -> None:
-        """Move the front on, and let go of leaves that it has left."""
+        """Move the front on, and release the leaf that it has left."""
         self.front = max(front, self.front)
-        if self._suffixes is not None and self.front >= self._stop:
-            self._suffixes = None
         if self._leaf is not None and self.front >= self._leaf.stop:
             self._leaf = None
 
@@ -419,7 +361,7 @@ class Cursor(ObservedWindow):
         return leaf
 
     def _look_at(self, leaf: Leaf) -> Leaf:
-        """Remember a leaf as the last one; not a hand, which is only kept as long as its batch."""
+        """Remember a leaf as the last one; not a chunk, which lives as long as its batch."""
         self._leaf = None if isinstance(leaf, Chunk) else leaf
         return leaf
 
@@ -429,8 +371,10 @@ class Cursor(ObservedWindow):
         For as many of the fronts, counted from the back, as lie in leaves that follow one another;
         answers with the index where they end. What is held already has been kept up to the back.
         """
-        front = back + int(fronts[start])
-        if self._suffixes is None or not self._origin <= front < self._stop:
+        front, stack = back + int(fronts[start]), self._stack
+        if stack and stack[-1].starts is None and front >= stack[-1].stop:
+            self._pop()
+        if not self._is_held(front):
             room, last = 2 * (stop - start), back + int(fronts[stop - 1])
             upto = last + 1 if last - front < room else 0  # else fronts may pass leaves over
             leaves = [self.leaf(front, back, upto)]
@@ -442,39 +386,160 @@ class Cursor(ObservedWindow):
                     break
                 leaves.append(leaf)
                 room -= leaf.count
-            self._suffixes = None
-            right, later, since = self._behind(leaves[-1].stop, back)
-            self._suffixes = suffixes_of(leaves, front, right, self.monoid)
-            self._origin, self._stop, self._grown = front, leaves[-1].stop, None
-            self._later, self._since = later, since
+            stack.append(self._of_leaves(leaves, front, self._behind(leaves[-1].stop, back)))
             self._look_at(leaves[-1])
-        return min(stop, count_below(fronts, self._stop - back))
+        return min(stop, count_below(fronts, stack[-1].stop - back))
 
-    def _behind(
-        self, position: int, back: int
-    ) -> tuple[Partial, tuple[np.ndarray, Rows], Partial | None]:
+    def _of_leaves(self, leaves: Sequence[Leaf], front: int, right: Partial) -> Folds:
+        """S, over leaves that follow one another, from a front on; one combine per event."""
+        folds = suffixes_of(leaves, front, right, self.monoid)
+        return Folds(front, leaves[-1].stop, folds)
+
+    def _of_group(self, group: PathGroup, right: Partial) -> Folds:
+        """The folds from each element of a group of the path on; one combine per element."""
+        rows = self.monoid.suffixes(group.rows, group.size, right)
+        return Folds(group.start, group.stop, rows, group.starts, group.level)
+
+    def _is_held(self, position: int) -> bool:
+        """Whether the folds of the leaf that has a position are there."""
+        top = self._stack[-1] if self._stack else None
+        return top is not None and top.starts is None and top.start <= position < top.stop
+
+    def _behind(self, position: int, back: int) -> Partial:
         """The aggregate from the end of a leaf to the back; O(1) combines a leaf amortised.
 
-        Beside it the folds from later leaves on, and what has come since these were folded.
+        The groups of the path that are not folded yet are read, and their folds put on the stack.
         """
-        partials = self.monoid.partials
-        if self._later is not None:
-            starts, folds = self._later
-            at = int(starts.searchsorted(position))
-            if at < len(starts) and starts[at] == position:
-                since = self._joined(self._since, self._grown)
-                return self._joined(partials.at(folds, at), since), self._later, since
-        later = self.events.folds_behind(position, back)
-        return partials.at(later[1], 0), later, None
+        events, stack, partials = self.events, self._stack, self.monoid.partials
+        while stack and stack[-1].stop < position:
+            self._pop()
+        if stack and stack[-1].knows(position):
+            return self._at(stack[-1], position)
+        if back < events.back:
+            stack.clear()
+            return events.fold(position, back)
+        groups = events.path(position, stack[-1].level if stack else None)
+        if not groups:
+            starts, rows = events.folds_behind(position, back)
+            stack[:] = [Folds(position, int(starts[-1]), rows, starts)] * (len(starts) > 1)
+            return partials.at(rows, 0)
+        end = groups[0].stop
+        right = self._at(stack[-1], end) if stack else events.fold(end, back)
+        for group in groups:
+            if not group.size:
+                continue
+            stack.append(self._of_group(group, right))
+            right = self._at(stack[-1], group.start)
+        return right
+
+    def _drop(self, position: int) -> None:
+        """Drop the entries of the stack that are used up where the front has come to a position."""
+        stack = self._stack
+        while stack and stack[-1].stop < position + (stack[-1].starts is None):
+            self._pop()
 
     # --- single events --------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Have the folds S from the front on; a page read per level where it is in another leaf."""
+        front = self.front - self.back
+        self._hold(range(front, front + 1), 0, 1, self.back)
+
+    def look_at_leaf(self) -> None:
+        """Have the leaf of the front, with its times; at most a page read per level."""
+        self._look_at(self.leaf(self.front, self.back))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the folds S from the front on are there."""
+        return self._is_held(self.front)
+
+    def grown_by(self, newer: Partial) -> Folds | None:
+        """The last entry of the stack with newer events; None where that cannot be known."""
+        if self.front == self.back:
+            return Folds(self.back, self.back + 1, self.monoid.partials.one(newer))
+        if not self._stack:
+            return None
+        grown = self._stack[-1].again()
+        grown.since = self._joined(grown.since, newer)
+        return grown
+
+    def accept(self, count: int, grown: Folds | None) -> None:
+        """Have newer events, which are in the log, and what ``grown_by`` has answered for them."""
+        self._undo = None
+        if grown is None or self.front == self.back:
+            self._stack.clear()
+        else:
+            self._undo = self._stack.pop(), grown
+        if grown is not None:
+            self._stack.append(grown)
+        self.back += count
+
+    def take_back(self) -> None:
+        """Undo the last ``accept``, of one event, which is in the log no more."""
+        self._asked, undo = (-1, -1, -1), self._undo
+        if undo is not None and self._stack and self._stack[-1] is undo[1]:
+            self._stack[-1] = undo[0]
+            self.back -= 1
+        else:
+            self.place(self.front, self.back - 1)
+
+    def moved_on(self, front: int) -> Cursor:
+        """The same window from a later front on, with its aggregate; at most a page per level.
+
+        This one stays as it is, unless all that needs is there.
+        """
+        if self._is_held(front) or front >= self.back:
+            self.move(front)
+            return self
+        moved = copy(self)
+        moved.move(front)
+        moved.query()
+        return moved
+
+    def have(self, fold: Rows) -> None:
+        """Have the aggregate of the window as it stands, one row."""
+        if self.front < self.back:
+            self._stack = [Folds(self.front, self.front + 1, fold)]
+
+    def shrink(self, most: int) -> None:
+        """Hold no more folds than of so many events, as a batch has ended."""
+        if self._stack and (top := self._stack[-1]).starts is None:
+            start, size = max(self.front, top.start), top.stop - top.start
+            if start >= top.stop or self.monoid.partials.row_bytes is None:
+                return
+            stop = min(top.stop, start + most)
+            if stop - start < size:
+                rows = self.monoid.partials.new(stop - start)
+                cut = self.monoid.partials.cut(top.rows, start - top.start, stop - top.start)
+                self.monoid.partials.put_many(rows, 0, cut)
+                top.start, top.stop, top.rows = start, stop, rows
+
+    def entries(self) -> Iterator[tuple[int, Partial]]:
+        """The positions from which aggregates to the back are known, and these."""
+        since: Partial | None = None
+        at = self.monoid.partials.at
+        for folds in reversed(self._stack):
+            since = self._joined(folds.since, since)
+            stop = folds.stop
+            starts = range(folds.start, stop) if folds.starts is None else folds.starts
+            for position in map(int, starts):
+                if self.front <= position < self.back:
+                    behind = self._joined(folds.right, since)
+                    fold = self._joined(at(folds.rows, folds.index(position)), behind)
+                    yield position, fold
+
+    @property
+    def resident_rows(self) -> int:
+        """How many folds are held."""
+        return sum(f.stop - f.start if f.starts is None else len(f.starts) for f in self._stack)
 
     @property
     def grown(self) -> Partial | None:
         """G, where the folds S are held; None where nothing has come since."""
-        return self._grown if self._suffixes is not None else None
+        return self._stack[-1].since if self._is_held(self.front) else None
 
-    def at_hand(self, most: int) -> tuple[Rows, int, np.ndarray]:
+    def prefetched(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """S, how long it is, and the times from the front on, for so many evictions at most.
 
         No store call. Each as far as it is held: S is empty before anybody has asked for the
@@ -483,24 +548,41 @@ class Cursor(ObservedWindow):
         self._fresh()
         times, front, schema = np.empty(0, "<i8"), self.front, self.monoid.partials
         folds, size = schema.new(0), 0
-        if self._suffixes is not None and self._origin <= front < self._stop:
-            stop = min(front + most + 1, self._stop)
-            folds = schema.cut(self._suffixes, front - self._origin, stop - self._origin)
-            size = stop - front
+        if self._is_held(front):
+            top = self._stack[-1]
+            stop = min(front + most + 1, top.stop)
+            folds, size = schema.cut(top.rows, front - top.start, stop - top.start), stop - front
+            if top.right is not None:
+                folds = self.monoid.combine_rows(folds, schema.one(top.right), size)
         leaf = self._leaf
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
         return folds, size, times
 
-    def catch_up(self, count: int, gone: int, grown: Partial | None) -> None:
+    def sync(self, count: int, gone: int, grown: Partial | None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.
 
-        For as many evictions as were at hand.
+        For as many evictions as were prefetched.
         """
         self.back += count
-        if self._keeps_up():
-            self._grown = grown
+        if self._is_held(self.front):
+            self._stack[-1].since = grown
+        elif count:
+            self._stack.clear()
         self.move(self.front + gone)
+
+    def come_late(self, position: int) -> bool:
+        """Keep what is held of the leaf at the front, though events from a position on have moved.
+
+        Whether it can be: ``sync`` must then say what has come since.
+        """
+        if not self._is_held(self.front) or self._stack[-1].stop > position:
+            return False
+        del self._stack[:-1]  # folds of later leaves, which the event may have changed
+        self._asked, self._stamp = (-1, -1, -1), self.events.stamp
+        if self._leaf is not None and self._leaf.stop > position:
+            self._leaf = None
+        return True
 
     # --- what the policy asks ---------------------------------------------------------------------
 
@@ -565,39 +647,39 @@ class Cursor(ObservedWindow):
 
 
 class _CursorTimes:
-    """The times a cursor's policy may search: stored ones from the front on, then those in hand.
+    """The times a cursor's policy may search: stored ones from the front on, then those of a chunk.
 
-    Positions are counted from the first event in hand; those of stored events are negative. Times
-    are searched a stretch at a time: a hand of the batch under way that has been stored, or leaves
-    that follow one another, put together; at last the hand itself.
+    Positions are counted from the first event of the chunk; those of stored events are negative.
+    Times are searched a stretch at a time: a chunk of the batch that has been stored, or leaves
+    that follow one another, put together; at last the chunk itself.
     """
 
-    def __init__(self, cursor: Cursor, hand: Chunk) -> None:
-        self._cursor, self._hand = cursor, hand
+    def __init__(self, cursor: Cursor, chunk: Chunk) -> None:
+        self._cursor, self._chunk = cursor, chunk
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """The position of the oldest event that is less than ``age`` old at each of some times.
 
         Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
         """
-        cursor, hand, count = self._cursor, self._hand, len(times)
+        cursor, chunk, count = self._cursor, self._chunk, len(times)
         position, done = cursor.front, 0
         until = int(times[-1]) - age if count >= _FEW else None
         pieces: list[EachFront] = []
-        while done < count and position < hand.first:
+        while done < count and position < chunk.first:
             first, stored, stop, end = self._gather(position, times, age, done, until)
             at = position - first
             if done == 0 and at < len(stored) and times[-1] - age < stored[at]:
-                return position - hand.first
+                return position - chunk.first
             position = stop
             if end > done:
-                pieces.append(moved(ranks(stored, times[done:end], age), first - hand.first))
+                pieces.append(moved(ranks(stored, times[done:end], age), first - chunk.first))
                 done = end
             else:
                 position = max(position, cursor.events.first_after(int(times[end]) - age))
         if done < count:
-            assert hand.times is not None
-            pieces.append(ranks(hand.times, times[done:], age))
+            assert chunk.times is not None
+            pieces.append(ranks(chunk.times, times[done:], age))
         return joined(pieces)
 
     def _gather(
@@ -610,7 +692,7 @@ class _CursorTimes:
         Answers with the positions of the first event and after the last, and where those of
         ``times`` end that they serve.
         """
-        cursor, back = self._cursor, self._hand.first
+        cursor, back = self._cursor, self._chunk.first
         leaf = start = cursor.leaf(position, back, until=until)
         stop = leaf.first
         gathered: list[np.ndarray] = []

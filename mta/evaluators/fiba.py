@@ -12,10 +12,12 @@ result of each; only then is it inserted, so that nothing has changed where a pa
 
 A window out of a snapshot, as Spark has one for each batch of a key, restores no more of its tree
 than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
-no leaf is read or written anew for that.
+no leaf is read or written again for that.
 
 Costs: an event in order O(1) combines amortised, one at distance d O(arity * log d), and O(d) where
-every result of a batch is wanted; bulk eviction O(arity * log n), and a page a level.
+every result of a batch is wanted; bulk eviction O(arity * log n), and one page per level.
+Single events that come late wait among the others, unless they are older than the last leaf or the
+monoid is not commutative: one combine each, and one merge into the last leaf for all that wait.
 """
 
 from __future__ import annotations
@@ -23,20 +25,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import NotRevisable
-from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.windows import TimeWindow
-from mta.logs.base import Aggregator, AtHand, Batch, Lens, Setting
+from mta.logs.base import Aggregator, Batch, Lens, Prefetched, Setting
+from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
 from mta.logs.finger_tree.node import Kind
 from mta.logs.leaves import Chunk
-from mta.monoids.base import Partial
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.snapshot import Snapshot
 
 
@@ -72,7 +77,7 @@ class FiBA(FingerTreeLog, Aggregator):
     def _make_ready(self, count: int = 1) -> None:
         """Do beforehand what needs the store, so that nothing can fail halfway.
 
-        Nodes are let go, and events that have left are cut off, where that has not been done at
+        Nodes are released, and events that have left are cut off, where that has not been done at
         once, as soon as ``count`` of them have.
         """
         self.trim()
@@ -84,7 +89,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def tidy(self) -> None:
         spare = 0 if self.tree.has_left else min(self.tree.size // LEFT_BEHIND, self._left_behind)
-        self._cut_at = 0  # newer events at the same front may let go of some as well
+        self._cut_at = 0  # newer events at the same front may release some as well
         self._make_ready(max(spare, 1))
         super().tidy()
 
@@ -176,10 +181,10 @@ class FiBA(FingerTreeLog, Aggregator):
         On the same way as single events have it, so that it is the same to the last bit.
         """
         if self.setting.allowed_lateness or self.front != self.kept_from:
-            return self._standing().query()
+            return self._placed().query()
         return self.tree.query()
 
-    def _standing(self) -> Cursor:
+    def _placed(self) -> Cursor:
         """The cursor, where the window stands."""
         if (self._cursor.front, self._cursor.back) != (self.front, self.back):
             self._cursor.place(self.front, self.back)
@@ -187,18 +192,18 @@ class FiBA(FingerTreeLog, Aggregator):
 
     # --- single events --------------------------------------------------------------------------
 
-    def at_hand(self, most: int) -> AtHand | None:
-        """As ever, of events in order, each beside the others.
+    def prefetched(self, most: int) -> Prefetched | None:
+        """Of events in order, each beside the others.
 
         Where none may come late, the first leaf of the tree has what is needed. Else a cursor has
-        it, as that leaf has events which late ones may ask for: 1 combine an event amortised, at a
+        it, as that leaf has events which late ones may ask for: 1 combine per event amortised, at a
         new leaf and after a late event O(arity * log n), and at most a page read a level.
         """
         setting = self.setting
         if setting.on_duplicate != "append":
             return None
         if not setting.allowed_lateness:
-            return self.tree.at_hand(most) if self.front == self.kept_from else None
+            return self.tree.prefetched(most) if self.front == self.kept_from else None
         room = self.tree.room
         if not room or self.back - self.front < 2:
             return None
@@ -209,30 +214,55 @@ class FiBA(FingerTreeLog, Aggregator):
         grown, count, partials = self._cursor.grown, min(known, len(times)), self.monoid.partials
         right = self.monoid.identity if grown is None else grown
         left, lefts = partials.at(folds, 0), partials.cut(folds, 1, count)
-        return AtHand(left, right, lefts, count - 1, times[:count], room)
+        late_from, oldest = inf, self.tree.last_leaf
+        if self.monoid.commutative and oldest.count:
+            # These go into the last leaf, where no page is needed, and leave after all others.
+            late_from = float(max(oldest.time_at(0), times[count - 1]))
+        return Prefetched(left, right, lefts, count - 1, times[:count], room, late_from)
 
     def _folds_ahead(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """The folds from the front and each event after it on, and the times of these events."""
-        cursor = self._standing()
-        found = cursor.at_hand(most)
+        cursor = self._placed()
+        found = cursor.prefetched(most)
         _, known, times = found
         if not min(known, len(times)):
             cursor.place(self.front, self.back)
             cursor.query()
-            found = cursor.at_hand(most)
+            found = cursor.prefetched(most)
         return found
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        if self.setting.allowed_lateness:
-            self.take_in(new)
-            self.front += gone  # late events may still look at what has left
-            self._cursor.catch_up(new.size, gone, right)
-            return
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         assert new.times is not None
+        if self.setting.allowed_lateness:
+            newest = self.newest_time()
+            if newest is not None and new.size and int(new.times.min()) < newest:
+                self._merge(new, gone, right)
+                return
+            self.take_in(_sorted(self.monoid, new))
+            self.front += gone  # late events may still look at what has left
+            self._cursor.sync(new.size, gone, right)
+            return
         self.tree.append_folded(new.times, new.rows, new.size, right)
         if gone:
             self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
             self.front = self.kept_from
+
+    def _merge(self, new: Events, gone: int, right: Partial) -> None:
+        """Have events that go into the last leaf, all in one bulk; no combine, and no store call.
+
+        The leaf has room for them, and none of them has left.
+        """
+        rows, times, count = _sorted(self.monoid, new)
+        assert times is not None
+        position = self.place_of(int(times[0]))
+        self.tree.unfold()
+        insert_sorted(self.tree, times, rows, count)
+        FingerTreeLog._note_late(self, position, 0)
+        self.front += gone
+        if self._cursor.come_late(position):
+            self._cursor.sync(count, gone, right)
+        else:
+            self._cursor.place(self.front, self.back)
 
     # --- runs -----------------------------------------------------------------------------------
 
@@ -273,29 +303,29 @@ class FiBA(FingerTreeLog, Aggregator):
             found = self._run(new, end)
             if found is None:
                 raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
-            hand, folds, is_new = found
-            assert hand.times is not None
-            mask = np.ones(hand.count, bool) if is_new is None else is_new
+            chunk, folds, is_new = found
+            assert chunk.times is not None
+            mask = np.ones(chunk.count, bool) if is_new is None else is_new
             outputs = self.monoid.lower_rows(folds)
-            yield Revised(hand.times, hand.rows, outputs, mask)
+            yield Revised(chunk.times, chunk.rows, outputs, mask)
             start = stop
 
     def again(self, time: int, until: int | None = None) -> Revised | None:
         """The results as they are now of the events from a time on, before another; None for none.
 
-        For policies on positions. O(1) whole-group combines an event, and a page a leaf.
+        For policies on positions. O(1) whole-group combines per event, and one page per leaf.
         """
         first = self.first_after(time - 1)
         stop = self.back if until is None else self.first_after(until - 1)
         if first >= stop:
             return None
-        hand = self._stored(first, stop)
-        folds = self._cursor.run(hand)
+        chunk = self._stored(first, stop)
+        folds = self._cursor.run(chunk)
         self._cursor.place(self.kept_from, self.kept_from)
-        if folds is None or hand.times is None:
+        if folds is None or chunk.times is None:
             raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
         outputs = self.monoid.lower_rows(folds)
-        return Revised(hand.times, hand.rows, outputs, np.zeros(hand.count, bool))
+        return Revised(chunk.times, chunk.rows, outputs, np.zeros(chunk.count, bool))
 
     def _run(
         self,
@@ -307,8 +337,8 @@ class FiBA(FingerTreeLog, Aggregator):
 
         ``end`` is asked for the position up to which stored events are looked at, if any are
         later than the first. Where all are new, results go ``into`` a batch from a place on, if
-        there is one, and no aggregates are told. None, and nothing done, where the cuts cannot be
-        known ahead.
+        there is one, and no aggregates are returned. None, and nothing done, where the cuts cannot
+        be known ahead.
         """
         self._make_ready(self._left_behind)
         rows, times, count = new
@@ -316,16 +346,16 @@ class FiBA(FingerTreeLog, Aggregator):
         if self._newest_ever is not None and int(times[0]) < self._newest_ever:
             self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
-        hand, is_new = self.hand_with(rows, times, count, end)
+        chunk, is_new = self.hand_with(rows, times, count, end)
         folds = None
         if into is None or is_new is not None:
-            folds = self._cursor.run(hand)
+            folds = self._cursor.run(chunk)
             if folds is None:
                 return None
-        elif not self._cursor.run_into(hand, *into):
+        elif not self._cursor.run_into(chunk, *into):
             return None
         front, more = self._cursor.front, count * (met is None)
-        if hand.stop < self.back + more and (newest := self.newest_time()) is not None:
+        if chunk.stop < self.back + more and (newest := self.newest_time()) is not None:
 
             def after(time: int) -> int:
                 among = times.searchsorted(time, side="right") if more else 0
@@ -335,13 +365,13 @@ class FiBA(FingerTreeLog, Aggregator):
         if met is None:
             if count > self.tree.room:
                 self.tree.unfold()  # results come from the cursor; a query seldom asks for more
-            self._insert_run(rows, times, count, hand.stop - hand.count)
+            self._insert_run(rows, times, count, chunk.stop - chunk.count)
         else:
             self._put(met, self.monoid.inputs.at(rows, 0))
         self.front = max(self.front, front)
         with suppress(Exception):  # the next run will try again, and fail before it does anything
             self._settle()
-        return hand, folds, is_new
+        return chunk, folds, is_new
 
     # --- what a policy asks -----------------------------------------------------------------------
 
@@ -416,3 +446,13 @@ class FiBA(FingerTreeLog, Aggregator):
         # A query of all that is kept would fold what has not been folded yet.
         is_asked = self.tree.is_folded or self.front > self.kept_from
         return self.query() if is_asked else super()._checked_result()
+
+
+def _sorted(monoid: AbstractMonoid, events: Events) -> Events:
+    """Events in order of time, those of one time as they came."""
+    rows, times, count = events
+    assert times is not None
+    if (times[1:] >= times[:-1]).all():
+        return events
+    order = times.argsort(kind="stable")
+    return Events(monoid.inputs.take(rows, order), times[order], count)

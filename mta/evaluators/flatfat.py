@@ -82,7 +82,7 @@ class PagedFlatFAT(SegmentedWindow):
     """A FIFO window whose result, like the fold of any range of it, costs O(log n)."""
 
     name = "FlatFAT"
-    has_parts = False  # its blocks are written anew when something in them leaves
+    has_parts = False  # its blocks are written again when something in them leaves
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -173,7 +173,7 @@ class PagedFlatFAT(SegmentedWindow):
         return path
 
     def move_front(self, position: int, path: list[Block]) -> None:
-        """Move the front on, with its path at hand."""
+        """Move the front on, with its path in memory."""
         self.front = position
         self.blocks.hold(path)
 
@@ -223,7 +223,7 @@ class PagedFlatFAT(SegmentedWindow):
         At most one page read a level; the blocks on the way to the root are written later, before
         the next snapshot, or when several wait. When anything fails, nothing has changed.
         """
-        self.front_block()  # so that the next query has its path at hand
+        self.front_block()  # so that the next query has its path in memory
         self._write_dirty(_MOST_DIRTY)
         block, *above = self.blocks.mark_dirty(number)
         undo = [(block, indices, block.put(indices, rows))]
@@ -257,7 +257,7 @@ class PagedFlatFAT(SegmentedWindow):
                 tail.count = count
                 del tail.names[count:]
             levels.tails, levels.back = [tail for tail, _ in tails], back
-            self.blocks.forget_tails()
+            self.blocks.drop_tails()
             self.blocks.hold(path)
             self.forget_folds()
             raise
@@ -311,7 +311,7 @@ class PagedFlatFAT(SegmentedWindow):
     def _run_long(self, batch: Batch, start: int) -> int:
         """Insert, evict and query for as many events as the front's and the open block serve.
 
-        About two combines an event, and one more for the scan. When the store fails, nothing has
+        About two combines per event, and one more for the scan. When the store fails, nothing has
         changed.
         """
         monoid, scan = self.monoid, None
@@ -348,7 +348,7 @@ class PagedFlatFAT(SegmentedWindow):
         return count
 
     def _scanned(self) -> Scan:
-        """The suffix folds of the front's block; one combine an event of it, once."""
+        """The suffix folds of the front's block; one combine per event of it, once."""
         scan = self._scan
         block = self.front_block()
         end = block.first + block.group.count
@@ -378,7 +378,7 @@ class PagedFlatFAT(SegmentedWindow):
         self.blocks.retired.delete(0)
 
     def write_state(self) -> list[Any]:
-        """The state, once all blocks are written; a page read a level if none is at hand."""
+        """The state, once all blocks are written; a page read a level if none is in memory."""
         levels, partials = self.levels, self.monoid.partials
         inside = self.front >= levels.tails[0].first
         left = partials.one(self.monoid.identity if inside else self.before_leaf())
@@ -408,7 +408,7 @@ class PagedFlatFAT(SegmentedWindow):
     # --- verifying ------------------------------------------------------------------------------
 
     def is_past(self, level: int, number: int) -> bool:
-        del level, number  # blocks are written anew when something in them leaves
+        del level, number  # blocks are written again when something in them leaves
         return False
 
     def pages(self) -> Iterator[Named]:

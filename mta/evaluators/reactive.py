@@ -16,7 +16,7 @@ events to new slots at the back, O(1/arity) page writes for each of the eviction
 holes. ``resize`` and FIFO windows are as in ``paged_flat_fat``, which has no marks and no counts.
 
 A range is of the events that are there: one that was taken out of the middle is missed by none, but
-one that left at the front is. When the last of these left is told by the slot before the front,
+one that left at the front is. When the last of these left follows from the slot before the front,
 unless that was a hole, or had an event that was moved; then it is noted.
 
 Costs, in combines: as FlatFAT; an eviction out of the middle log2(n) at once. In store calls: at

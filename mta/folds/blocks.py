@@ -42,12 +42,12 @@ class Blocks:
 
     @cached_property
     def prefixes(self) -> Rows:
-        """The fold of each block up to each of its rows; one combine a row."""
+        """The fold of each block up to each of its rows; one combine per row."""
         return scan_blocks(self.monoid, self.partials, self.count, self.size, backwards=False)
 
     @cached_property
     def suffixes(self) -> Rows:
-        """The fold of each block from each of its rows on; one combine a row."""
+        """The fold of each block from each of its rows on; one combine per row."""
         return scan_blocks(self.monoid, self.partials, self.count, self.size, backwards=True)
 
     @cached_property
@@ -71,7 +71,7 @@ class Blocks:
         [15.0, 21.0, 13.0]
         """
         schema, stop, pairs = self.monoid.partials, first + len(starts), self._pairs(starts, first)
-        across = pairs.begun < pairs.ended
+        across = pairs.lows < pairs.highs
         if across.all():
             if isinstance(starts, range):
                 lefts = schema.cut(self.suffixes, starts.start, starts.stop)
@@ -101,13 +101,13 @@ class Blocks:
         """The pairs of blocks in which ranges begin and end, in order."""
         bits, count = self._bits, len(starts)
         last = first + count - 1
-        begun = np.arange((starts[0] >> bits) + 1, (starts[-1] >> bits) + 1) << bits
-        ended = np.arange((first >> bits) + 1, (last >> bits) + 1) << bits
+        lows = np.arange((starts[0] >> bits) + 1, (starts[-1] >> bits) + 1) << bits
+        highs = np.arange((first >> bits) + 1, (last >> bits) + 1) << bits
         if isinstance(starts, range):
-            at = _merged(begun - starts.start, ended - first)
+            at = _merged(lows - starts.start, highs - first)
             begins = at + starts.start
         else:
-            at = _merged(starts.searchsorted(begun), ended - first)
+            at = _merged(starts.searchsorted(lows), highs - first)
             begins = starts[at]
         return _Pairs(begins >> bits, at + first >> bits, np.diff(at, append=count))
 
@@ -120,11 +120,11 @@ class Blocks:
 
     def _between(self, pairs: _Pairs) -> Rows | None:
         """The folds of the whole blocks between two, for each pair; None where there are none."""
-        if (pairs.ended - pairs.begun).max() <= 1:
+        if (pairs.highs - pairs.lows).max() <= 1:
             return None
         monoid, schema = self.monoid, self.monoid.partials
-        starts, size = pairs.begun + 1, len(pairs.begun)
-        lengths = pairs.ended - starts
+        starts, size = pairs.lows + 1, len(pairs.lows)
+        lengths = pairs.highs - starts
         wholes, least = self._wholes, int(lengths.min())
         if least:
             folds = schema.take(_runs(monoid, wholes, self._blocks, least), starts)
@@ -142,8 +142,8 @@ class Blocks:
 class _Pairs(NamedTuple):
     """Pairs of blocks, and how many ranges, one after the other, begin and end in each pair."""
 
-    begun: np.ndarray
-    ended: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
     counts: np.ndarray
 
     def those(self, chosen: np.ndarray) -> _Pairs:
@@ -177,7 +177,7 @@ def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
 def fold_ranges(
     monoid: AbstractMonoid, partials: Rows, count: int, starts: np.ndarray, lengths: np.ndarray
 ) -> Rows:
-    """The fold of each range of rows, in order; at most 2 * log2(longest) combines a row.
+    """The fold of each range of rows, in order; at most 2 * log2(longest) combines per row.
 
     A range is put together from blocks of 1, 2, 4, ... rows, one for every bit of its length; all
     ranges take their block of one size in the same whole-group combine:
@@ -201,8 +201,8 @@ def fold_ranges(
     at, left = starts.copy(), lengths.copy()
     while True:
         due = np.flatnonzero(left & 1)
-        begun = at[due] > starts[due]
-        first, later = due[~begun], due[begun]
+        lows = at[due] > starts[due]
+        first, later = due[~lows], due[lows]
         if len(first):
             schema.put_at(found, first, schema.take(partials, starts[first]))
         if len(later):
@@ -239,7 +239,7 @@ def _short_ranges(
 def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:
     """The folds within blocks of ``size`` rows, up to each row, or from each row on.
 
-    At most one combine a row: of ufuncs a scan a column, else all blocks advance together.
+    At most one combine per row: of ufuncs a scan a column, else all blocks advance together.
     """
     if ufuncs := ufuncs_of(monoid):
         columns = rows if isinstance(rows, tuple) else (rows,)

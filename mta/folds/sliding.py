@@ -6,7 +6,7 @@
 Fronts never decrease, and that is all that is asked of them. There are four ways:
 
 - for monoids that answer ranges of events from these (``mta.monoids.ranges``), the ranges: none;
-- where a compiled kernel knows the monoid, *Two-Stacks*, row by row: three combines a row;
+- where a compiled kernel knows the monoid, *Two-Stacks*, row by row: three combines per row;
 - under any other monoid of columns, a suffix and a prefix within blocks: four (``blocks``);
 - for monoids of plain functions, Two-Stacks in Python.
 
@@ -68,12 +68,12 @@ class SlidingFolds:
 
     @cached_property
     def prefixes(self) -> Rows:
-        """The folds of the first 1, 2, ... rows; one combine a row."""
+        """The folds of the first 1, 2, ... rows; one combine per row."""
         return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
 
     @cached_property
     def total(self) -> Partial:
-        """The fold of all rows; one combine a row, none where the prefixes are known."""
+        """The fold of all rows; one combine per row, none where the prefixes are known."""
         if "prefixes" in self.__dict__:
             return self.monoid.partials.at(self.prefixes, self.count - 1)
         return self.monoid.fold(self.lifted, self.count)
@@ -81,7 +81,7 @@ class SlidingFolds:
     def suffixes(self, start: int, right: Partial) -> Rows:
         """The folds from row ``start``, and from each after it, to the end, joined to ``right``.
 
-        One combine a row.
+        One combine per row.
         """
         rows, count = self.monoid.partials.cut(self.lifted, start, self.count), self.count - start
         return self.monoid.suffixes(rows, count, right)
@@ -89,7 +89,7 @@ class SlidingFolds:
     def folds(self, fronts: EachFront, first: int) -> Rows:
         """The fold from each front, which never decrease, to the rows from the ``first`` on.
 
-        At most four combines a row, all but those of plain functions whole-group.
+        At most four combines per row, all but those of plain functions whole-group.
 
         >>> from mta import Sum
         >>> two_keys = SlidingFolds(Sum(), np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0]), 6)
@@ -107,7 +107,7 @@ class SlidingFolds:
         return self._blocks.folds(fronts, first) if found is None else found
 
     def _swept(self, fronts: EachFront, first: int) -> Rows | None:
-        """As ``folds``, by a kernel that goes from row to row; 3 combines a row."""
+        """As ``folds``, by a kernel that goes from row to row; 3 combines per row."""
         monoid = self.monoid
         if not has_kernel(monoid):
             return None
@@ -161,7 +161,7 @@ def sweep_goes_on(monoid: AbstractMonoid) -> bool:
 
 
 def scans(monoid: AbstractMonoid) -> bool:
-    """Whether a scan is one pass, by kernels or ufuncs; else it takes log2(n) combines a row."""
+    """Whether a scan is one pass, by kernels or ufuncs; else it takes log2(n) combines per row."""
     return _every(monoid, lambda part: bool(part.ufuncs) or part.kernel is not None)
 
 
@@ -177,7 +177,7 @@ def _names_kernel(monoid: ColumnarMonoid) -> bool:
 
 
 def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, first: int) -> Rows:
-    """As ``SlidingFolds.folds``, row by row, for monoids of plain functions; 3 combines a row.
+    """As ``SlidingFolds.folds``, row by row, for monoids of plain functions; 3 combines per row.
 
     The rows before a cut are in a stack of suffix folds, those from there on in one aggregate; when
     a range begins beyond the cut, all rows so far become the stack.

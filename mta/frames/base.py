@@ -128,7 +128,7 @@ class AbstractPolicy(Recorded, ABC):
         return None
 
     @property
-    def foreseen(self) -> bool:
+    def predictable(self) -> bool:
         """Whether ``cuts`` knows where a whole run of events is cut, before any is stored."""
         return False
 
@@ -137,7 +137,7 @@ class AbstractPolicy(Recorded, ABC):
 
         ``fronts`` ends with the group that a window's front is in; here a cursor goes on to the
         next leaf instead. Not held to what is there yet: a cut may lie before the first event.
-        TypeError for a policy that is not ``foreseen``.
+        TypeError for a policy that is not ``predictable``.
         """
         raise TypeError(f"{self!r} must be asked after every event")
 
@@ -196,8 +196,8 @@ class Both(AbstractPolicy):
         return choose(as_array(one[0], count), as_array(other[0], count)), count
 
     @property
-    def foreseen(self) -> bool:
-        return self.one.foreseen and self.other.foreseen
+    def predictable(self) -> bool:
+        return self.one.predictable and self.other.predictable
 
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         one, other = (p.cuts(search, start, times, count) for p in (self.one, self.other))

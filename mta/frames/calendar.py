@@ -80,7 +80,7 @@ class CalendarWindow(TimeFrame):
         return max(self.count * days * _DAY - _CHANGES, 0)
 
     @property
-    def foreseen(self) -> bool:
+    def predictable(self) -> bool:
         return type(self) is CalendarWindow
 
     def starts(self, times: np.ndarray) -> np.ndarray:

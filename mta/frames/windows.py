@@ -44,11 +44,11 @@ class CountWindow(AbstractPolicy):
         return range(first, first + count), count
 
     @property
-    def foreseen(self) -> bool:
+    def predictable(self) -> bool:
         return type(self) is CountWindow  # another kind of one may cut otherwise
 
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> range:
-        if not self.foreseen:
+        if not self.predictable:
             super().cuts(search, start, times, count)
         first = start + 1 - self.size
         return range(first, first + count)
@@ -95,7 +95,7 @@ class TimeFrame(AbstractPolicy):
         return moved(ranks(head, moments[:some], age), first), some
 
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
-        if not self.foreseen or times is None:
+        if not self.predictable or times is None:
             return super().cuts(search, start, times, count)
         return search.first_after_each(*self.reach(times[:count]))
 
@@ -144,7 +144,7 @@ class TimeWindow(TimeFrame):
         return time - self.size
 
     @property
-    def foreseen(self) -> bool:
+    def predictable(self) -> bool:
         return type(self) is TimeWindow
 
     def describe(self) -> str:

@@ -12,7 +12,7 @@ wrong order, and the result is suffix(front) combined with prefix(back) (section
 
 An event can be evicted wherever it is; it leaves a hole. When the buffer is full, it is compacted
 if at most 3/4 of it holds events, and else doubled; after an eviction that leaves fewer than 1/4,
-it is halved, though not below its first capacity. So each costs amortised O(1) combines an event.
+it is halved, though not below its first capacity. So each costs amortised O(1) combines per event.
 
 With ``fifo=True`` only the oldest events can be evicted. There are no holes then, so nothing is
 ever compacted, and no positions are remembered.

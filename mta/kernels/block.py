@@ -21,7 +21,7 @@ MOST = 1024
 #: How kinds combine. A partial is one number, that of a mean has a count beside it.
 _OPERATIONS = {"sum_f8": 0.0, "mean": 0.0, "max_f8": 1.0, "min_f8": -1.0}
 #: The first ones of a block: see ``lay`` and ``stands``.
-_NUMBERS = 10
+_NUMBERS = 12
 
 
 class Laid(NamedTuple):
@@ -32,11 +32,15 @@ class Laid(NamedTuple):
     spare: float
     """How many may before each makes one leave; infinite where they leave by time."""
     last: float
-    """The newest time: none may be older."""
+    """The newest time."""
     bound: float
     """And all must be before this one."""
     age: float | None
     """So much later than an event the newest one is when it leaves; None where it does by count."""
+    floor: float = inf
+    """From this time on events may be older than the newest one."""
+    lateness: float = 0.0
+    """By so much at most."""
 
 
 class Stands(NamedTuple):
@@ -92,11 +96,12 @@ class Block:
             (left, count), (lefts, counts), (right, base) = left, lefts, right
             self._counts[0], self._counts[1 : len(counts) + 1] = count, counts
         self._stack[0], self._stack[1 : len(lefts) + 1] = left, lefts
-        most, spare, last, bound, age = laid
+        most, spare, last, bound, age, floor, lateness = laid
         times = 0 if age is None else len(leaving)
         self._leaving[:times], self._leaving[times:] = leaving[:times], inf
         self._numbers[:] = (
-            0, min(most, MOST), 0, spare, right, base, last, bound, age or 0, self._operation
+            0, min(most, MOST), 0, spare, right, base, last, bound, age or 0, self._operation,
+            floor, lateness
         )  # fmt: skip
 
     def stands(self) -> Stands:
@@ -109,7 +114,7 @@ class Block:
         return self._values[: int(self._numbers[0])].copy()
 
     def times(self) -> np.ndarray:
-        """Their times."""
+        """Their times, as they came."""
         return self._times[: int(self._numbers[0])].copy()
 
     def aggregates(self) -> tuple[Any, Any]:

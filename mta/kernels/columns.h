@@ -55,7 +55,6 @@ typedef struct {
     int columns;
     int sizes[MAX_COLUMNS];
     int (*scan)(const Columns *rows, const Columns *out, int backwards);
-    int (*blocks)(const Columns *rows, const Columns *out, int64_t size, int backwards);
     int (*join)(const Columns *lefts, const Columns *rights, const Columns *out);
     int (*sweep)(Sweep *);
     int (*ranges)(const Columns *rows, const int64_t *starts, const int64_t *lengths,
@@ -95,7 +94,7 @@ int meet(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_
 /* single.c: numbers that mta/kernels/block.py lays down in one block; all of them are doubles. */
 #define MTA_LENT 1024
 typedef struct {
-    double count, most, at, spare, right, base, last, bound, age, operation;
+    double count, most, at, spare, right, base, last, bound, age, operation, floor, lateness;
     double values[MTA_LENT], times[MTA_LENT]; /* of the events that came */
     double stack[MTA_LENT + 1], counts[MTA_LENT + 1], leaving[MTA_LENT + 1];
 } Lent;

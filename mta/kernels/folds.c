@@ -27,7 +27,7 @@
 #include "folds.h"
 
 #define KIND(K, count, ...)                                                                      \
-    { #K, count, {__VA_ARGS__}, K##_scan, K##_blocks, K##_join, K##_sweep, K##_ranges }
+    { #K, count, {__VA_ARGS__}, K##_scan, K##_join, K##_sweep, K##_ranges }
 
 const Kind KINDS[] = {
     KIND(sum_f8, 1, 8), KIND(max_f8, 1, 8), KIND(min_f8, 1, 8),

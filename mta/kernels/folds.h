@@ -1,7 +1,6 @@
 /* The folds of one kind of monoid, K: this file is included once for each (folds.c).
  *
  * scan      the rows folded up to each, from a first partial on, from either side
- * blocks    the same within blocks of rows, each from its own first row on
  * join      each row combined with another
  * sweep     Two-Stacks: the fold of a sliding window after each of many events
  * ranges    the folds of short ranges, out of blocks of 1, 2, 4, ... rows
@@ -23,19 +22,6 @@ static int OF(scan)(const Columns *rows, const Columns *out, int backwards) {
         OF(store)(out, to += step, OF(value)(&run));
     }
     return OF(overflown)(&run) ? OVERFLOWN : 0;
-}
-
-static int OF(blocks)(const Columns *rows, const Columns *out, int64_t size, int backwards) {
-    P fold = OF(identity)();
-    for (int64_t i = 0, left = 0; i < rows->count; i++, left--) {
-        const int64_t at = backwards ? rows->count - 1 - i : i;
-        P row = OF(load)(rows, at);
-        fold = !left ? row : backwards ? OF(combine)(row, fold) : OF(combine)(fold, row);
-        if (!left)
-            left = backwards ? at % size + 1 : size;
-        OF(store)(out, at, fold);
-    }
-    return 0;
 }
 
 static int OF(join)(const Columns *lefts, const Columns *rights, const Columns *out) {

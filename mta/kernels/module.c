@@ -5,7 +5,7 @@
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 6
+#define REVISION 7
 #define MAX_HELD 24
 
 /* A call's arguments, and what is held of them until it ends. */
@@ -116,17 +116,14 @@ static PyObject *told(Call *c) {
 #define WITHOUT_LOCK(call)                                                                       \
     do { Py_BEGIN_ALLOW_THREADS call; Py_END_ALLOW_THREADS } while (0)
 
-/* Folds up to each row: of all from a first partial on, or within blocks if their size is not 0. */
+/* Folds up to each row, from a first partial on. */
 static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
-    int64_t size, backwards;
+    int64_t backwards;
     Call c = {.args = args};
     Columns rows, out;
-    if (kind_of(&c) && of_kind(&c, 1, 0, &rows) && of_kind(&c, 2, 1, &out)
-        && whole(&c, 3, &size) && whole(&c, 4, &backwards)
-        && require(size >= 0 && out.count == rows.count + !size,
-                   "a row for each, and one more without blocks, is wanted"))
-        WITHOUT_LOCK(c.status = size ? c.kind->blocks(&rows, &out, size, backwards != 0)
-                                     : c.kind->scan(&rows, &out, backwards != 0));
+    if (kind_of(&c) && of_kind(&c, 1, 0, &rows) && of_kind(&c, 2, 1, &out) && whole(&c, 3, &backwards)
+        && require(out.count == rows.count + 1, "a row for each, and one more, is wanted"))
+        WITHOUT_LOCK(c.status = c.kind->scan(&rows, &out, backwards != 0));
     return told(&c);
 }
 
@@ -277,7 +274,7 @@ static PyObject *py_event(PyObject *Py_UNUSED(self), PyObject *const *args, Py_s
 #define METHOD(name, wanted) {#name, py_##name, METH_VARARGS, #name "(" wanted ")"}
 
 static PyMethodDef METHODS[] = {
-    METHOD(scan, "kind, rows, out, size, backwards"),
+    METHOD(scan, "kind, rows, out, backwards"),
     METHOD(join, "kind, lefts, rights, out"),
     METHOD(sweep,
            "kind, rows, stack, stack_at, middle, first, fronts, right, room, turns, lost, out"),

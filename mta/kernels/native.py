@@ -38,7 +38,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 6
+REVISION = 7
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -136,7 +136,7 @@ def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
     given, out = _columns(kernel, rows), _columns(kernel, room, writable=True)
     if given is None or out is None:
         return False
-    done: bool = compiled.scan(kernel.number, given, out, 0, backwards)
+    done: bool = compiled.scan(kernel.number, given, out, backwards)
     return done
 
 

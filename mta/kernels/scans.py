@@ -83,7 +83,7 @@ _COUNTING = {dtype: _Counting.upto(_ONES, dtype) for dtype in ("f8", "i8")}
 
 
 def ones(value: Any, dtype: Any = "f8") -> Any:
-    """A one for every event: what counts lift to. Read-only, and not computed anew each time."""
+    """A one for every event: what counts lift to. Read-only, and not computed again each time."""
     if not isinstance(value, np.ndarray):
         return 1
     count = len(value)

@@ -42,7 +42,7 @@ def bounds_of(counts: np.ndarray) -> np.ndarray:
 
 
 def spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The rows of some ranges, one after the other; 10 ns a row.
+    """The rows of some ranges, one after the other; 10 ns per row.
 
     >>> spread(np.array([7, 2]), np.array([2, 3])).tolist()
     [7, 8, 2, 3, 4]

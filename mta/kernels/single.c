@@ -8,18 +8,20 @@ static F8 joined(F8 operation, F8 a, F8 b) {
 
 /* One more, and the result after it; 0 where it may not come, and then all is as it was. */
 int take_event(Lent *l, F8 value, F8 time, F8 *result) {
-    if (!(value == value && l->last <= time && time < l->bound
+    if (!(value == value && time < l->bound
+          && (l->last <= time || (l->floor <= time && l->last - l->lateness <= time))
           && l->count >= 0 && l->count < l->most && l->most <= MTA_LENT
           && l->at >= 0 && l->at < MTA_LENT))
         return 0;
     int64_t at = (int64_t)l->at, count = (int64_t)l->count;
     l->values[count] = value;
-    l->times[count] = l->last = time;
+    l->times[count] = time;
+    l->last = time > l->last ? time : l->last;
     l->right = joined(l->operation, l->right, value);
     l->count++;
     if (l->spare-- <= 0)
         at++;
-    while (at < MTA_LENT && l->leaving[at] <= time - l->age)
+    while (at < MTA_LENT && l->leaving[at] <= l->last - l->age)
         at++;
     const F8 fold = joined(l->operation, l->stack[at], l->right);
     *result = (l->base < 0 ? fold : fold / (l->counts[at] + l->base + l->count)) + 0.0;

@@ -170,7 +170,7 @@ class RunPages:
                 try:
                     pages.require_whole(self.layout, *place, page)
                 except CorruptPage:
-                    self.store.forget([key])
+                    self.store.discard([key])
                     raise
                 fresh[place[2]] = page
             made = see([fresh.get(name) or self._cached_page(name) for _, _, name in places])

@@ -302,7 +302,7 @@ _ONE_BY_ONE = 4
 
 def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
     """Whether windows of such policies are vectorized by columns."""
-    return monoid.is_columnar and all(policy.foreseen for policy in policies)
+    return monoid.is_columnar and all(policy.predictable for policy in policies)
 
 
 @dataclass

@@ -13,9 +13,10 @@ also the result, runs of results, and the searches for a policy's cut.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from operator import index as whole_number
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
@@ -95,7 +96,7 @@ class Named:
     """Whether the window itself needs the page, and not only the snapshots before it."""
 
 
-class AtHand(NamedTuple):
+class Prefetched(NamedTuple):
     """What single events need of a window for as long as they come and go without a page."""
 
     left: Partial
@@ -109,9 +110,11 @@ class AtHand(NamedTuple):
     leaving: np.ndarray
     """The times of the events that leave by then, and of the one after them.
 
-    Empty without times, and where they are not at hand."""
+    Empty without times, and where they are not in memory."""
     room: int
     """How many events may come."""
+    late_from: float = inf
+    """From this time on they may come in any order: they go behind all that may leave."""
 
 
 class Remembered(Protocol):
@@ -144,6 +147,26 @@ class Remembered(Protocol):
         """
 
 
+class PathGroup(NamedTuple):
+    """The elements of a group of a log from one on, as partials."""
+
+    level: int
+    starts: range
+    """The position of the first event of each element, and the one after the last."""
+    rows: Rows
+    size: int
+
+    @property
+    def start(self) -> int:
+        """The position of the first event."""
+        return self.starts[0]
+
+    @property
+    def stop(self) -> int:
+        """The position after the last event."""
+        return self.starts[-1]
+
+
 class OrderedEvents(Remembered, Protocol):
     """Events by position, oldest first, as cursors read them."""
 
@@ -160,6 +183,14 @@ class OrderedEvents(Remembered, Protocol):
 
         Others after it may be in one with it: those that begin before the position ``upto``, or
         not after the time ``until``. The next leaf may be fetched ahead.
+        """
+
+    def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
+        """The groups above a leaf that begins at a position, from the root down.
+
+        Each with its elements from the position on; those below a level alone, where one is given.
+        The last one has an element that begins at the position. Empty where the log has no groups
+        that stay as they are, for a position where no leaf begins, and within the open leaf.
         """
 
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
@@ -240,6 +271,11 @@ class EventLog(ABC):
     @abstractmethod
     def oldest_time(self) -> int | None:
         """The time of the oldest event, None in an empty window."""
+
+    def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
+        """See ``OrderedEvents``; without groups that stay as they are."""
+        del position, below
+        return ()
 
     @abstractmethod
     def remembered(self) -> Remembered:
@@ -379,7 +415,7 @@ class Aggregator(EventLog):
         self.insert(row, time)
         self.settle(lambda: self.back - size)
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         """What single events need, for so many of them at most; no store call in a leaf.
 
         None where the next one needs more, as in an empty window, or where a page cannot be read.
@@ -387,8 +423,8 @@ class Aggregator(EventLog):
         del most
         return None
 
-    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        """Have the events that came, and be without those that left, since ``at_hand`` was asked.
+    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        """Have the events that came, and be without those that left, since ``prefetched``.
 
         With the two aggregates that there are now; no store call.
         """
@@ -409,7 +445,7 @@ class Aggregator(EventLog):
 
     @abstractmethod
     def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events at hand, and the position of the first of them."""
+        """The times of the oldest events in memory, and the position of the first of them."""
 
     @abstractmethod
     def first_after(self, time: int) -> int:

@@ -15,8 +15,8 @@ left part of the next larger block).
 the open ones at the back, those on the path from the front pointer to the root, and those that were
 changed and are not written yet (*dirty*), and the *ends* of the last range: the blocks that were
 read for it. So a range that begins and ends where the last one did, or a little further on, reads
-no page, and walks the levels within blocks that are there. A block that is written anew gets a page
-of another name, so each dirty block's ancestors are dirty too; the page it had is *retired*:
+no page, and walks the levels within blocks that are there. A block that is written again gets a
+page of another name, so each dirty block's ancestors are dirty too; the page it had is *retired*:
 deleted once no snapshot that may still be restored needs it.
 """
 
@@ -112,7 +112,7 @@ class Block:
         return before
 
     def put_back(self, indices: Sequence[int], rows: Rows) -> None:
-        """Undo a ``put``; the levels within are computed anew."""
+        """Undo a ``put``; the levels within are computed again."""
         schema = self._levels.layout_of(self.level).schema
         schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)
         self._fat = None
@@ -148,7 +148,7 @@ class BlockPager(Pager):
     def __init__(self, levels: Levels, keeps_old: bool) -> None:
         self._pager, self._levels = levels.pager, levels
         self.reads_ahead = levels.pager.reads_ahead
-        #: Whether a block that is written anew leaves its old page behind.
+        #: Whether a block that is written again leaves its old page behind.
         self._keeps_old = keeps_old
         self._tails: list[Block] = []
         self._held: dict[Where, Block] = {}
@@ -183,9 +183,9 @@ class BlockPager(Pager):
     def prefetch(self, places: Sequence[Place]) -> None:
         self._pager.prefetch(places)  # held ones too: who deletes them will look into them
 
-    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+    def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         block = self._sealed(level, number)
-        return self._pager.at_hand(level, number, name) if block is None else block.group
+        return self._pager.prefetched(level, number, name) if block is None else block.group
 
     # --- blocks in memory -----------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class BlockPager(Pager):
             self._tails = tails = fresh
         return tails[level]
 
-    def forget_tails(self) -> None:
+    def drop_tails(self) -> None:
         """Open blocks have lost elements: what is known of the levels within them is of no use."""
         self._tails = []
 
@@ -231,7 +231,7 @@ class BlockPager(Pager):
         return path
 
     def hold(self, path: Iterable[Block]) -> None:
-        """Hold the blocks of the front path, and let go of others but for dirty ones."""
+        """Hold the blocks of the front path, and release others but for dirty ones."""
         keep = {(block.level, block.number): block for block in path}
         self._path = frozenset(keep)
         dirty = {where: block for where, block in self._held.items() if block.dirty}
@@ -244,7 +244,7 @@ class BlockPager(Pager):
             self._path |= {(block.level, block.number)}
 
     def find(self, level: int, number: int, found: dict[Where, Block]) -> Block:
-        """Any block: a page read for it, and for each above it, unless they are at hand.
+        """Any block: a page read for it, and for each above it, unless they are in memory.
 
         ``found`` are those that were read so far, and this one from now on; also where the last
         range had ended in it.
@@ -272,7 +272,7 @@ class BlockPager(Pager):
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """The blocks that are held meanwhile are let go of at the end, and others held again."""
+        """The blocks that are held meanwhile are released at the end, and others held again."""
         held, ends = self._held.copy(), self._ends
         path, tails = self._path, self._tails
         try:
@@ -352,7 +352,7 @@ class BlockReader(LeafReader):
         self._blocks.hold_ends(self._found)
 
     def group(self, level: int, number: int) -> Group:
-        """The group of a block; a page read for it, and each above it, that is not at hand."""
+        """The group of a block; a page read for it, and each above it, that is not in memory."""
         return self._blocks.find(level, number, self._found).group
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:

@@ -53,7 +53,7 @@ class Leaf:
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
         """Folds from a position, and each after it, to the end, joined to ``right`` on their right.
 
-        One combine an event.
+        One combine per event.
         """
         count = self.stop - position
         return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)
@@ -117,7 +117,7 @@ def suffixes_of(
 
 
 class Chunk(Leaf):
-    """Events in hand: rows and times at positions from ``first`` on, whether stored yet or not.
+    """Events of a batch under way, stored or not: rows and times at positions from ``first`` on.
 
     Whatever all cursors need of them is computed once, also for those that come to them later.
     """

@@ -55,7 +55,7 @@ class Pager(ABC):
         """Say that these groups will be read soon; no waiting."""
         del places
 
-    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+    def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         """One group, if it takes no store call; else, or when it is damaged, None."""
         del level, number, name
         return None
@@ -133,7 +133,7 @@ class StorePager(Pager):
         try:
             return page.decode(data, self._window, level, number, name, self._layout_of(level))
         except CorruptPage:
-            self.store.forget([key])  # it may be whole in the store, and damaged on its way here
+            self.store.discard([key])  # it may be whole in the store, and damaged on its way here
             raise
 
     def delete(self, places: Sequence[Place]) -> None:
@@ -144,7 +144,7 @@ class StorePager(Pager):
     def prefetch(self, places: Sequence[Place]) -> None:
         self.store.prefetch([page.key_of(self._window, *place) for place in places])
 
-    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+    def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         data = self.store.peek(page.key_of(self._window, level, number, name))
         if data is None:
             return None

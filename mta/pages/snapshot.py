@@ -16,7 +16,7 @@
     counts   = [late events dropped, invalid events dropped]
     levels, pages = how many levels the structure has, and about how many pages
     state    = array, what the aggregator itself keeps; its grammar stands with the aggregator
-               (``evaluators.tree`` for Log MTA and Amortized MTA)
+               (``evaluators.amortized_mta`` for Log MTA and Amortized MTA)
 
 A snapshot is consistent for as long as the pages it names are in the store.
 """

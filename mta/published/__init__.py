@@ -3,6 +3,7 @@
 - ``reader``: what users hold, which follows what is published
 - ``cuts``: all buckets as of one committed batch: queries, events, status
 - ``views``: one snapshot, of a bucket of keys or of a window without keys
+- ``single``: one key as of now, without the cost of columns
 - ``moments``: where a window begins that ends at any moment
 - ``pages``: the store, to be read only, and the cache of pages
 

@@ -128,6 +128,8 @@ class Cut:
         given = [keys] if one else keys
         wanted, codes = self._read(given)
         moments = _moments(at, len(codes), unit)
+        if one and (quick := self._result(wanted, moments)) is not None:
+            return quick
         found = self._results(wanted, codes, moments)
         if moments is not None and not partial and found.gone.any():
             place = int(np.argmax(found.gone))
@@ -138,6 +140,18 @@ class Cut:
             for name, rows in zip(names, found.outputs, strict=True)
         }
         return results[""] if list(names) == [""] else result_columns(results)
+
+    def _result(self, key: Keys, moments: np.ndarray | None) -> Any:
+        """The results of one key, where it is simple; else None."""
+        bucket = 0 if self._bucket_of is None else self._bucket_of(key.packed(0))
+        view = self._view(bucket)
+        if view is None:
+            return None
+        found = view.result(key, None if moments is None else int(moments[0]))
+        if found is None:
+            return None
+        results = dict(zip(self.operation.policies, found, strict=True))
+        return results[""] if list(results) == [""] else result_columns(results)
 
     def _query_window(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
         moments = _moments(at, 1, unit)

@@ -66,14 +66,14 @@ class ReadOnlyPages(WrapperStore):
                 _, page = self._pages.popitem(last=False)
                 self._bytes -= len(page) + _ENTRY_BYTES
 
-    def forget(self, keys: Sequence[str]) -> None:
+    def discard(self, keys: Sequence[str]) -> None:
         """Drop what is cached of these pages, as one of them is damaged."""
         with self._lock:
             for key in keys:
                 page = self._pages.pop(key, None)
                 if page is not None:
                     self._bytes -= len(page) + _ENTRY_BYTES
-        self.store.forget(keys)
+        self.store.discard(keys)
 
     def peek(self, key: str) -> bytes | None:
         with self._lock:

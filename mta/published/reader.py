@@ -15,6 +15,7 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
 from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
 from mta.published.pages import ReadOnlyPages
+from mta.published.single import Indexes
 from mta.published.views import Operation
 from mta.publishing.known import described_again, policy_again
 from mta.publishing.publisher import read_head
@@ -54,6 +55,7 @@ class PublishedWindows:
         )  # fmt: skip
         self._owns_store = not opened
         self._pages = ReadOnlyPages(self._store, cache)
+        self._indexes = Indexes()
         self._lock = threading.Lock()
         self._cut: Cut | None = None
         try:
@@ -132,12 +134,13 @@ class PublishedWindows:
                 cut = self._cut  # another thread may have looked meanwhile
                 if cut is None or monotonic() - cut.looked > self._refresh:
                     cut = self._look()
-        try:
-            return ask(cut)
-        except MissingPage:
-            with self._lock:
-                cut = self._look()
-            return ask(cut)
+        with np.errstate(all="ignore"):  # as the means of windows without events
+            try:
+                return ask(cut)
+            except MissingPage:
+                with self._lock:
+                    cut = self._look()
+                return ask(cut)
 
     def _look(self) -> Cut:
         """The newest cut, which is kept; with the lock."""
@@ -200,6 +203,7 @@ class PublishedWindows:
             {name: policy_again(each, own.get(name)) for name, each in what.windows},
             what,
             self._pages,
+            self._indexes,
         )
 
     def close(self) -> None:

@@ -41,6 +41,7 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
 from mta.published.moments import UNKNOWN, first_position, first_rows
+from mta.published.single import Indexes, NotSimple, SingleKeys, results_of
 from mta.publishing.records import What
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
@@ -86,6 +87,7 @@ class Operation:
     policies: Mapping[str, AbstractPolicy]
     what: What
     store: PageStore
+    indexes: Indexes
 
 
 class KeyedView:
@@ -115,6 +117,10 @@ class KeyedView:
         )
         self.snapshot = unread.read(self._layout)
         self._pattern = open_window(self.kind)
+        self._single = SingleKeys(
+            self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
+            operation.store, operation.indexes,
+        )  # fmt: skip
 
     @property
     def key_kind(self) -> str | None:
@@ -142,6 +148,23 @@ class KeyedView:
         tree.runs = self.snapshot.runs
         tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
         return self.kind.trimmed(tree.find(keys))
+
+    def result(self, key: Keys, moment: int | None) -> list[Any] | None:
+        """The result of each window of one key as of its newest event, or at a later moment.
+
+        None where the general way, ``results``, is to answer. Raises MissingPage and CorruptPage.
+        """
+        simple = self.kind.vectorized and self._single.is_simple
+        if not simple or (moment is not None and not self.timed):
+            return None
+        try:
+            events = self._single.find(int(key.hashes[0]), key.packed(0))
+            if events is None:
+                return None
+            policies = [*self.kind.policies.values()]
+            return results_of(self.kind.monoid, self.monoid, policies, events, moment)
+        except NotSimple:
+            return None
 
     def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Found:
         """The results of requests, each for one of the keys, at a moment or as of its newest event.

@@ -173,7 +173,7 @@ class BatchPublisher:
         for start in range(0, len(places), _AT_ONCE):
             some = places[start : start + _AT_ONCE]
             keys = [written_key(self.name, source, *each) for each in some]
-            store.forget(keys)
+            store.discard(keys)
             for place, data in zip(some, store.get_many(keys), strict=True):
                 if data is not None:
                     yield place, decode_written(data, place[1])

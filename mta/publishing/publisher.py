@@ -121,7 +121,7 @@ def read_head(store: PageStore, name: str) -> Head | None:
             if not listed:
                 return None
             key = listed[-1]
-        store.forget([key])  # the one record that changes: a cached copy may be an earlier one
+        store.discard([key])  # the one record that changes: a cached copy may be an earlier one
         (data,) = store.get_many([key])
         if data is not None:
             return Head.decode(data)

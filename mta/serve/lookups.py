@@ -23,6 +23,10 @@ from mta.serve.answers import named
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 
 
+#: So many requests are answered one by one: a single key costs less than a column of one.
+_FEW = 4
+
+
 class _Request(NamedTuple):
     key: Any
     at: Any
@@ -68,20 +72,27 @@ class Lookups:
         self, requests: Sequence[_Request], timed: bool, partial: bool
     ) -> Sequence[Mapping[str, Any] | Exception]:
         """The results of each request, or its error."""
+        if len(requests) <= _FEW:
+            return [self._answer(each, partial) for each in requests]
         at = np.array([each.at for each in requests], "M8[us]") if timed else None
         keys = [each.key for each in requests]
         try:
             columns = named(self._reader.query(keys, at, partial=partial))
-        except _OF_ONE as error:
-            if len(requests) == 1:
-                return [error]
-            return [self._answers([each], timed, partial)[0] for each in requests]
+        except _OF_ONE:
+            return [self._answer(each, partial) for each in requests]
         except Exception as error:
             return [error] * len(requests)
         return [
             {name: plain(values[row]) for name, values in columns.items()}
             for row in range(len(requests))
         ]
+
+    def _answer(self, request: _Request, partial: bool) -> Mapping[str, Any] | Exception:
+        """The results of a request by itself, or its error."""
+        try:
+            return named(self._reader.query(request.key, request.at, partial=partial))
+        except Exception as error:
+            return error
 
     def close(self) -> None:
         """Return once no call is under way; what waits is left."""

@@ -108,7 +108,8 @@ def problem_of(error: Exception) -> Problem:
         )
     if isinstance(error, UnsupportedOperation):
         return Problem(
-            "UnsupportedOperation", "They are known at their newest event: leave out at."
+            "UnsupportedOperation",
+            "They are known at their newest event alone, or keep no events in order.",
         )
     if isinstance(error, NotPublished):
         return Problem("NotPublished", "Ask again when the job has published it.", retry_after="5")

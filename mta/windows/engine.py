@@ -30,8 +30,8 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import WindowView
 from mta.evaluators.fiba import FiBA
+from mta.evaluators.observed import WindowView
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
@@ -400,10 +400,10 @@ class WindowEngine(Engine[Out]):
         window, or adds to it, finds it where its policy says, or gets the error of the store.
         """
         self.single.put_back()
-        self._catch_up()
+        self._sync()
         return self._structure
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         """Evict what is due; a page read a level."""
         if self._is_behind:
             self._structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
@@ -523,7 +523,7 @@ class WindowEngine(Engine[Out]):
         finally:
             if micros is not None and done > start:
                 self.intake.advance(int(micros[done - 1]))
-        self._catch_up()
+        self._sync()
 
     def pass_to(self, micros: int | None) -> None:
         """Evict what a policy on times or positions says at a moment when nothing came."""

@@ -16,7 +16,7 @@ from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.block import Block, Laid
-from mta.logs.base import Aggregator, AtHand
+from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
@@ -60,7 +60,7 @@ class LentEvents(SingleEvents):
         self._blocks, self._block, self._event = blocks, blocks[0], blocks[0].event
         #: Whether somebody evicts: what is at hand is looked at too often then to be lent.
         self._by_hand = False
-        self._found: AtHand | None = None
+        self._found: Prefetched | None = None
         super().__init__(owner, structure, paged)
 
     def _forget(self) -> None:
@@ -89,7 +89,8 @@ class LentEvents(SingleEvents):
             micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
             shown = self._event(self._buffer, value, micros)
             if shown is not None:
-                self._intake.newest = micros
+                if micros > self._intake.newest:  # type: ignore[operator]
+                    self._intake.newest = micros
                 self._shown = shown
                 return
         self._insert_otherwise(value, time)
@@ -116,7 +117,8 @@ class LentEvents(SingleEvents):
         if shown is None:
             return False
         if self._owner.timed:
-            self._intake.newest = micros
+            newest = self._intake.newest
+            self._intake.newest = micros if newest is None else max(micros, newest)
         self._shown = shown
         return True
 
@@ -126,7 +128,9 @@ class LentEvents(SingleEvents):
 
     def _takes_next(self, row: Row, micros: float) -> bool:
         """Whether the block takes it once what is at hand is taken up anew."""
-        return not self._is_late(micros) and self._renew() and self._takes(row, micros)
+        if self._is_late(micros) and not self._may_be_late(micros):
+            return False
+        return self._renew() and self._takes(row, micros)
 
     def evict(self, n: int = 1) -> None:
         self._by_hand = True
@@ -146,7 +150,7 @@ class LentEvents(SingleEvents):
     def _is_waiting(self) -> bool:
         return self._block.stands().came > 0 if self._is_lent else super()._is_waiting
 
-    def _have(self, found: AtHand) -> None:
+    def _have(self, found: Prefetched) -> None:
         """Lay it down in the block."""
         if self._by_hand:
             super()._have(found)
@@ -156,6 +160,8 @@ class LentEvents(SingleEvents):
             laid = Laid(self._room, self._spare, last, bound, None)
         else:
             laid = Laid(self._room, inf, last, bound, self._size)
+        lateness = float(self._intake.allowed_lateness or 0)
+        laid = laid._replace(floor=self._late_from, lateness=lateness)
         self._is_lent, self._found = True, found
         parts = map(self._parts_of, (found.left, found.lefts, found.right))
         for block, *aggregates in zip(self._blocks, *parts, strict=True):
@@ -170,7 +176,7 @@ class LentEvents(SingleEvents):
         self._rows.extend(self._monoid.inputs.listed(self._values()))
         if self._owner.timed and came:
             self._times.extend(self._block.times().tolist())
-            self._last, self._room = self._times[-1], self._room - came
+            self._last, self._room = max(self._last, *self._times), self._room - came
             self._bound = self._bound if self._room else -inf
         aggregate, self._right = self._aggregates()
         if self._by_count:
@@ -179,15 +185,15 @@ class LentEvents(SingleEvents):
         for block in self._blocks:
             block.clear()
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         if not self._is_lent:
-            super()._catch_up()
+            super()._sync()
             return
         stands = self._block.stands()
         if stands.came:
             times = self._block.times().astype("<i8") if self._owner.timed else None
             new = Events(self._values(), times, stands.came)
-            self._structure.catch_up(new, stands.left, *self._aggregates())
+            self._structure.sync(new, stands.left, *self._aggregates())
 
     # --- parts ----------------------------------------------------------------------------------
 
@@ -252,7 +258,7 @@ class LentProducts(LentEvents):
         super()._forget()
         self._lanes = []
 
-    def _have(self, found: AtHand) -> None:
+    def _have(self, found: Prefetched) -> None:
         super()._have(found)
         if self._is_lent:
             monoid = self._monoid

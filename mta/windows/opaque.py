@@ -28,7 +28,6 @@ from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.evaluators.tree import MonoidTree
 from mta.logs.base import EventLog, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Leaf
@@ -61,10 +60,8 @@ class Opaque:
         """
         structure, monoid = self.engine.structure, self.engine.monoid
         events: OrderedEvents
-        if isinstance(structure, LevelLog | FingerTreeLog):
+        if isinstance(structure, LeafReader | FingerTreeLog):
             events = structure
-        elif isinstance(structure, MonoidTree):
-            events = LeafReader(structure)
         else:
             raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
         at = events.kept_from
@@ -154,9 +151,9 @@ def _columns_of(snapshot: Snapshot) -> tuple[int, int]:
         raise corrupt(f"its state is not one of {snapshot.algorithm}") from error
 
 
-def _of_pair(state: list[Any], timed: bool) -> tuple[int, int]:
-    *_, pair, tails = state
-    return _values(tails, timed), len(pair)
+def _of_result(state: list[Any], timed: bool) -> tuple[int, int]:
+    *_, result, tails = state
+    return _values(tails, timed), len(result)
 
 
 def _of_left(state: list[Any], timed: bool) -> tuple[int, int]:
@@ -187,8 +184,8 @@ def _values(tails: list[Any], timed: bool) -> int:
 
 #: Every aggregator, and how many columns its state tells of.
 _COLUMNS: dict[type[EventLog], Callable[[list[Any], bool], tuple[int, int]]] = {
-    AmortizedMTA: _of_pair,
-    LogMTA: _of_pair,
+    AmortizedMTA: _of_result,
+    LogMTA: _of_result,
     LevelLog: _of_kept,
     PagedFlatFAT: _of_left,
     PagedReactiveAggregator: _of_holes,

@@ -30,9 +30,11 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import Cursor, part_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import part_of
+from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import EventLog, OnDuplicate
+from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
@@ -608,7 +610,7 @@ class SharedEngine(Engine[Out]):
             self._fall_behind(ahead=True)
             raise
         finally:
-            self.structure.let_go()
+            self.structure.release()
             done = self.structure.taken - begun
             if micros is not None and done:
                 last = int(micros[start + done - 1])
@@ -639,14 +641,18 @@ class SharedEngine(Engine[Out]):
             hand, is_new = structure.hand_with(new, times, stop - start)
             for name, cursor in self.cursors.items():
                 if is_new is None:
-                    for at, folds in cursor.pieces(hand):
-                        monoid.outputs.put_many(outs[name], start + at, monoid.lower_rows(folds))
+                    cursor.run_into(hand, Batch(monoid, rows, micros, stop, outs[name]), start)
                 elif (folds := cursor.run(hand)) is not None:  # stored events are in it as well
                     folds = monoid.partials.take(folds, np.flatnonzero(is_new))
                     monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
-        stepped = {n: c for n, c in self.cursors.items() if not c.policy.foreseen}
+        stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
         stamp = structure.stamp
         while start < stop:
+            if hand is not None and not stepped and isinstance(structure, LevelLog):
+                new = Events(hand.rows, hand.times, hand.count)
+                structure.store(new, structure.front)
+                start = stop
+                continue
             if not stepped:
                 start += structure.extend(rows, micros, start, stop)
                 continue

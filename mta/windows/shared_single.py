@@ -44,7 +44,7 @@ class Ahead:
         self.name, self.place, self.cursor, policy = name, place, cursor, cursor.policy
         assert isinstance(policy, CountWindow | TimeWindow)
         #: The aggregate of what was there, after each eviction; without any nobody has asked yet.
-        folds, _, times = cursor.at_hand(most)
+        folds, _, times = cursor.prefetched(most)
         self.lefts = cursor.monoid.partials.listed(folds)
         #: How many events may come, and the time that they must be before.
         self.room, self.bound = most, EXACT
@@ -219,11 +219,11 @@ class SharedSingles(NewEvents[SharedOwner]):
             self._bound = min([EXACT, *(one.bound for one in found)])
         return self._room > 0
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         if self._rows:
             new = self._new()
             self._structure.take_in(new)
             for ahead in self._ahead.values():
                 gone = ahead.gone(new.size, self._last)
                 right = self._rights[ahead.place] if ahead.lefts else None
-                ahead.cursor.catch_up(new.size, gone, right)
+                ahead.cursor.sync(new.size, gone, right)

@@ -10,14 +10,15 @@ Nearly every event does no more than this, whatever keeps the events:
     query    combine(left, right), once
 
 Out of a time window events leave when somebody asks: an insertion only sees to it that what must
-leave by then is at hand. Late events go the slow way, and those in order between them this one.
+leave by then is at hand. Where the order does not matter to the aggregate, late events come as
+others do, unless they are older than the log's last leaf; those that are go the slow way.
 
 Under a policy on an aggregate (``Asked``) nothing leaves while the front and that aggregate are as
 they were when nothing left: an event that changes neither goes the same way, any other one asks the
 policy.
 
-So a structure says what is at hand (``Structure.at_hand``), and when that is used up, or when
-anybody looks at the structure, it is told what came and what left (``catch_up``). A call of numpy's
+So a structure says what is at hand (``Structure.prefetched``), and when that is used up, or when
+anybody looks at the structure, it is told what came and what left (``sync``). A call of numpy's
 costs more than all the rest of an event; so there is one for many events. A call of Python's costs
 an eighth of it; so ``positive_zero`` is inlined.
 """
@@ -38,7 +39,7 @@ from mta.errors import WindowBusy
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, AtHand
+from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.columnar import positive_zero
 from mta.monoids.product import Product
@@ -224,7 +225,7 @@ class NewEvents(Generic[_Owner]):
         """Let the structure have what came, and be without what left; no store call."""
         if self._held:
             with np.errstate(all="ignore"):
-                self._catch_up()
+                self._sync()
             self._rows.clear()
             self._times.clear()
             self._most = _FEW
@@ -235,7 +236,7 @@ class NewEvents(Generic[_Owner]):
         """Have no result any more."""
         raise NotImplementedError
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         """Let the structure have them."""
         raise NotImplementedError
 
@@ -254,8 +255,8 @@ class SingleEvents(NewEvents[WindowOwner]):
     """
 
     __slots__ = (
-        "_asked", "_at", "_by_count", "_end", "_kept", "_leaving", "_left", "_lefts", "_misses",
-        "_right", "_shown", "_size", "_skip", "_spare", "_structure",
+        "_asked", "_at", "_by_count", "_end", "_kept", "_late_from", "_leaving", "_left", "_lefts",
+        "_misses", "_right", "_shown", "_size", "_skip", "_spare", "_structure",
     )  # fmt: skip
 
     def __init__(
@@ -290,6 +291,8 @@ class SingleEvents(NewEvents[WindowOwner]):
         self._leaving: list[float] = _NONE
         #: How many events may come before any leaves by count.
         self._spare = 0
+        #: From when on events may come in any order.
+        self._late_from = inf
 
     def _changed(self) -> None:
         self._shown = UNKNOWN
@@ -393,7 +396,8 @@ class SingleEvents(NewEvents[WindowOwner]):
                     self._at += 1
             append(row)
             append_time(micros)
-            self._intake.newest = self._last = micros
+            if micros > self._last:
+                self._intake.newest = self._last = micros
             room = self._room = self._room - 1
             if not room:
                 self._bound = -inf
@@ -476,6 +480,18 @@ class SingleEvents(NewEvents[WindowOwner]):
             return False
         return self._gone() < self._end or (self._renew() and self._end > 0)
 
+    def _may_come(self, micros: float) -> bool:
+        if not self._is_late(micros):
+            return super()._may_come(micros)
+        if not self._may_be_late(micros):
+            return False
+        return micros < self._bound or (self._renew() and self._late_from <= micros < self._bound)
+
+    def _may_be_late(self, micros: float) -> bool:
+        """Whether an event may come in among others that wait, though it is older than some."""
+        newest, lateness = self._intake.newest, self._intake.allowed_lateness or 0
+        return newest is not None and max(self._late_from, newest - lateness) <= micros
+
     def _renew(self) -> bool:
         most = min(2 * self._most, MANY)
         structure = self._owner.structure  # which has all that came by now
@@ -488,11 +504,11 @@ class SingleEvents(NewEvents[WindowOwner]):
         else:
             lefts = most
         with np.errstate(all="ignore"):
-            found = structure.at_hand(lefts) if self._usual else None
+            found = structure.prefetched(lefts) if self._usual else None
         if found is None:
             return False
         self._held = True
-        self._left, self._right = found.left, found.right
+        self._left, self._right, self._late_from = found.left, found.right, found.late_from
         self._room, self._end = min(found.room, most), found.evictions
         if self._by_count:
             self._spare = min(self._room, int(self._size) - len(self._structure))
@@ -518,17 +534,17 @@ class SingleEvents(NewEvents[WindowOwner]):
                 self._bound = min(EXACT, end + self._size)
         return self._bound > -inf
 
-    def _have(self, found: AtHand) -> None:
+    def _have(self, found: Prefetched) -> None:
         """Have what is at hand as lists, in which Python is quick."""
         self._lefts = self._monoid.partials.listed(found.lefts)
         if not self._by_count:
             self._leaving = found.leaving.astype(float).tolist()
 
-    def _catch_up(self) -> None:
+    def _sync(self) -> None:
         gone = self._gone()
         if self._rows or gone:
             left = self._lefts[gone - 1] if gone else self._left
-            self._structure.catch_up(self._new(), gone, left, self._right)
+            self._structure.sync(self._new(), gone, left, self._right)
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mta import CountWindow
-from mta.cli.console import say
+from mta.cli.console import own_command, say
 from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
 from spark_integration.cli.generator import write_stream
@@ -68,7 +68,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     if find_spec("uvicorn") is None:
         say(f"          its windows in a browser need the extra 'serve': {pip_install('serve')}")
     else:
-        say(f"          its windows in a browser: mta serve {quote(str(folder))}")
+        say(f"          its windows in a browser: {own_command()} serve {quote(str(folder))}")
 
 
 def check(spark: SparkSession, job: Job) -> None:

@@ -19,24 +19,10 @@ _KEYWORD = re.compile(r"\w+\s*=\s*(.+)", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 #: The aggregations whose results have the value's unit and size.
-_LIKE_THE_VALUE = frozenset(
-    [
-        "max",
-        "min",
-        "mean",
-        "avg",
-        "geomean",
-        "first",
-        "last",
-        "median",
-        "quantile",
-        "mode",
-        "lag",
-        "nth_value",
-        "decayed_mean",
-        "time_weighted_mean",
-    ]
-)
+_LIKE_THE_VALUE = frozenset({
+    "max", "min", "mean", "avg", "geomean", "first", "last", "median", "quantile", "mode", "lag",
+    "nth_value", "decayed_mean", "time_weighted_mean",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta.cli.console import plural, say
+from mta.cli.console import own_command, plural, say
 from mta.monoids.product import result_name
 from mta.times import to_duration
 from mta.windows.display import human_bytes
@@ -285,4 +285,4 @@ def _report(
         say(f"store     {store_totals(spark, job.checkpoint, job.store_url)}")
     say(f"results   {job.result_folder}")
     if job.publish is not None:
-        say(f"serve     mta serve {quote(job.output)}")
+        say(f"serve     {own_command()} serve {quote(job.output)}")

@@ -111,7 +111,7 @@ class StatePages(PageStore):
             self._cached_bytes -= len(oldest) + _ENTRY_BYTES
         return page
 
-    def forget(self, keys: Sequence[str]) -> None:
+    def discard(self, keys: Sequence[str]) -> None:
         """Drop what is kept of these pages; no call."""
         with self._calls():
             self._drop(keys)

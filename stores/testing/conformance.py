@@ -266,25 +266,25 @@ class PageStoreConformance:
             for bad in ("", self.too_long(store), f"{self.group}/ü"):
                 assert store.peek(bad) is None
             assert store.get_many([key]) == [page]
-        assert store.peek(key) is None, "a closed store has nothing at hand"
+        assert store.peek(key) is None, "a closed store has nothing in memory"
 
     def test_a_peek_makes_no_store_call(self) -> None:
         need(self.reopens, "pages belong to one connection")
         pages = self.pages(3)
         with self.open() as store, self.open() as other:
-            need(store.capabilities.remote, "a page here needs no call to be at hand")
+            need(store.capabilities.remote, "a page here needs no call to be in memory")
             store.put_many(pages)
             store.flush()
             assert [other.peek(key) for key in pages] == [None] * 3, "only the server can know"
             assert other.get_many(list(pages)) == list(pages.values()), "a peek is no answer"
 
-    def test_what_is_read_ahead_comes_to_hand(self) -> None:
+    def test_what_is_read_ahead_comes_into_memory(self) -> None:
         ((key, page),) = self.pages(1).items()
         with self.open() as store:
             need(store.capabilities.read_ahead >= len(page), "the store does not read ahead")
             store.put_many({key: page})
             store.flush()
-            assert comes_to_hand(store, key), "a prefetched page never came to hand"
+            assert comes_into_memory(store, key), "a prefetched page never came into memory"
             assert store.peek(key) == page and type(store.peek(key)) is bytes
             assert store.get_many([key]) == [page]
 
@@ -492,8 +492,8 @@ def need(met: bool, why_not: str) -> None:
 raises = TestCase().assertRaises
 
 
-def comes_to_hand(store: PageStore, key: str) -> bool:
-    """Whether a page is at hand some time after it was prefetched."""
+def comes_into_memory(store: PageStore, key: str) -> bool:
+    """Whether a page is in memory some time after it was prefetched."""
     deadline = time.monotonic() + PATIENCE
     while store.peek(key) is None and time.monotonic() < deadline:
         store.prefetch([key])

@@ -69,7 +69,7 @@ class CountingStore(WrapperStore):
         return self.store.view_many(keys, counted)
 
     def peek(self, key: str) -> bytes | None:
-        """No store call; a page that is at hand is counted as read by one."""
+        """No store call; a page that is in memory is counted as read by one."""
         page = self.store.peek(key)
         if page is not None:
             self._add("get", 1, len(page))

@@ -189,7 +189,7 @@ class FaultyStore(WrapperStore):
                 return [self._as_read(k, page) for k, page in zip(keys, seen, strict=True)]
 
     def peek(self, key: str) -> bytes | None:
-        """Nothing is at hand: every read meets what is planned, held or damaged."""
+        """Nothing is in memory: every read meets what is planned, held or damaged."""
         del key
         return None
 

@@ -228,7 +228,7 @@ def attempt_and_die(out):
     """What a batch leaves that never ended: pages of new rows, whose snapshots are lost."""
     address = f"file://{out / 'pages'}"
     aggregations = [parse_aggregation(text, ["watts"]) for text in AGGREGATIONS[1::2]]
-    monoid = make_product({each.name: (each.input, each.monoid()) for each in aggregations})
+    monoid = make_product({each.name: each.pair("timestamp") for each in aggregations})
     with open_store(address) as store:
         before = set(store.keys())
         for snapshot in saved_snapshots(local_session(), out / "checkpoint", address):

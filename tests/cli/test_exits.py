@@ -54,12 +54,17 @@ def test_every_name_in_the_table_is_an_error_and_every_code_is_documented() -> N
         assert f"| {code} | {meaning} |" in PAGE
 
 
+#: What commands cannot do without.
+NEEDED = {
+    "run": ["in"], "inspect": ["x"], "check": ["x"], "gc": ["x"], "serve": ["x"],
+    "unpublish": ["x", "--store", "memory://"], "migrate": ["a", "b", "--store", "memory://"],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_ends_with_the_code_of_its_error(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    needed = {"run": ["in"], "inspect": ["x"], "check": ["x"], "gc": ["x"],
-              "migrate": ["a", "b", "--store", "memory://"]}  # fmt: skip
     wanted = {
         "StoreAccessDenied": 4, "StoreUnavailable": 5, "StoreFull": 6, "StoreDamaged": 3,
         "CorruptPage": 3, "MissingPage": 3, "CorruptSnapshot": 3, "CorruptState": 3,
@@ -74,14 +79,14 @@ def test_every_command_ends_with_the_code_of_its_error(
             raise kind("this is what to do")
 
         line.commands[name].set_defaults(command=fail)
-        assert line.run([name, *needed.get(name, [])]) == code, error
+        assert line.run([name, *NEEDED.get(name, [])]) == code, error
         assert capsys.readouterr() == ("", "mta: this is what to do\n")
 
     def interrupt(**_: object) -> None:
         raise KeyboardInterrupt
 
     line.commands[name].set_defaults(command=interrupt)
-    assert line.run([name, *needed.get(name, [])]) == 130
+    assert line.run([name, *NEEDED.get(name, [])]) == 130
     with pytest.raises(SystemExit) as caught:
         line.run([name, "--no-such-option"])
     assert caught.value.code == 2
@@ -212,8 +217,7 @@ def test_every_command_can_be_quiet_and_verbose(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = command_line()
-    given = {"run": ["in"], "inspect": ["x"], "check": ["x"], "gc": ["x"],
-             "migrate": ["a", "b", "--store", "memory://"]}.get(name, [])  # fmt: skip
+    given = NEEDED.get(name, [])
 
     def command(**options: object) -> None:
         assert not {"quiet", "verbose", "as_json"} & options.keys()

@@ -86,6 +86,9 @@ class ListedEvents:
         assert self.kept_from <= start <= stop <= self.back
         return text_of(self.events[start:stop])
 
+    def path(self, position: int, below: int | None = None) -> tuple[()]:
+        return ()
+
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, list[str]]:
         starts = list(range(position, back + 1, self.size))
         return np.array(starts), [self.fold(start, back) for start in starts]
@@ -227,14 +230,6 @@ def test_fronts_pass_over_leaves(size: int) -> None:
     cursor.settle(stored.events[-1][1])
     hand = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
     assert cursor.run(stored.hand(100, hand)) == results_of(rule, hand, window)
-
-
-def test_a_run_that_is_not_taken_to_its_end_changes_nothing() -> None:
-    stored = ListedEvents(3, [(str(i), i) for i in range(8)])
-    cursor = Cursor(joined(), count_rule(4).policy(), stored)
-    cursor.settle(7)
-    next(cursor.pieces(stored.hand(8, [("8", 8), ("9", 9)])))
-    assert cursor.query() == "4567"
 
 
 # --- level queues by position -------------------------------------------------------------------

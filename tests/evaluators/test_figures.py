@@ -67,15 +67,24 @@ def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
     return found
 
 
-def stack_of(tree: AmortizedMTA) -> list[Any]:
-    """The paper's stack, its top last: what R0 becomes as elements of the head path leave."""
-    leaf, at = tree.open_path(), tree.monoid.partials.at
-    entries: list[Any] = []
-    for frame in tree.path:
-        after_next = frame.next + (frame is leaf) - frame.origin
-        rest = range(frame.stop - frame.origin - 1, after_next - 1, -1)
-        entries.extend(at(frame.suffixes, i) for i in rest)
-    return entries
+def pair_of(window: Window) -> tuple[Any, Any]:
+    """The result pair: the fold at the front as the stack has it, and what has come since."""
+    cursor = window.structure.cursor
+    assert cursor.query() == window.query()
+    cursor.hold()
+    folds, count, _ = cursor.prefetched(0)
+    return window.monoid.partials.at(folds, 0) if count else None, cursor.grown
+
+
+def stack_of(window: Window) -> list[list[Any]]:
+    """The folds of the stack from the outermost group in, each group's from the left."""
+    cursor = window.structure.cursor
+    cursor.query()
+    at = window.monoid.partials.at
+    return [
+        [at(f.rows, i) for i in range(f.stop - f.start if f.starts is None else len(f.starts))]
+        for f in cursor._stack
+    ]
 
 
 def _group(levels: Levels, level: int, number: int) -> Group:
@@ -147,19 +156,20 @@ def test_figure_2_prunes_in_the_middle(aggregator: type) -> None:
 
 def test_figure_4_structure_stack_and_result_pair() -> None:
     window = window_of([1, 2] * 4)
-    tree = window.structure
-    assert isinstance(tree, AmortizedMTA)
     assert drawn(window) == [[(1, 2)] * 4, [(3, 3), (3, None)], [(6, None)]]
-    assert (tree.left, tree.right) == (6, 6)
-    assert stack_of(tree) == [3, 5]
     assert window.query() == 12
+    window.evict()
+    window.query()
+    window.insert(1)
+    assert pair_of(window) == (11, 1)
     window.check()
 
 
 def test_figure_4_insertion_goes_to_the_right() -> None:
     window = window_of([1, 2] * 4)
+    left, right = pair_of(window)
     window.insert(1)
-    assert (window.structure.left, window.structure.right) == (6, 7)
+    assert pair_of(window) == (left, (right or 0) + 1)
     assert drawn(window)[0][-1] == (1, None)
     # The last full pair has moved up, as has nothing else.
     assert drawn(window)[1:] == [[(3, 3), (3, 3)], [(6, None)]]
@@ -168,42 +178,33 @@ def test_figure_4_insertion_goes_to_the_right() -> None:
 
 def test_figure_4_eviction_pops_the_stack_onto_the_left() -> None:
     window = window_of([1, 2] * 4)
-    tree = window.structure
-    assert isinstance(tree, AmortizedMTA)
-    for left, stack in [(5, [3]), (3, [2]), (2, [])]:
-        window.evict()
-        assert (tree.left, tree.right) == (left, 6)
-        assert stack_of(tree) == stack
-        window.check()
-    # The leftmost tree is used up: the next one takes its place, and part of R1 becomes R0.
     window.evict()
-    assert (tree.left, tree.right) == (3, 3)
+    # From the leaf's second event, the second pair, the end of the leftmost tree, on.
+    assert stack_of(window) == [[9, 6], [11]]
+    for left, stack in [(9, [[9, 6], [9, 8]]), (8, [[9, 6], [9, 8]]), (6, [[6, 5]])]:
+        window.evict()
+        assert pair_of(window) == (left, None)
+        assert stack_of(window) == stack
+        window.check()
     assert drawn(window) == [[(1, 2), (1, 2)], [(3, None)]]
-    window.check()
 
 
 def test_figure_5_single_evictions() -> None:
     window = window_of([1, 3, 2, 1, 2, 1, 1, 0, 3, 1])
-    tree = window.structure
-    assert isinstance(tree, AmortizedMTA)
     assert drawn(window) == [
         [(1, 3), (2, 1), (2, 1), (1, 0), (3, 1)],
         [(4, 3), (3, 1)],
         [(7, None)],
     ]
-    assert (tree.left, tree.right) == (7, 8)
-    assert stack_of(tree) == [3, 6]
     assert window.query() == 15
 
     window.evict()
-    assert (tree.left, tree.right) == (6, 8)
-    assert stack_of(tree) == [3]
+    assert pair_of(window) == (14, None)
     assert drawn(window)[0][0] == (None, 3)
     assert window.query() == 14
 
     window.evict()
-    assert (tree.left, tree.right) == (3, 8)
-    assert stack_of(tree) == [1]
+    assert pair_of(window) == (11, None)
     assert drawn(window) == [[(2, 1), (2, 1), (1, 0), (3, 1)], [(None, 3), (3, 1)], [(7, None)]]
     assert window.query() == 11
     window.check()

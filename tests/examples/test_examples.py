@@ -29,13 +29,19 @@ SCRIPTS = {
 }
 
 
-def run(script: str, *options: object, fails: bool = False, path: Path | None = None) -> str:
+def run(
+    script: str,
+    *options: object,
+    fails: bool = False,
+    path: Path | None = None,
+    patience: float = 600,
+) -> str:
     """What an example prints; both streams where it is to fail. Modules of ``path`` come first."""
     command = [sys.executable, str(EXAMPLES / script), *map(str, options)]
     known = [str(path)] if path else []
     places = os.pathsep.join([*known, *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=600,
+        command, capture_output=True, text=True, timeout=patience,
         env=os.environ | ({"PYTHONPATH": places} if places else {}),
     )  # fmt: skip
     assert bool(done.returncode) == fails, f"{done.stdout}\n{done.stderr}"
@@ -169,7 +175,7 @@ def readings_through_kafka(
         with broker(folder) as kafka:
             given = "--servers", kafka.servers, "--store", server.url, "--jars", connector()
             sizes = "--events", events, "--limit", limit, "--kills", kills
-            output = run("kafka/readings.py", *given, *sizes)
+            output = run("kafka/readings.py", *given, *sizes, patience=600 * (kills + 1))
     finally:
         server.stop()
     assert output.count("killed while it wrote batch") == kills
@@ -197,7 +203,7 @@ def windows_between_tables(
     for name, value in quick_environment(folder).items():
         monkeypatch.setenv(name, value)
     given = "--format", kind, "--jars", jars, "--kills", kills
-    output = run("tables/tables.py", *given, *options)
+    output = run("tables/tables.py", *given, *options, patience=600 * (kills + 1))
     assert output.count("killed after") == kills
     assert re.findall(r"(\w+): all .* results equal pandas, each once", output) == [
         "peaks", "newest",

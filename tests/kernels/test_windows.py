@@ -112,7 +112,7 @@ def one_life(seed: int) -> None:
             if isinstance(window, Window):
                 structure = window.structure
                 with np.errstate(all="ignore"):
-                    seen.append((structure.front, structure.middle))
+                    seen.append((structure.front, len(window)))
         return seen
 
     found = live()

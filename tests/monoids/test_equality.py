@@ -174,7 +174,7 @@ def test_real_damage_is_found(
         window.check()
         structure: Any = window.structure
         if isinstance(structure, LogMTA):
-            structure.result = Refold(monoid, lifted[1:]).partial
+            structure.cursor.have(monoid.partials.one(Refold(monoid, lifted[1:]).partial))
             with pytest.raises(InvariantViolation):
                 window.check()
 

@@ -47,7 +47,9 @@ from mta import (
 )
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import AbstractPolicy
+from mta.keyed import pages as keyed_pages
 from mta.monoids.base import AbstractMonoid
+from mta.pages.page import name_of
 from mta.publishing import known
 from mta.publishing.batches import Part
 from mta.publishing.records import Head, decode_written, head_key, what_of, written_key
@@ -213,6 +215,39 @@ def test_a_forged_head_is_named_or_read(publish: Callable[[MemoryStore], None]) 
         error = forgeries.bare_error(read)
         if error is not None:
             errors.setdefault(f"{type(error).__name__}: {error}", msgpack.unpackb(forged[:-16]))
+    assert not errors, errors
+
+
+def test_forged_pages_are_named_or_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    windows = KeyedWindows(
+        Product({"peak": ("v", Max()), "n": Count()}), {"t": TimeWindow(20), "c": CountWindow(3)},
+        store, "k", page_bytes=64, allowed_lateness=3,
+    )  # fmt: skip
+    windows.publish("p")
+    for at in range(0, 60, 10):
+        keys = [f"key {number}" for number in range(30)]
+        windows.extend(keys, {"v": [float(at)] * 30}, [at] * 30)
+        windows.checkpoint()
+    every = {key: page for key in store.keys("k/") for page in store.get_many([key]) if page}
+    cases = [(key, forged) for key, page in every.items() for forged in forgeries.pages(page)]
+    names: dict[bytes, bytes] = {}
+    monkeypatch.setattr(keyed_pages, "name_of", lambda p: names.get(bytes(p)) or name_of(p))
+    errors: dict[str, str] = {}
+    for key, forged in random.Random(4).sample(cases, SOME or 3000):
+        names.clear()
+        names[forged] = name_of(every[key])
+        store.put_many({key: forged})
+
+        def read() -> None:
+            with open_published(store, "p") as reader:
+                for number in range(0, 30, 4):
+                    reader.query(f"key {number}", at=70)
+
+        error = forgeries.bare_error(read)
+        if error is not None:
+            errors.setdefault(f"{type(error).__name__}: {error}", key)
+        store.put_many({key: every[key]})
     assert not errors, errors
 
 

@@ -148,11 +148,28 @@ def test_events_of_a_key_are_those_that_its_windows_retain() -> None:
     meters = open_published(windows.store, "meters")
     found = meters.events("a")
     assert found["kw"].tolist() == [3.0, 4.0]
+    assert meters.events("a", newest=1)["kw"].tolist() == [4.0]
     assert found["time"].tolist() == [np.datetime64(t, "s").item() for t in (3000, 4000)]
     assert {name: len(column) for name, column in meters.events("?").items()} == {
         "time": 0,
         "kw": 0,
     }
+
+
+def test_of_a_long_window_the_newest_events_are_read_alone() -> None:
+    store = CountingStore(MemoryStore())
+    windows = KeyedWindows(Sum("int64"), CountWindow(50_000), store, name="long", promote_at=100)
+    windows.publish("long")
+    windows.extend(["a"] * 20_000, list(range(20_000)))
+    windows.checkpoint()
+    long = open_published(store, "long")
+    pages = []
+    for newest in (7, 3000, 50_000, None):
+        before = store.counts.get.pages
+        expected = list(range(20_000))[-(newest or 20_000) :]
+        assert long.events("a", newest=newest)["value"].tolist() == expected
+        pages.append(store.counts.get.pages - before)
+    assert pages[0] < pages[1] < pages[2] == pages[3]
 
 
 def test_keys_come_in_any_type_that_windows_take() -> None:
@@ -237,6 +254,7 @@ def test_a_window_without_keys_is_read_alike(kind: str) -> None:
             features.events()
     else:
         assert features.events()["value"][-3:].tolist() == [1197, 1198, 1199]
+        assert features.events(newest=3)["value"].tolist() == [1197, 1198, 1199]
     with pytest.raises(ValueError, match="no keys"):
         features.query("a")
 

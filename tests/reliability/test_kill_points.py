@@ -142,7 +142,7 @@ def test_no_point_is_missed(tmp_path: Path) -> None:
     calls = {name for name in vars(PageStore) if not name.startswith("_")}
     # Not of a server, as hints are not:
     without = {"capabilities", "origin", "url", "close", "peek"}
-    without |= {"prefetch", "offer", "forget", "hurry"}
+    without |= {"prefetch", "offer", "discard", "hurry"}
     without |= {"view_many", "ping"}  # which ask get_many and delete_many
     without.add("explain_missing")  # which asks about no page
     assert calls - without <= vars(Pointed).keys()

@@ -267,3 +267,21 @@ def test_the_api_is_described(chromium: Any, service: Served) -> None:
         headings = [each.inner_text() for each in page.query_selector_all("h2")]
         assert "GET /v1/windows/{key}" in headings
         assert len(page.query_selector_all("pre")) == 7
+
+
+def test_what_is_incomplete_is_shown_with_its_end(chromium: Any, tmp_path: Path) -> None:
+    now, store = int(time.time()), f"file://{tmp_path}"
+    hour, day = {"hour": TimeWindow("1 hour")}, {"day": TimeWindow("24 hours")}
+    first = KeyedWindows(Max(), hour, store, name="w")
+    first.extend(["a"] * 3, [1.0, 2.0, 3.0], [now - 9000, now - 5000, now])
+    windows = KeyedWindows.restore(first.checkpoint(), Max(), hour | day, store)
+    windows.publish("changed")
+    windows.extend(["a"], [4.0], [now + 1])
+    windows.checkpoint()
+    with Served(store, "changed") as service:
+        (incomplete,) = service.get("/v1/status").json["incomplete"]
+        assert incomplete["window"] == "day"
+        for page in opened(chromium, service):
+            page.wait_for_selector("#incomplete:not([hidden])")
+            until = incomplete["complete_from"][:19].replace("T", " ")
+            assert f"window day: complete from {until} on" in page.inner_text("#incomplete-list")

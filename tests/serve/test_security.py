@@ -104,12 +104,7 @@ def test_the_command_refuses_by_name(
 
 def test_a_port_that_is_taken_is_named(on_disk: Published, secured: Served) -> None:
     with pytest.raises(RuntimeError, match=r"Address already in use\): choose another"):
-        _at_port_of(on_disk, secured)
-
-
-def _at_port_of(published: Published, other: Served) -> None:
-    service = Served.__new__(Served)
-    Served.__init__(service, published.store, published.name, "--port", str(other.port))
+        Served(on_disk.store, on_disk.name, "--port", str(secured.port))
 
 
 def test_other_names_of_this_machine_are_refused_without_a_token(on_disk: Published) -> None:
@@ -141,7 +136,7 @@ def test_the_page_names_no_other_host() -> None:
             assert "<style" not in text and "<script>" not in text
 
 
-def test_no_answer_tells_of_the_store(redis_with_password: RedisServer) -> None:
+def test_no_answer_names_the_store(redis_with_password: RedisServer) -> None:
     pytest.importorskip("redis")
     port = redis_with_password.port
     store = f"redis://:{PASSWORD_IN_URL}@127.0.0.1:{port}/0?prefix=hidden-prefix:&timeout=0.3"
@@ -188,7 +183,7 @@ def _assert_silent(answer: Answer, port: str) -> None:
         assert secret not in text, f"{secret!r} in {text[:500]}"
 
 
-def test_a_folder_is_told_to_nobody(tmp_path: Path) -> None:
+def test_no_answer_names_the_folder(tmp_path: Path) -> None:
     published = Published(f"file://{tmp_path / 'hidden-folder'}")
     with Served(published.store, published.name) as service:
         answers = [service.get(path) for path in (*PROTECTED, *OPEN, "/v1/windows/%ff")]

@@ -121,7 +121,7 @@ def test_a_damaged_page_is_read_again() -> None:
     assert store.get_many(["w/0/1"]) == [b"damaged"]
     pages.rows["w/0/1",] = (b"whole",)
     assert store.get_many(["w/0/1"]) == [b"damaged"]
-    store.forget(["w/0/1"])
+    store.discard(["w/0/1"])
     assert store.get_many(["w/0/1"]) == [b"whole"]
 
 

@@ -270,7 +270,7 @@ def _with_pages(kind: type[Broken], name: str, pages: dict[str, bytes]) -> Broke
     return store
 
 
-class ForgetsWhereItWas(Broken):
+class LosesItsAddress(Broken):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (MemoryStore("another"),)
 
@@ -379,7 +379,7 @@ CAUGHT_BY = {
     PeeksAtDeletedPages: "test_a_peek_is_never_out_of_date",
     PeeksOnlyAtGoodKeys: "test_a_peek_never_fails",
     PeeksByAStoreCall: "test_a_peek_makes_no_store_call",
-    ReadsNothingAhead: "test_what_is_read_ahead_comes_to_hand",
+    ReadsNothingAhead: "test_what_is_read_ahead_comes_into_memory",
     KeepsWhatWasOnItsWay: "test_a_page_on_its_way_does_not_outlive_its_delete",
     HasNoLimits: "test_capabilities_and_address",
     ShowsThePassword: "test_credentials_are_not_shown",
@@ -393,7 +393,7 @@ CAUGHT_BY = {
     HoldsALockInTheFork: "test_a_fork_may_use_the_open_store",
     RefusesAFork: "test_a_fork_may_use_the_open_store",
     SendsItsPagesAlong: "test_an_open_store_can_be_sent",
-    ForgetsWhereItWas: "test_an_open_store_can_be_sent",
+    LosesItsAddress: "test_an_open_store_can_be_sent",
 }
 
 

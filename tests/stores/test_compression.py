@@ -122,8 +122,8 @@ def test_damage_never_gives_another_page() -> None:
             assert found in (page, PAGE) or (found is not None and len(found) == len(PAGE))
 
 
-@pytest.mark.parametrize("told", [64, MAX_BYTES, MAX_BYTES + 1, (1 << 32) - 1])
-def test_a_bomb_is_not_unpacked(told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reported", [64, MAX_BYTES, MAX_BYTES + 1, (1 << 32) - 1])
+def test_a_bomb_is_not_unpacked(reported: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither where the head lies, nor where it says truly that the page is huge."""
     bomb = zstandard.ZstdCompressor().compress(bytes(MAX_BYTES + 1))
     endless = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(MAX_BYTES))
@@ -134,7 +134,7 @@ def test_a_bomb_is_not_unpacked(told: int, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(zstandard, "ZstdDecompressor", Nothing)
     for payload in (bomb, endless):
-        packed = MAGIC + b"\x01" + told.to_bytes(4, "little") + b"\x04zstd" + payload
+        packed = MAGIC + b"\x01" + reported.to_bytes(4, "little") + b"\x04zstd" + payload
         assert read(packed) == packed
 
 

@@ -85,8 +85,8 @@ def test_options_reach_the_client() -> None:
 # The client's errors
 
 
-def error_of(kind: type[Exception], **told: Any) -> Exception:
-    return kind(message="user:hunter2 was here", **told)
+def error_of(kind: type[Exception], **reported: Any) -> Exception:
+    return kind(message="user:hunter2 was here", **reported)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_every_status_has_a_name(
     store.close()
 
 
-def test_durability_that_the_server_lacks_is_an_error(couchbase_server: Couchbase) -> None:
+def test_durability_that_the_server_does_not_have_is_an_error(couchbase_server: Couchbase) -> None:
     if couchbase_server.real:
         pytest.skip("a real server has durability")
     store = bare(f"{couchbase_server.url}?durability=majority&timeout={LONG}")
@@ -180,7 +180,9 @@ def test_durability_that_the_server_lacks_is_an_error(couchbase_server: Couchbas
     store.close()
 
 
-def test_collections_that_the_server_lacks_are_an_error(couchbase_server: Couchbase) -> None:
+def test_collections_that_the_server_does_not_have_are_an_error(
+    couchbase_server: Couchbase,
+) -> None:
     if couchbase_server.real:
         pytest.skip("a real server has collections")
     store = bare(f"{couchbase_server.url}/scope/collection?timeout={LONG}")
@@ -190,7 +192,7 @@ def test_collections_that_the_server_lacks_are_an_error(couchbase_server: Couchb
 
 
 def test_documents_live_as_long_as_asked(couchbase_server: Couchbase) -> None:
-    short, long = (f"ttl-{os.urandom(4).hex()}/{lives}" for lives in ("short", "long"))
+    short, long = (f"ttl-{os.urandom(4).hex()}/{age}" for age in ("short", "long"))
     with bare(f"{couchbase_server.url}?ttl=10000") as store:
         store.put_many({long: PAGE})
     with bare(f"{couchbase_server.url}?ttl=1") as store:

@@ -99,7 +99,7 @@ def test_a_page_that_came_damaged_is_fetched_again(tmp_path: Path) -> None:
         (name,) = [name for name in raw.keys("p/") if name.endswith("/w/0/007")]
         raw.put_many({name: b"damaged"})
     assert store.get_many(["w/0/007"]) == [b"damaged"]
-    store.forget(["w/0/007"])
+    store.discard(["w/0/007"])
     assert store.get_many(["w/0/007"]) == [PAGES["w/0/007"]]
 
 

@@ -101,7 +101,7 @@ def test_two_failures_and_a_failure_during_recovery() -> None:
     store.put_many(PAGES)
 
 
-def test_counting_up_until_a_run_meets_no_failure() -> None:
+def test_counting_up_until_a_run_has_no_failure() -> None:
     """reliability 11: behind the buffer, one failure anywhere costs nothing."""
     for n in count(1):
         inner = MemoryStore()

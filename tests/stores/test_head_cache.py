@@ -82,7 +82,7 @@ def test_a_fetch_takes_a_quarter_of_the_cache_at_most(store: Gated) -> None:
     cache.close()
 
 
-def test_what_is_at_hand_is_told_without_a_call(store: Gated, cache: HeadCache) -> None:
+def test_what_is_in_memory_is_peeked_at_without_a_call(store: Gated, cache: HeadCache) -> None:
     assert cache.peek("g/1") is None
     cache.get_many(["g/1"])
     assert cache.peek("g/1") == WrapperStore(cache).peek("g/1") == PAGES["g/1"]

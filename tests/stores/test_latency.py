@@ -1,4 +1,4 @@
-"""Waits of three shapes, told to a recorder instead of the clock."""
+"""Waits of three shapes, reported to a recorder instead of the clock."""
 
 from __future__ import annotations
 

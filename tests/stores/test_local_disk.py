@@ -347,7 +347,7 @@ def test_every_commit_is_synced(tmp_path: Path) -> None:
         assert (flags["sync"], flags["metasync"], flags["writemap"]) == (True, True, False)
 
 
-def test_an_io_error_opens_the_folder_anew(tmp_path: Path) -> None:
+def test_an_io_error_opens_the_folder_again(tmp_path: Path) -> None:
     from stores import local_disk
 
     with LocalDiskStore(tmp_path) as store, LocalDiskStore(tmp_path) as other:
@@ -445,7 +445,7 @@ def test_an_unusable_folder_is_not_tried_for_ever(tmp_path: Path) -> None:
 
 
 def test_views_are_of_the_map_and_end_with_the_call(tmp_path: Path) -> None:
-    """Nothing is copied, and what was kept is told so."""
+    """Nothing is copied, and what was kept says so."""
     with LocalDiskStore(tmp_path) as store:
         store.put_many({"a/1": b"x" * 10_000})
         kept: list[memoryview] = []

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from stores.errors import StoreAccessDenied, StoreDamaged, StoreUnavailable
-from stores.pack_folder import LIST_EVERY, READ_AGAIN, REMOVE_AT
+from stores.pack_folder import LIST_EVERY, MOST_UNLISTED, READ_AGAIN, REMOVE_AT
 from stores.pack_store import PACK_CACHE, PackStore
 from tests.support.objects import MemoryObjects
 
@@ -122,6 +122,17 @@ def test_a_new_process_reads_a_snapshot_with_few_requests() -> None:
     assert made["GET"] <= 1 + 5, "a list or two, and the pack"
     last = 1000 + 5 * LIST_EVERY - 1
     assert sum(spent(objects, lambda: fresh.get_many(list(page(last)))).values()) <= 1
+
+
+def test_packs_of_many_processes_come_into_a_list() -> None:
+    objects = MemoryObjects()
+    for number in range(MOST_UNLISTED):
+        PackStore(objects).put_many(page(number))
+    last = PackStore(objects)
+    assert last.get_many(list(page(0))) == list(page(0).values())
+    last.put_many(page(MOST_UNLISTED))
+    made = spent(objects, lambda: PackStore(objects).get_many(list(page(7))))
+    assert made == {"LIST": 1, "GET": 2}, "a listing, the list, and the page"
 
 
 def test_a_process_lists_again_only_for_a_page_it_does_not_know() -> None:
@@ -340,7 +351,7 @@ def test_a_damaged_pack_is_named_only_for_pages_that_may_be_in_it() -> None:
     assert fresh.get_many(list(page(2))) == list(page(2).values())
     with pytest.raises(StoreDamaged, match=name):
         fresh.get_many(list(page(1)))
-    with pytest.raises(StoreDamaged, match="put back a copy"):
+    with pytest.raises(StoreDamaged, match="restore a copy"):
         list(fresh.keys())
 
 

@@ -51,7 +51,9 @@ def test_a_wrong_password(redis_with_password: RedisServer, write: bool) -> None
         assert "wr0ng" not in str(caught.value)
 
 
-def test_who_may_not_write_is_told_only_where_it_matters(redis_with_password: RedisServer) -> None:
+def test_who_may_not_write_is_warned_only_where_it_matters(
+    redis_with_password: RedisServer,
+) -> None:
     url = f"redis://reader:readonly@127.0.0.1:{redis_with_password.port}"
     ping_store(url)
     with pytest.raises(StoreAccessDenied, match="rights"):

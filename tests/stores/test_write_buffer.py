@@ -51,7 +51,7 @@ def in_thread(work: object) -> threading.Thread:
     return thread
 
 
-def test_what_is_pending_is_at_hand(store: Gated, buffer: WriteBuffer) -> None:
+def test_what_is_pending_is_in_memory(store: Gated, buffer: WriteBuffer) -> None:
     store.gate.clear()
     assert buffer.peek("g/1") is None
     buffer.put_many({"g/1": PAGE, "g/2": PAGE})

@@ -43,13 +43,13 @@ class Served:
     """A running service; leaving the context stops it."""
 
     def __init__(
-        self, store: str, name: str, *options: str, token: str = "", **environment: str
+        self, store: str | None, name: str, *options: str, token: str = "", module: str = "mta"
     ) -> None:
         self.port, self.token = free_port(), token
-        command = [sys.executable, "-m", "mta", "serve", name, "--store", store]
-        command += ["--port", str(self.port), *options]
+        command = [sys.executable, "-m", module, "serve", name, "--port", str(self.port), *options]
+        command += [] if store is None else ["--store", store]
         inherited = {key: value for key, value in os.environ.items() if key != "MTA_SERVE_TOKEN"}
-        given = inherited | environment | ({"MTA_SERVE_TOKEN": token} if token else {})
+        given = inherited | ({"MTA_SERVE_TOKEN": token} if token else {})
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=given, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,

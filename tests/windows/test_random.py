@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window
-from mta.evaluators import runs
+from mta.evaluators import amortized_mta as chunks
 from mta.logs.base import Aggregator
 from mta.pages import page
 from mta.windows import shared
@@ -32,7 +32,7 @@ HANDS, TRIMS = (1 << 16, 3), (32, 1)
 #: Bytes of a part of an open leaf group: of one event or a few, and of more than any group has.
 PARTS = 24, 72, 216, page.PART_BYTES
 #: Events of a bulk, and bytes of its values: batches may be longer than a window of several bulks.
-BULKS = (runs._EVENTS, runs._BYTES), (4, 1)
+BULKS = (chunks._EVENTS, chunks._BYTES), (4, 1)
 
 everything = pytest.mark.parametrize(
     ("sort", "order", "kind"),
@@ -47,8 +47,8 @@ everything = pytest.mark.parametrize(
 
 def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
     """How many events come at once where many come."""
-    monkeypatch.setattr(runs, "_EVENTS", bulks[0])
-    monkeypatch.setattr(runs, "_BYTES", bulks[1])
+    monkeypatch.setattr(chunks, "_EVENTS", bulks[0])
+    monkeypatch.setattr(chunks, "_BYTES", bulks[1])
 
 
 @everything

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mta.windows.shared
-from mta import CountWindow, Max, TimeWindow, Window
+from mta import CountWindow, Max, TimeWindow
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
@@ -22,8 +22,7 @@ def test_four_windows_write_the_pages_of_one_and_keep_those_of_the_longest() -> 
     four, shared = counted_windows(FOUR)
     four.extend(values(N))
     four.checkpoint()
-    store = CountingStore(MemoryStore())
-    one = Window(Max(), FOUR["month"], store=store, leaf_arity=LEAF, arity=ARITY)
+    one, store = counted_windows({"month": FOUR["month"]})
     one.extend(values(N))
     one.checkpoint()
     assert shared.counts.put.pages == store.counts.put.pages

@@ -288,7 +288,7 @@ class Tree:
             old, self.root = self.root, self.child(self.root, 0)
             self.root.parent = None
             self._untouch(old)
-            self.cache.forget(old)
+            self.cache.discard(old)
             self._lowered()
             self.touch(self.root)
 
@@ -305,7 +305,7 @@ class Tree:
         del parent.links[at + 1]
         parent.sums.remove(at + 1)
         self._untouch(right)
-        self.cache.forget(right)
+        self.cache.discard(right)
         self.touch(left)
         self.touch(parent)
         self._replaced(right, left)
@@ -375,7 +375,7 @@ class Tree:
             self._touched[node.level].pop(id(node), None)
 
     def repair(self) -> None:
-        """Compute the aggregates of all nodes that have changed, and of those above, anew."""
+        """Compute the aggregates again of all nodes that have changed, and of those above."""
         for touched in self._touched:
             while touched:
                 _, node = touched.popitem()
@@ -428,7 +428,7 @@ class Tree:
     def check(self) -> None:
         """Assert the size, order and aggregation invariants (FiBA paper, sections 3.1 and 3.2).
 
-        All is folded anew from the events: O(n) combines, and every page is read. Changes nothing.
+        All is folded again from the events: O(n) combines, and every page is read. Changes nothing.
         Raises InvariantViolation.
         """
         require_same("the root's aggregate", self.query(), self._check_all()[self.root][0])
@@ -503,5 +503,5 @@ def require(holds: bool, what: str) -> None:
 
 
 def require_same(what: str, found: Partial, fold: Refold) -> None:
-    """Raises InvariantViolation unless an aggregate is what was folded anew."""
+    """Raises InvariantViolation unless an aggregate is what was folded again."""
     require(fold.agrees(found), f"{what} is {found!r} instead of {fold!r}")

@@ -59,7 +59,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
-from mta.logs.base import AtHand
+from mta.logs.base import Prefetched
 from mta.logs.finger_tree.btree import Folds, Tree, require, require_same
 from mta.logs.finger_tree.node import Node, Piece, parent_of
 from mta.monoids.base import Partial, Refold
@@ -109,7 +109,7 @@ class FingerTree(Tree):
 
     @property
     def left(self) -> list[Node]:
-        """The left spine, from the finger up; made when it is first needed, a page a level."""
+        """The left spine, from the finger up; made when it is first needed, one page per level."""
         return self.load_left() if self._left is None else self._left
 
     def load_left(self) -> list[Node]:
@@ -285,7 +285,7 @@ class FingerTree(Tree):
             node = below
         return nodes
 
-    def at_hand(self, most: int) -> AtHand | None:
+    def prefetched(self, most: int) -> Prefetched | None:
         """What single events need at both ends; None without a left spine, and without events.
 
         With each eviction the root's aggregate is on the right of what is left of the first leaf.
@@ -313,7 +313,7 @@ class FingerTree(Tree):
             for fold in rights:
                 rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
         left, lefts = partials.at(rows, 0), partials.cut(rows, 1, count + 1)
-        return AtHand(left, right, lefts, count, first.times[: count + 1], self.room)
+        return Prefetched(left, right, lefts, count, first.times[: count + 1], self.room)
 
     @property
     def room(self) -> int:
@@ -333,10 +333,10 @@ class FingerTree(Tree):
         self.last_leaf.stack, self.is_folded = None, False
 
     def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
-        """As ``append``, after ``at_hand``: all stays folded, for at most 1 combine.
+        """As ``append``, after ``prefetched``: all stays folded, for at most 1 combine.
 
         ``fold`` is the aggregate of the last leaf then; where it is the root, of those added to its
-        stack, as ``at_hand`` had it.
+        stack, as ``prefetched`` had it.
         """
         leaf, stack = self.last_leaf, self.last_leaf.stack
         self.append(times, rows, count)
@@ -358,7 +358,7 @@ class FingerTree(Tree):
     def clear(self) -> None:
         """Remove everything; no combine, no page read."""
         self.cache.drop(self.root.level - 1, self.root.links, self.root)
-        self.cache.forget(self.root)
+        self.cache.discard(self.root)
         self._begin()
 
     def set_left(self, path: list[Node]) -> None:

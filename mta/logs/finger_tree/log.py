@@ -69,7 +69,7 @@ class FingerTreeLog(TreePages):
 
     @property
     def discards(self) -> bool:
-        """Whether events may be let go of at any time, as no snapshot needs them."""
+        """Whether events may be released at any time, as no snapshot needs them."""
         return self.setting.store is None or not self.paged.retain
 
     # --- single events --------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class FingerTreeLog(TreePages):
         return self._position_of(time)
 
     def _position_of(self, time: int) -> int | None:
-        """The position of the newest event of a time; None without one. A page a level."""
+        """The position of the newest event of a time; None without one. One page per level."""
         position = self.first_after(time) - 1
         if position < self.kept_from or self.time_at(position) != time:
             return None
@@ -286,7 +286,7 @@ class FingerTreeLog(TreePages):
         What is known of those before it stays known.
         """
         self.stamp += 1
-        self._forget_from(position)
+        self._drop_leaves_from(position)
         if position < self.front:
             self.front += before
 
@@ -337,11 +337,11 @@ class FingerTreeLog(TreePages):
             at += last - first
         return Chunk(self.monoid, start, rows, times, count)
 
-    def keep(self, hand: Chunk) -> None:
+    def keep(self, chunk: Chunk) -> None:
         """Late events may come among those in hand, so it is not kept."""
 
-    def let_go(self) -> None:
-        """There is no hand to forget."""
+    def release(self) -> None:
+        """There is no chunk to drop."""
 
     # --- what leaves ------------------------------------------------------------------------------
 

@@ -34,11 +34,11 @@ NO_NOTE: tuple[int, Note] = (0, [])
 class RowBuffer:
     """Rows of one schema in order, with room for more; what a node keeps its entries and sums in.
 
-    Rows that came out of a page, or are lent, are not written to; the first change copies them.
+    Rows that came out of a page, or are shared, are not written to; the first change copies them.
     """
 
     __slots__ = (
-        "_capacity", "_lent", "_room", "_start", "count", "derived", "dropped", "schema",
+        "_capacity", "_room", "_shared", "_start", "count", "derived", "dropped", "schema",
         "unchanged",
     )  # fmt: skip
 
@@ -48,7 +48,7 @@ class RowBuffer:
         #: Rows that there is room for; 0 while the room is somebody else's.
         self._capacity = 0
         #: Where the rows end, counted from the beginning of the room, that others may look at.
-        self._lent = self._start = 0
+        self._shared = self._start = 0
         #: What somebody has computed of the rows; None after every change to them.
         self.derived: Any = None
         #: How many rows have been dropped; and the row, counted with these, before which all are
@@ -60,9 +60,9 @@ class RowBuffer:
         """All rows, as a view."""
         return self.cut(0, self.count)
 
-    def lend(self, start: int, stop: int) -> Rows:
+    def share(self, start: int, stop: int) -> Rows:
         """Some rows, as a view that stays as it is: the first change to them is made to a copy."""
-        self._lent = max(self._lent, self._start + stop)
+        self._shared = max(self._shared, self._start + stop)
         return self.cut(start, stop)
 
     def cut(self, start: int, stop: int) -> Rows:
@@ -132,7 +132,7 @@ class RowBuffer:
         """Add rows before the first."""
         old, size = self.rows, self.count
         self._room = self.schema.new(count + size)
-        self._capacity, self._start, self._lent = count + size, 0, 0
+        self._capacity, self._start, self._shared = count + size, 0, 0
         self.schema.put_many(self._room, 0, rows)
         self.schema.put_many(self._room, count, old)
         self.count = count + size
@@ -172,10 +172,10 @@ class RowBuffer:
     def _own(self, size: int, index: int) -> None:
         """Make the room ours and large enough for so many rows; those from an index on change."""
         self._changed(index)
-        if self._start + size <= self._capacity and self._start + index >= self._lent:
+        if self._start + size <= self._capacity and self._start + index >= self._shared:
             return
         rows = self.rows
-        self._capacity, self._start, self._lent = size + size // 2 + 4, 0, 0
+        self._capacity, self._start, self._shared = size + size // 2 + 4, 0, 0
         self._room = self.schema.new(self._capacity)
         self.schema.put_many(self._room, 0, rows)
 

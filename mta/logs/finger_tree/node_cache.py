@@ -2,9 +2,9 @@
 
 In memory are the root, the spines and the nodes that were needed last; every other node is an
 immutable page, named like the groups of level queues (``pages.page``). A node that changes is
-written anew, under a new number, when it is let go or when a snapshot is taken; so are the nodes
-above it. Large leaves are let go as soon as no event can come into them any more. A page therefore
-never comes back with other content, and its parent knows its number and name.
+written again, under a new number, when it is released or when a snapshot is taken; so are the nodes
+above it. Large leaves are released as soon as no event can come into them any more. A page
+therefore never comes back with other content, and its parent knows its number and name.
 
     leaf page    events: their values, and times
     inner page   a row a subtree: its up-aggregate, the value of the entry after it, how many events
@@ -67,7 +67,7 @@ class NodeCache:
     def mark_dirty(self, node: Node) -> None:
         """A node is about to differ from the page that it was."""
 
-    def forget(self, node: Node) -> None:
+    def discard(self, node: Node) -> None:
         """A node is no more; its children have got another parent."""
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
@@ -75,11 +75,11 @@ class NodeCache:
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """What is read meanwhile is let go of at the end, as though nobody had asked for it."""
+        """What is read meanwhile is released at the end, as though nobody had asked for it."""
         yield
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
-        """Let go of nodes that have not been needed for long, but for those of the spines."""
+        """Release nodes that have not been needed for long, but for those of the spines."""
 
     @property
     def has_made_some(self) -> bool:
@@ -87,7 +87,7 @@ class NodeCache:
         return False
 
     def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
-        """Events up to a time will come no more: let go of the leaves that have no later ones."""
+        """Events up to a time will come no more: release the leaves that have no later ones."""
 
 
 class PagedNodeCache(NodeCache):
@@ -220,7 +220,7 @@ class PagedNodeCache(NodeCache):
             above = above.parent
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
-        """Let go of the nodes not needed for longest, written first; then fewer are left.
+        """Release the nodes not needed for longest, written first; then fewer are left.
 
         When the store fails, all stay.
         """
@@ -244,7 +244,7 @@ class PagedNodeCache(NodeCache):
         return self._are_large and self.made >= _AT_ONCE
 
     def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
-        """As ever, for large leaves; some at once, while they are still near the processor.
+        """As in the base class, for large leaves; some at once, while they are still in the cache.
 
         When the store fails, all stay.
         """
@@ -281,7 +281,7 @@ class PagedNodeCache(NodeCache):
 
     # --- retired pages ----------------------------------------------------------------------------
 
-    def forget(self, node: Node) -> None:
+    def discard(self, node: Node) -> None:
         self.mark_dirty(node)
         self._recent.pop(id(node), None)
         node.link.node = None

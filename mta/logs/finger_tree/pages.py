@@ -102,7 +102,7 @@ class TreePages(EventLog):
         return self.cache
 
     def trim(self) -> None:
-        """Let go of nodes that have not been needed for long. When the store fails, all stay."""
+        """Release nodes that have not been needed for long. When the store fails, all stay."""
         self._together = None
         self._settle()  # it is due where that has failed
         self.cache.trim(self.tree.is_spine)
@@ -144,10 +144,10 @@ class TreePages(EventLog):
         while index == above.count:
             above, index = parent_of(above), parent_of(above).index_of(above)
             end = index + 1
-        cut, between = tree.kind.entries.cut, above.entries.lend(index, end)
+        cut, between = tree.kind.entries.cut, above.entries.share(index, end)
         groups: list[Events] = []
         for at, each in enumerate(nodes):
-            times, rows = each.entries.lend(0, each.count)
+            times, rows = each.entries.share(0, each.count)
             groups.append(Events(rows, times, each.count))
             times, rows = cut(between, at, at + 1)
             groups.append(Events(rows, times, 1))
@@ -168,7 +168,7 @@ class TreePages(EventLog):
                 return leaf
         return None
 
-    def _forget_from(self, position: int) -> None:
+    def _drop_leaves_from(self, position: int) -> None:
         """Events from a position on have changed, or are at others: their leaves are no more."""
         self._leaves = [leaf for leaf in self._leaves if leaf.stop <= position]
         self._together = None

@@ -5,7 +5,7 @@ down, and keeps what it has read for whoever comes next:
 
 - *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
 - *fetched* ones, read back for a front or a range, and the inner groups above them;
-- while a batch is under way its last *hands* (``logs.leaves``), with what was computed of them.
+- while a batch is under way its last *chunks* (``logs.leaves``), with what was computed of them.
 
 The first two are bounded in bytes, whatever the arity. A range is whole elements in the middle and,
 at either end, one element a level to go down into:
@@ -25,6 +25,7 @@ In a snapshot, beside the common fields:
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy, View
-from mta.logs.base import Setting
+from mta.logs.base import PathGroup, Setting
 from mta.logs.leaves import Chunk, Leaf
 from mta.logs.levels.pages import LevelPages
 from mta.logs.levels.queues import BEFORE_ALL
@@ -43,8 +44,8 @@ from mta.pages.snapshot import Snapshot, corrupt
 
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8
-#: So many hands are kept while a batch is under way.
-_HANDS = 2
+#: So many chunks stay in memory while a batch is under way.
+_CHUNKS = 2
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
@@ -85,8 +86,8 @@ class LeafReader:
         self._fetched: OrderedDict[int, Leaf] = OrderedDict()
         self._inner: OrderedDict[tuple[int, int], Group] = OrderedDict()
         self._open: Leaf | None = None
-        #: Hands of the batch under way that have been stored, the newest first.
-        self._hands: list[Chunk] = []
+        #: Chunks of the batch under way that have been stored, the newest first.
+        self._chunks: list[Chunk] = []
 
     @property
     def kept_from(self) -> int:
@@ -101,14 +102,18 @@ class LeafReader:
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The hand that holds a position, if it is kept, else the leaf group.
+        """The chunk that holds a position, if it is in memory, else the leaf group.
 
         Each by itself; at most one page read a level.
         """
-        for hand in self._hands:
-            if hand.first <= position < hand.stop:
-                return hand
+        for chunk in self._chunks:
+            if chunk.first <= position < chunk.stop:
+                return chunk
         return self._leaf(position // self.levels.leaf_arity)
+
+    def group_at(self, level: int, number: int) -> Leaf | Group:
+        """A group of any level; at most one page read per level."""
+        return self._group(level, number) if level else self._leaf(number)
 
     def _leaf(self, number: int) -> Leaf:
         """A leaf group; at most one page read a level."""
@@ -132,14 +137,48 @@ class LeafReader:
         parent = self._group(1, above)
         self._read_ahead(number, parent.names[index + 1 : index + _READ_AHEAD])
         group = levels.pager.read(0, number, parent.names[index])
+        self._follow_ahead(number)
         leaf = Leaf(number * levels.leaf_arity, group.rows, group.times, group.count)
         self._fetched[number] = leaf
         if len(self._fetched) > self._most_fetched:
             self._fetched.popitem(last=False)
         return leaf
 
+    def store(self, new: Events, front: int) -> None:
+        """Have events in the log, of which those before a front are not needed any more.
+
+        One store call for each ``TOGETHER`` pages of a level. When that fails, nothing has changed.
+        """
+        levels = self.levels
+        if levels.fits(new.size):
+            levels.append_many(*new)
+            return
+        self._pages.discard()
+        unneeded = front if self._pages.discards else 0
+        self.have_read(levels.extend(*new, unneeded=unneeded), front)
+        self._open = None
+
+    def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
+        """Have groups in memory that were just written, those on the path to a position."""
+        levels = self.levels
+        for (level, number), group in groups.items():
+            if number * levels.span(level + 1) <= position < (number + 1) * levels.span(level + 1):
+                if level:
+                    self._inner[level, number] = group
+                else:
+                    first = number * levels.leaf_arity
+                    self._fetched[number] = Leaf(first, group.rows, group.times, group.count)
+
+    def release_fetched(self, most: int) -> None:
+        """Keep no more leaf groups in memory that were read than so many."""
+        while len(self._fetched) > most:
+            self._fetched.popitem(last=False)
+
     def _read_ahead(self, number: int, following: list[bytes]) -> None:
         """A leaf group is about to be read; the names are those of the groups that follow it."""
+
+    def _follow_ahead(self, number: int) -> None:
+        """A leaf group was read."""
 
     def _group(self, level: int, number: int) -> Group:
         """A group above the leaves."""
@@ -151,7 +190,7 @@ class LeafReader:
             above, index = divmod(number, self.levels.arity)
             name = self._group(level + 1, above).names[index]
             group = self._inner[level, number] = self.levels.pager.read(level, number, name)
-            if len(self._inner) > _INNER_GROUPS:
+            if len(self._inner) > _INNER_GROUPS + 2 * len(self.levels.tails):
                 self._inner.popitem(last=False)
         else:
             self._inner.move_to_end((level, number))
@@ -166,11 +205,38 @@ class LeafReader:
         """
         return self.levels.fold_range(start, stop, self._within)
 
+    def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
+        """The groups above a leaf group that begins at a position, from the root down.
+
+        At most a page read per level.
+        """
+        levels, groups = self.levels, list[PathGroup]()
+        if position % levels.leaf_arity:
+            return groups
+        level = levels.top(position) if below is None else below - 1
+        while level > 0:
+            span = levels.span(level)
+            index, inside = divmod(position, span)
+            number, start = divmod(index, levels.arity)
+            group = self._group(level, number)
+            start += inside > 0
+            first, count = (number * levels.arity + start) * span, group.count - start
+            starts = range(first, first + count * span + 1, span)
+            rows = levels.partials(level, group, start, group.count)
+            groups.append(PathGroup(level, starts, rows, count))
+            if not inside:
+                break
+            level -= 1
+        return groups
+
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
         return np.array([position]), self.monoid.partials.one(self.fold(position, back))
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
         """The aggregate of some elements of a group."""
+        tail = self.levels.tails[level]
+        if number == tail.number and not start and stop == tail.count:
+            return self.levels.fold_tail(tail)
         if level:
             return self.levels.fold(level, self._group(level, number), start, stop)
         leaf = self._leaf(number)
@@ -228,7 +294,7 @@ class LeafReader:
 
 
 class LevelLog(LevelPages, LeafReader):
-    """Events in levels, read by position. Inserting takes amortised 1 combine an event."""
+    """Events in levels, read by position. Inserting takes amortized 1 combine per event."""
 
     name = "Kept events"
 
@@ -246,7 +312,7 @@ class LevelLog(LevelPages, LeafReader):
     def spare(self) -> int:
         """How many events may come without a store call."""
         leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count if leaf.is_at_hand else 0
+        return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> None:
         """Have the events that came by themselves, no more than there was room for."""
@@ -256,13 +322,23 @@ class LevelLog(LevelPages, LeafReader):
         self.levels.take_back()
         self._open = None  # another event may come in its place
 
-    def _seal(self) -> None:
-        """As ever; a leaf that has just been sealed is kept in memory for a while."""
-        tail = self.levels.tails[0]
-        self.levels.seal()
-        self._recent[tail.number] = Leaf(tail.first, tail.rows, tail.times, tail.count)
+    def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
+        super().have_read(groups, position)
+        for (level, number), group in groups.items():
+            if not level and number != position // self.levels.leaf_arity:
+                first = number * self.levels.leaf_arity
+                self._note_recent(number, Leaf(first, group.rows, group.times, group.count))
+
+    def _note_recent(self, number: int, leaf: Leaf) -> None:
+        self._recent[number] = leaf
         if len(self._recent) > self._most_recent:
             self._recent.popitem(last=False)
+
+    def _seal(self) -> None:
+        """As in the base class; a leaf that has just been sealed stays in memory for a while."""
+        tail = self.levels.tails[0]
+        self.levels.seal()
+        self._note_recent(tail.number, Leaf(tail.first, tail.rows, tail.times, tail.count))
 
     def _evict_before(self, position: int) -> None:
         self.front = position
@@ -270,16 +346,16 @@ class LevelLog(LevelPages, LeafReader):
     def hand_with(
         self, rows: Rows, times: np.ndarray | None, count: int
     ) -> tuple[Chunk, np.ndarray | None]:
-        """New events as a hand; None, as all in it are new."""
+        """New events as a chunk; None, as all in it are new."""
         return Chunk(self.monoid, self.back, rows, times, count), None
 
-    def keep(self, hand: Chunk) -> None:
-        """Keep a hand that has just been stored, for windows that come to it in this batch."""
-        self._hands = [hand, *self._hands[: _HANDS - 1]]
+    def keep(self, chunk: Chunk) -> None:
+        """Have a chunk in memory that was just stored, for windows that come to it in time."""
+        self._chunks = [chunk, *self._chunks[: _CHUNKS - 1]]
 
-    def let_go(self) -> None:
-        """Forget the hands of a batch, at its end."""
-        self._hands = []
+    def release(self) -> None:
+        """Release the chunks of a batch, at its end."""
+        self._chunks = []
 
     def needed_from(self, window: Any, front: int) -> int:
         """From where on events of a window with a front are needed."""
@@ -310,7 +386,7 @@ class LevelLog(LevelPages, LeafReader):
 
     def restore_state(self, snapshot: Snapshot) -> None:
         if list(map(type, snapshot.state)) != [int, list, list]:
-            raise corrupt("its state is not one of kept events")
+            raise corrupt("its state is not one of shared level queues")
         self.restore_tails(snapshot, snapshot.front, *snapshot.state)
 
     @property

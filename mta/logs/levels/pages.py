@@ -46,7 +46,7 @@ class LevelPages(EventLog):
         self.front = 0
         #: Fronts of the last snapshots, which stay restorable until the next one is saved.
         self.kept: list[int] = []
-        #: Whether pages that have left are deleted now and then, as no snapshot needs them.
+        #: Whether pages that have left are deleted from time to time, as no snapshot needs them.
         self.discards = True
 
     @property
@@ -60,12 +60,12 @@ class LevelPages(EventLog):
         levels = self.levels
         leaf = levels.tails[0]
         if leaf.count == leaf.capacity:
-            self._discard()
+            self.discard()
             self._seal()
             leaf = levels.tails[0]
         return leaf.capacity - leaf.count
 
-    def _discard(self) -> None:
+    def discard(self) -> None:
         """Delete the pages of what has left, if it is much and no snapshot needs it."""
         levels = self.levels
         if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:

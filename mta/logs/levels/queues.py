@@ -48,7 +48,7 @@ class Tail(Group):
     __slots__ = ("_layout", "capacity", "folded", "level", "number")
 
     #: Whether its elements take no store call.
-    is_at_hand = True
+    is_loaded = True
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
@@ -86,7 +86,7 @@ class RestoredTail(Tail):
     ``__getattr__``.
     """
 
-    __slots__ = ("_parts", "_saved", "_saved_count", "_start", "is_at_hand")
+    __slots__ = ("_parts", "_saved", "_saved_count", "_start", "is_loaded")
 
     def __init__(
         self, levels: Levels, level: int, number: int, count: int, columns: list[Payload],
@@ -99,7 +99,7 @@ class RestoredTail(Tail):
         self._saved, self._saved_count = columns, count
         #: What reads the elements before ``start``, which are in pages.
         self._parts, self._start = partial(levels.pager.read_many, parts), start
-        self.is_at_hand = not start
+        self.is_loaded = not start
 
     def __getattr__(self, name: str) -> Any:
         # Python asks here only for what is not set.
@@ -124,7 +124,7 @@ class RestoredTail(Tail):
                 times[at : at + group.count] = group.times
             at += group.count
         self.rows, self.times, self.names = rows, times, groups[-1].names
-        self.is_at_hand = True
+        self.is_loaded = True
         return getattr(self, name)
 
     def columns(self, start: int = 0) -> list[Payload]:
@@ -157,10 +157,9 @@ class Levels:
         self.back = 0
         self.tails: list[Tail] = [Tail(self, 0, 0)]
         self.put = monoid.inputs.put
-        #: Whether a tail's aggregate is kept, so that only what came since is folded.
-        self.keeps_folds = False
-        #: By level and number, groups that are not to be read again while a bulk is under way.
-        self.in_hand: dict[tuple[int, int], Group] | None = None
+        #: Whether a group is sealed with what ``fold_tail`` knows; else it is folded as a whole, so
+        #: that pages do not depend on who has asked before.
+        self.seals_folded = False
 
     def arity_of(self, level: int) -> int:
         """How many elements a group of this level has."""
@@ -199,13 +198,8 @@ class Levels:
         """The aggregate of some elements of a group; stop - start - 1 combines."""
         return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
 
-    def fold_tail(self, tail: Tail, start: int = 0) -> Partial:
-        """The aggregate of a tail from an element on; a combine an element.
-
-        Of a whole tail whose aggregate is kept, one for each that came since it was asked for last.
-        """
-        if start or not self.keeps_folds:
-            return self.fold(tail.level, tail, start, tail.count)
+    def fold_tail(self, tail: Tail) -> Partial:
+        """The aggregate of a tail; one combine for each element since it was asked for last."""
         done, aggregate = tail.folded
         if done < tail.count:
             more = self.fold(tail.level, tail, done, tail.count)
@@ -257,25 +251,21 @@ class Levels:
         """Whether the leaf tail has room for so many events."""
         return count <= self.leaf_arity - self.tails[0].count
 
-    @property
-    def leaf_room(self) -> int:
-        """How many leaf groups can be sealed before one above them must be."""
-        # A level that is still to come begins with what was swept before it.
-        taken = self.tails[1].count if len(self.tails) > 1 else self.tails[0].number % self.arity
-        return self.arity - taken
-
-    def extend(self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int) -> None:
+    def extend(
+        self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int
+    ) -> dict[tuple[int, int], Group]:
         """Add events, however many groups they fill.
 
         Pages that end before position ``unneeded`` are not written. About one combine for each
         event that is not in them; a store call for each ``TOGETHER`` pages of a level. When the
-        store fails, nothing has changed.
+        store fails, nothing has changed. Returns the groups that were written first, by level and
+        number: the front soon comes to them.
         """
         joining, index = Group(rows, times, [], count), self.back
-        changes, hand = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
+        changes, written = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
         while joining.count:
             tail = self._tail(len(changes), index)
-            above = self._fill(tail, joining, unneeded, hand)
+            above = self._fill(tail, joining, unneeded, written)
             index, used = tail.number, 0
             if above.count:
                 used = above.count * tail.capacity - tail.count
@@ -286,16 +276,15 @@ class Levels:
             self._join(level, tail, group, used, group.count)
             self.tails[level : level + 1] = [tail]
         self.back += count
-        if self.in_hand is not None:
-            self.in_hand |= hand
+        return written
 
     def _fill(
-        self, tail: Tail, joining: Group, unneeded: int, hand: dict[tuple[int, int], Group]
+        self, tail: Tail, joining: Group, unneeded: int, written: dict[tuple[int, int], Group]
     ) -> Group:
         """Write the groups that elements fill which join a tail; what stands for them above.
 
         The tail stays as it was. The groups that are written first, where the front soon is, come
-        into ``hand``.
+        into ``written``.
         """
         level, size, first = tail.level, tail.capacity, tail.number
         above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
@@ -305,8 +294,10 @@ class Levels:
             start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
             end, fold = (first + at + 1) * self.span(level + 1), self.monoid.identity
             names = [*([] if at else tail.names), *joining.names[start:stop]]
-            # One of which nothing is needed may name pages that a sweep is still to find.
-            if end > unneeded or any(name != NO_NAME for name in names):
+            # One of which nothing is needed may name pages that a sweep is still to find; not where
+            # a sweep has gone over all of it.
+            is_named = end > self.swept and any(name != NO_NAME for name in names)
+            if end > unneeded or is_named:
                 if at:
                     group = self._new_group(level, 0, size)
                 else:
@@ -315,13 +306,13 @@ class Levels:
                 fold = self.fold(level, group, 0, size)
                 full.append((level, first + at, group))
             self.monoid.partials.put(above.rows, at, fold)
-            if above.times is not None and joining.times is not None:
-                above.times[at] = joining.times[stop - 1]
+            if above.times is not None and joining.times is not None and tail.times is not None:
+                above.times[at] = joining.times[stop - 1] if stop else tail.times[size - 1]
             if full and (len(full) == TOGETHER or at == above.count - 1):
                 for (_, number, _), name in zip(full, self.pager.write(full), strict=True):
                     above.names[number - first] = name
-                if not any(known == level for known, _ in hand):
-                    hand |= {(level, number): group for _, number, group in full}
+                if not any(known == level for known, _ in written):
+                    written |= {(level, number): group for _, number, group in full}
                 full = []
         return above
 
@@ -359,7 +350,12 @@ class Levels:
         for tail in self.tails:
             if not tail.is_full:
                 break
-            sealed.append((tail, self.fold_tail(tail)))
+            whole = (
+                self.fold_tail(tail)
+                if self.seals_folded
+                else self.fold(tail.level, tail, 0, tail.count)
+            )
+            sealed.append((tail, whole))
         # The last of them may end where the sweep did. Nobody reads such a page again, and no sweep
         # would look for it: its element above is there to say when its last event was.
         swept = sealed[-1][0] if self.end(sealed[-1][0].level) <= self.swept else None
@@ -402,27 +398,7 @@ class Levels:
 
     def child(self, level: int, first: int, group: Group, index: int) -> Group:
         """The group below element ``index`` of a group whose first element is ``first``; a read."""
-        place, hand = (level - 1, first + index), self.in_hand
-        if hand is None:
-            return self.pager.read(*place, group.names[index])
-        if place not in hand:
-            hand[place] = self.pager.read(*place, group.names[index])
-        return hand[place]
-
-    def have_in_hand(self, level: int, first: int, group: Group) -> None:
-        """Have a group in hand whose first element is ``first``."""
-        if self.in_hand is not None:
-            self.in_hand[level, first // self.arity_of(level)] = group
-
-    def open_to(self, position: int) -> None:
-        """Have the groups above a position in hand; at most one page read a level."""
-        level = self.top(position)
-        group: Group = self.tails[level]
-        first = self.tails[level].first
-        while level and position % self.span(level):
-            index = position // self.span(level) - first
-            group = self.child(level, first, group, index)
-            level, first = level - 1, (first + index) * self.arity_of(level - 1)
+        return self.pager.read(level - 1, first + index, group.names[index])
 
     def fold_range(
         self, start: int, stop: int, within: Callable[[int, int, int, int], Partial]

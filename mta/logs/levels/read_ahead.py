@@ -12,7 +12,7 @@ front had to wait all the same.
 
 The names of pages stand in the groups above them. The head path and the tails are in memory; the
 pages that tell what is behind the next border are asked for in the same way, one level after the
-other and twice as far ahead, so that they are at hand when the leaves come to them. Nothing here
+other and twice as far ahead, so that they are there when the leaves come to them. Nothing here
 waits, and nothing fails.
 """
 
@@ -36,23 +36,23 @@ class ReadAhead:
         self.depth = _FIRST_DEPTH
         #: By level, the first group that has not been asked for.
         self._asked: dict[int, int] = {0: -1}
-        #: The leaf group at which all that follows was last asked for anew.
-        self._anew = 0
+        #: The leaf group at which all that follows was last asked for again.
+        self._restarted = 0
         #: By level, the group that was looked up last: its number, and the names in it.
         self._known: dict[int, tuple[int, list[bytes]]] = {}
 
     def follow(self, leaf: int, path: Sequence[Frame]) -> None:
         """The front has opened this leaf group; ``path`` is the head path above it.
 
-        No store call; now and then a hint that names about half the depth.
+        No store call; sometimes a hint that names about half the depth.
         """
         pager = self._levels.pager
         jumped = leaf > self._asked[0]
-        late = pager.waited and leaf - self._anew >= self.depth // 2
+        late = pager.waited and leaf - self._restarted >= self.depth // 2
         if late and not jumped:  # or the cache had no room to keep them
             self.depth *= 2
         if late or jumped:
-            self._asked, self._anew = {0: leaf + 1}, leaf
+            self._asked, self._restarted = {0: leaf + 1}, leaf
         depth = self.depth = min(self.depth, pager.read_ahead)
         if self._asked[0] - leaf - 1 > depth // 2:
             return
@@ -97,7 +97,7 @@ class ReadAhead:
             above = self._names(level + 1, number // levels.arity, path)
             if above is None:
                 return None
-            group = levels.pager.at_hand(level, number, above[number % levels.arity])
+            group = levels.pager.prefetched(level, number, above[number % levels.arity])
         if group is None or len(group.names) != levels.arity:  # whoever opens it gets the error
             return None
         self._known[level] = number, group.names

@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,31 +35,14 @@ from mta.pages.page import Group
 Segment = tuple[int, int, Group, int, int]
 
 
-class Frame:
+class Frame(NamedTuple):
     """A group on the head path: the elements from ``next`` to ``stop`` are left."""
 
-    __slots__ = ("first", "group", "level", "next", "origin", "right", "stop", "suffixes")
-
-    def __init__(self, level: int, first: int, group: Group, start: int, stop: int) -> None:
-        self.level, self.first, self.group = level, first, group
-        self.next = self.origin = start
-        self.stop = stop
-        #: Amortized MTA: the folds from element origin, origin + 1, ... stop to the middle.
-        self.suffixes: Rows = None
-        #: SteadyMTA: these reach to ``stop`` alone, and this is the aggregate from there to the
-        #: middle.
-        self.right: Partial = None
-
-    @property
-    def segment(self) -> Segment:
-        """The elements that are left."""
-        return self.level, self.first, self.group, self.next, self.stop
-
-    def moved_on(self, index: int) -> Frame:
-        """The same frame with its front at another element; this one stays as it was."""
-        moved = Frame(self.level, self.first, self.group, index, self.stop)
-        moved.origin, moved.suffixes, moved.right = self.origin, self.suffixes, self.right
-        return moved
+    level: int
+    first: int
+    group: Group
+    next: int
+    stop: int
 
 
 class SegmentedWindow(LevelPages, Aggregator):
@@ -71,12 +54,12 @@ class SegmentedWindow(LevelPages, Aggregator):
 
     @abstractmethod
     def segments(self) -> Iterator[Segment]:
-        """The window from left to right, as coarsely as it is at hand."""
+        """The window from left to right, as coarsely as it is in memory."""
 
     # --- runs -----------------------------------------------------------------------------------
 
     def run(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for many events at once; about two combines an event.
+        """Insert, evict and query for many events at once; about two combines per event.
 
         Where the window is short beside the batch, results are folds of ranges (``folds.sliding``).
         Returns how many are in; 0 when the cuts cannot be known ahead.
@@ -111,7 +94,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         ]
 
     def _head_part(self) -> tuple[Group, int, int] | None:
-        """The group before the leaf tail and its events in the window; None if not at hand."""
+        """The group before the leaf tail and its events in the window; None if not in memory."""
         return None
 
     def _follow(self, new: Events, fronts: np.ndarray, folds: Rows) -> int:

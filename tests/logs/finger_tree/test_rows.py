@@ -1,4 +1,4 @@
-"""The rows of a node: as a list, and what is lent stays as it was, whatever changes."""
+"""The rows of a node: as a list, and what is shared stays as it was, whatever changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def listed(schema: Record, rows: Any, count: int) -> list[Any]:
 @pytest.mark.parametrize("from_page", [False, True])
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
-def test_rows_are_a_list_and_what_is_lent_stays(  # noqa: C901, PLR0912
+def test_rows_are_a_list_and_what_is_shared_stays(  # noqa: C901, PLR0912
     values: Schema, from_page: bool, steps: list[tuple[str, float, int]]
 ) -> None:
     schema, serial = Record([Array("i8"), values]), iter(range(10**6))
@@ -46,7 +46,7 @@ def test_rows_are_a_list_and_what_is_lent_stays(  # noqa: C901, PLR0912
     if from_page:
         rows[0].flags.writeable = False
     buffer = RowBuffer(schema, rows, 4)
-    lent: list[tuple[Any, list[Any]]] = []
+    shared: list[tuple[Any, list[Any]]] = []
     for what, where, count in steps:
         size = len(expected)
         at, some = int(where * (size + 1)), new(count)
@@ -81,17 +81,17 @@ def test_rows_are_a_list_and_what_is_lent_stays(  # noqa: C901, PLR0912
             buffer = buffer.copy(0, size, size + count)
             assert buffer.has_room(count) and not buffer.has_room(count + 1)
         else:
-            lent.append((buffer.lend(at, size), expected[at:]))
+            shared.append((buffer.share(at, size), expected[at:]))
         assert listed(schema, buffer.rows, buffer.count) == expected
-        for view, then in lent:
+        for view, then in shared:
             assert listed(schema, view, len(then)) == then
 
 
-def test_rows_are_added_where_there_is_room_although_they_are_lent() -> None:
+def test_rows_are_added_where_there_is_room_although_they_are_shared() -> None:
     schema = Record([Array("i8"), Array("f8")])
     buffer = RowBuffer(schema, schema.gathered([(1, 1.0)]), 1).copy(0, 1, 10)
-    lent = buffer.lend(0, 1)
+    shared = buffer.share(0, 1)
     buffer.extend(schema.gathered([(2, 2.0)]), 1)
-    assert np.shares_memory(lent[1], buffer.numbers(1))
+    assert np.shares_memory(shared[1], buffer.numbers(1))
     buffer.put(0, (3, 3.0))
-    assert not np.shares_memory(lent[1], buffer.numbers(1)) and lent[1].tolist() == [1.0]
+    assert not np.shares_memory(shared[1], buffer.numbers(1)) and shared[1].tolist() == [1.0]

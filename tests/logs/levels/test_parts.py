@@ -12,7 +12,6 @@ import pytest
 from mta import (
     AmortizedMTA,
     CountWindow,
-    LogMTA,
     Product,
     SharedWindows,
     SteadyMTA,
@@ -225,7 +224,7 @@ def test_a_snapshot_stays_small_however_many_columns_there_are(
         assert len(pages) == len(set(live_keys(window)))
 
 
-@pytest.mark.parametrize("tree", [LogMTA, PagedFlatFAT, PagedReactiveAggregator])
+@pytest.mark.parametrize("tree", [PagedFlatFAT, PagedReactiveAggregator])
 def test_groups_that_change_or_are_needed_at_once_have_no_parts(tree: type[Any]) -> None:
     store = MemoryStore()
     window = begin(store, tree)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from mta import AmortizedMTA, CountWindow, Max, Window
-from mta.evaluators.tree import MonoidTree
 from mta.pages.page import Group
 from stores import MemoryStore
 from stores.base import Capabilities
@@ -60,7 +59,7 @@ class Ahead(WrapperStore):
 
 
 def window_of(
-    store: Ahead, size: int, arity: int = 4, aggregator: type[MonoidTree] = AmortizedMTA
+    store: Ahead, size: int, arity: int = 4, aggregator: type[AmortizedMTA] = AmortizedMTA
 ) -> Window:
     return Window(
         Max(), CountWindow(size), store, leaf_arity=LEAF, arity=arity, aggregator=aggregator
@@ -76,7 +75,7 @@ def feed(window: Window, events: int) -> None:
 @BOTH
 @pytest.mark.parametrize("arity", [2, 3, 16])
 def test_across_every_border_the_front_finds_its_pages(
-    arity: int, aggregator: type[MonoidTree]
+    arity: int, aggregator: type[AmortizedMTA]
 ) -> None:
     """Of five hundred groups, whose names stand in groups of several levels, none is waited for."""
     store = Ahead()
@@ -93,7 +92,7 @@ def test_across_every_border_the_front_finds_its_pages(
 
 
 @BOTH
-def test_each_page_is_asked_for_once(aggregator: type[MonoidTree]) -> None:
+def test_each_page_is_asked_for_once(aggregator: type[AmortizedMTA]) -> None:
     store = Ahead()
     window = window_of(store, 1200, 4, aggregator)
     feed(window, 5000)
@@ -158,8 +157,9 @@ def test_a_jump_asks_from_where_it_ends() -> None:
     window = window_of(store, 4000, arity=8)
     feed(window, 4100)
     store.asked.clear()
-    window.evict(2001)
-    window.evict(LEAF)
+    for count in (2001, LEAF):
+        window.evict(count)
+        window.query()
     assert min(store.leaves(store.asked)) > (100 + 2000) // LEAF
     assert len(store.leaves(store.asked)) <= 2 * 8
 
@@ -182,7 +182,7 @@ def test_a_group_with_too_few_names_is_passed_over(monkeypatch: pytest.MonkeyPat
     window = window_of(store, 1200, arity=4)
     feed(window, 1250)
     pager, empty = window.structure.levels.pager, Group(None, None, [], 0)
-    monkeypatch.setattr(pager, "at_hand", lambda level, number, name: empty)
+    monkeypatch.setattr(pager, "prefetched", lambda level, number, name: empty)
     feed(window, 40 * LEAF)
     assert window.query() == 96.0
     window.check()

@@ -6,14 +6,13 @@ import pytest
 
 from mta import AmortizedMTA, CountWindow, LogMTA, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
-from mta.evaluators.tree import MonoidTree
 from mta.frames.base import AbstractPolicy
 from stores import MemoryStore
 
 AGGREGATORS = [AmortizedMTA, LogMTA]
 
 
-def make(store: MemoryStore, policy: AbstractPolicy, aggregator: type[MonoidTree]) -> Window:
+def make(store: MemoryStore, policy: AbstractPolicy, aggregator: type[AmortizedMTA]) -> Window:
     return Window(Sum(), policy, store, arity=4, leaf_arity=4, aggregator=aggregator)
 
 
@@ -21,7 +20,7 @@ def make(store: MemoryStore, policy: AbstractPolicy, aggregator: type[MonoidTree
 @pytest.mark.parametrize("size", [1, 5, 16, 20, 50])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_pages_of_a_sliding_window_all_leave(
-    aggregator: type[MonoidTree], size: int, chunk: int
+    aggregator: type[AmortizedMTA], size: int, chunk: int
 ) -> None:
     """Also where a level has been filled to the brim by events that have all left."""
     store = MemoryStore()
@@ -34,7 +33,7 @@ def test_pages_of_a_sliding_window_all_leave(
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-def test_a_window_that_time_empties_leaves_no_page(aggregator: type[MonoidTree]) -> None:
+def test_a_window_that_time_empties_leaves_no_page(aggregator: type[AmortizedMTA]) -> None:
     """The next event finds full groups of events that have all left, the newest ones among them."""
     for count in (4, 15, 16, 64, 127, 128, 192, 256):
         store = MemoryStore()

@@ -1,0 +1,107 @@
+"""Requests of single keys to ``mta serve``, at a fixed rate and as fast as it answers.
+
+The service has one worker. Clients are in a process of their own, and each has one connection. At
+a fixed rate each request has a moment at which it is due, whether or not earlier ones were
+answered, and its time counts from there: a pause of the service shows in every request that it
+delays. ``python -m benchmarks.ours.serving_http URL NAME KEYS`` measures what is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from socket import create_server
+from time import perf_counter, sleep
+from urllib.request import urlopen
+
+import numpy as np
+
+from benchmarks.report.experiment import Row, Rows
+
+#: Requests a second, connections, and seconds of each measurement.
+RATE, CLIENTS, SECONDS = 1000, 16, 10
+
+
+def requests(store: str, name: str, keys: int) -> Rows:
+    """A row at the fixed rate, and one as fast as the service answers; keys are 0 to ``keys``."""
+    with create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mta", "serve", name, "--store", store, "--port", str(port)]
+    service = subprocess.Popen([*command, "--quiet"])
+    try:
+        _wait(service, port)
+        rows = []
+        for rate in (RATE, 0):
+            client = [sys.executable, "-m", __spec__.name, "--client", str(port), str(keys)]
+            done = subprocess.run([*client, str(rate)], capture_output=True, text=True, check=True)
+            rows.append(json.loads(done.stdout))
+        return rows
+    finally:
+        service.terminate()
+        service.wait()
+
+
+def paced(rate: int) -> str:
+    """How the row of a rate is called."""
+    return f"HTTP, {rate:,} a second" if rate else "HTTP, as fast as it answers"
+
+
+def _wait(service: subprocess.Popen[bytes], port: int) -> None:
+    while True:
+        try:
+            urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10).close()
+            return
+        except OSError:
+            if service.poll() is not None:
+                raise RuntimeError("mta serve has ended") from None
+            sleep(0.05)
+
+
+# --- the clients' process -------------------------------------------------------------------------
+
+
+async def _client(port: int, keys: list[int], due: float, pause: float) -> list[float]:
+    """Seconds of each request over one connection; ``pause`` from one to the next, 0 for none."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    spent = []
+    for key in keys:
+        if pause:
+            await asyncio.sleep(max(0.0, due - perf_counter()))
+        began = due if pause else perf_counter()
+        writer.write(b"GET /v1/windows/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % key)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 "), head
+        await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+        spent.append(perf_counter() - began)
+        due += pause
+    writer.close()
+    return spent
+
+
+async def _clients(port: int, keys: int, rate: int) -> Row:
+    random = np.random.default_rng(3)
+    count = (rate or RATE) * SECONDS // CLIENTS
+    pause, first = CLIENTS / rate if rate else 0.0, perf_counter() + 0.1
+    began = perf_counter()
+    each = [
+        _client(port, random.integers(0, keys, count).tolist(), first + pause * at / CLIENTS, pause)
+        for at in range(CLIENTS)
+    ]
+    spent = np.concatenate(await asyncio.gather(*each))
+    seconds = perf_counter() - began
+    p50, p99 = np.percentile(spent, [50, 99]) * 1e6
+    return {
+        "how": paced(rate),
+        "p50_us": round(p50, 1), "p99_us": round(p99, 1), "per_second": round(len(spent) / seconds),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--client":
+        port_, keys_, rate_ = map(int, sys.argv[2:])
+        json.dump(asyncio.run(_clients(port_, keys_, rate_)), sys.stdout)
+    else:
+        for row in requests(sys.argv[1], sys.argv[2], int(sys.argv[3])):
+            sys.stdout.write(f"{row}\n")
