@@ -106,7 +106,7 @@ class Bench:
                 drawn = draw(rows)
                 for file in (path, path.with_suffix(".png")):
                     drawn.savefig(file, dpi=130, metadata=None if file != path else UNDATED)
-                    drawn.set_layout_engine("none")  # laid out once, for both files alike
+                    drawn.set_layout_engine("none")  # loaded out once, for both files alike
             plots.append(path)
         return Done(experiment, rows, record, plots, experiment.findings(rows))
 

@@ -42,7 +42,7 @@ DIGITS = Context(prec=100)
 class Schema(ABC):
     """The layout of rows. Every method costs at most one pass over the rows it is given."""
 
-    #: Bytes a row takes in a page; None when rows vary.
+    #: Bytes per row takes in a page; None when rows vary.
     row_bytes: int | None
     #: Whether a single row is made of Python's own numbers, not of numpy's.
     plain: bool = False

@@ -67,7 +67,7 @@ class FiBA(FingerTreeLog, Aggregator):
         observers = enumerate(setting.policy.observers, 1)
         lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
         self._cursor = Cursor(self.monoid, setting.policy, self, lenses)
-        #: Where the front stood before the last single event had the policy look further back.
+        #: The front before the last single event made the policy look further back.
         self._receded: int | None = None
         #: The front for which it was last seen what nobody may ask for any more.
         self._cut_at = 0
@@ -87,11 +87,11 @@ class FiBA(FingerTreeLog, Aggregator):
         if kept - self.kept_from >= count:
             self._cut_off(kept)
 
-    def tidy(self) -> None:
+    def prepare(self) -> None:
         spare = 0 if self.tree.has_left else min(self.tree.size // LEFT_BEHIND, self._left_behind)
         self._cut_at = 0  # newer events at the same front may release some as well
         self._make_ready(max(spare, 1))
-        super().tidy()
+        super().prepare()
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
@@ -346,7 +346,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if self._newest_ever is not None and int(times[0]) < self._newest_ever:
             self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
-        chunk, is_new = self.hand_with(rows, times, count, end)
+        chunk, is_new = self.chunk_with(rows, times, count, end)
         folds = None
         if into is None or is_new is not None:
             folds = self._cursor.run(chunk)

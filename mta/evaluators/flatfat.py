@@ -147,7 +147,7 @@ class PagedFlatFAT(SegmentedWindow):
         if left_at == front:
             self.left, self.left_at = combine(self.left, aggregate), left_at
 
-    def forget_folds(self) -> None:
+    def drop_folds(self) -> None:
         """Forget what is remembered of folds, as events have changed."""
         self.left_at = self._rest_at = -1
         self._scan = None
@@ -237,7 +237,7 @@ class PagedFlatFAT(SegmentedWindow):
             for changed, where, before in undo:
                 changed.put_back(where, before)
             raise
-        self.forget_folds()
+        self.drop_folds()
 
     def _write_dirty(self, most: int = 0) -> None:
         self.blocks.write_dirty(most)
@@ -259,7 +259,7 @@ class PagedFlatFAT(SegmentedWindow):
             levels.tails, levels.back = [tail for tail, _ in tails], back
             self.blocks.drop_tails()
             self.blocks.hold(path)
-            self.forget_folds()
+            self.drop_folds()
             raise
 
     # --- folds ----------------------------------------------------------------------------------
@@ -364,10 +364,10 @@ class PagedFlatFAT(SegmentedWindow):
 
     # --- pages and snapshots ----------------------------------------------------------------------
 
-    def tidy(self) -> None:
+    def prepare(self) -> None:
         self.blocks.write_dirty()
         self.blocks.retired.delete(len(self.kept))
-        super().tidy()
+        super().prepare()
 
     def hold(self, retain: int) -> None:
         super().hold(retain)

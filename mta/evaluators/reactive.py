@@ -2,7 +2,7 @@
 
 Its FlatFAT (``paged_flat_fat``) holds events at *slots*, which they keep. An event that is evicted
 out of the middle leaves a hole: its leaf block and those above it up to the open one are written
-anew, once before the next snapshot or when too many wait, and the pages they had are kept for as
+again, once before the next snapshot or when too many wait, and the pages they had are kept for as
 long as a snapshot needs them. A *position* counts the events that are there, so it moves on by one
 when a younger event than its own is evicted:
 
@@ -359,8 +359,8 @@ class PagedReactiveAggregator(Aggregator):
 
     # --- pages and snapshots ----------------------------------------------------------------------
 
-    def tidy(self) -> None:
-        self.fat.tidy()
+    def prepare(self) -> None:
+        self.fat.prepare()
 
     def hold(self, retain: int) -> None:
         self.fat.hold(retain)

@@ -35,10 +35,10 @@ _Moments = tuple[float, float, float]
 class ADWIN(AbstractPolicy):
     """The newest events for as long as their mean has not changed.
 
-    ``confidence`` is the probability of seeing a change where there is none, ``span`` how far apart
-    values may be. Every ``clock`` events it is asked: O(log n) searches for the end of a prefix of
-    so many events. After a change of the mean by e it takes O(ln(1/confidence) / e^2) events until
-    the older ones leave.
+    ``confidence`` is the probability of seeing a change where there is none, ``span`` how far
+    apart values may be. Every ``clock`` events it is asked: O(log n) searches for the end of a
+    prefix of so many events. After a change of the mean by e it takes O(ln(1/confidence) / e^2)
+    events until the older ones leave.
 
     >>> from mta import Mean, Window
     >>> window = Window(Mean(), ADWIN(clock=1), name="drift")
@@ -95,11 +95,11 @@ class ADWIN(AbstractPolicy):
         """Whether the older and the newer part of the window have different means."""
         count, mean, squares = whole
         older = count - newer[0]
-        apart = abs((count * mean - newer[0] * newer[1]) / older - newer[1])
+        distance = abs((count * mean - newer[0] * newer[1]) / older - newer[1])
         doubt = math.log(2 * math.log(count) / self.confidence)
         parts = 1 / older + 1 / newer[0]
         least = math.sqrt(2 * parts * max(squares, 0.0) / count * doubt)
-        return apart >= least + 2 / 3 * parts * doubt * self.span
+        return distance >= least + 2 / 3 * parts * doubt * self.span
 
     def describe(self) -> str:
         column, values = self._on[0], (self.confidence, self.span, self.clock)

@@ -78,7 +78,7 @@ class Run(Protocol):
         """The time of the oldest event, None in an empty window."""
 
     def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events that are at hand, and the position of the first."""
+        """The times of the oldest events that are prefetched, and the position of the first."""
 
 
 class TimeSearch(Protocol):

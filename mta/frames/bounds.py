@@ -20,7 +20,7 @@ class Policy(AbstractPolicy):
 
     ``prefix`` is the result over the oldest events, ``total`` that over the whole window, both of
     the monoid ``on`` (a monoid, or a pair of column and monoid), or of the window's own monoid.
-    Costs O(1) combines while few events leave, O(arity * log n) and a page a level otherwise.
+    Costs O(1) combines while few events leave, O(arity * log n) and one page per level otherwise.
     ``checked`` tries every prefix after every insertion, and raises PolicyNotMonotone. Give it a
     ``name``: a snapshot is only restored with a policy of the same name and monoid (without one, as
     for ``Monoid``).

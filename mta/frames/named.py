@@ -96,7 +96,7 @@ class SessionWindow(AbstractPolicy):
     Once the newest event is that old, the session is over, and time alone has emptied the window.
     A late event that is less than ``gap`` from two sessions merges them, as in Flink, Beam and
     Kafka Streams. The cut is known from the window's aggregate: 1 combine and no search. Each
-    event's time is kept with its value too: 8 bytes an event.
+    event's time is kept with its value too: 8 bytes per event.
 
     >>> SessionWindow("10 minutes")
     SessionWindow(600000000 us)

@@ -1,8 +1,8 @@
-"""Single events in C: what is at hand for many of them is laid down in one block of numbers.
+"""Single events in C: what is prefetched for many of them is loaded into one block of numbers.
 
 For each of them ``event`` looks whether it may come, notes it, moves the front on, and tells the
 result (``single.c``). Times and counts are doubles as well, so that one buffer has it all, which
-Python owns: where things stand, the events that came, and what is at hand.
+Python owns: where things stand, the events that came, and what is prefetched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPERATIONS = {"sum_f8": 0.0, "mean": 0.0, "max_f8": 1.0, "min_f8": -1.0}
 _NUMBERS = 12
 
 
-class Laid(NamedTuple):
+class Loaded(NamedTuple):
     """How many events may come, and when each makes one leave; times as whole microseconds."""
 
     most: int
@@ -51,7 +51,7 @@ class Stands(NamedTuple):
 
 
 class Block:
-    """A block for one window; without anything at hand no event may come.
+    """A block for one window; without anything prefetched no event may come.
 
     Rows of partials are an array, or for a mean a tuple of sums and counts.
     """
@@ -83,8 +83,8 @@ class Block:
             return None
         return cls(kernel.kind)
 
-    def lay(self, laid: Laid, left: Any, lefts: Rows, right: Any, leaving: np.ndarray) -> None:
-        """Lay down what is at hand; from then on events may come.
+    def load(self, loaded: Loaded, left: Any, lefts: Rows, right: Any, leaving: np.ndarray) -> None:
+        """Load what is prefetched; from then on events may come.
 
         ``left`` is the aggregate before them, ``lefts`` what it is after each eviction, ``right``
         the one to which they are combined; ``leaving`` has the times of those that leave.
@@ -96,7 +96,7 @@ class Block:
             (left, count), (lefts, counts), (right, base) = left, lefts, right
             self._counts[0], self._counts[1 : len(counts) + 1] = count, counts
         self._stack[0], self._stack[1 : len(lefts) + 1] = left, lefts
-        most, spare, last, bound, age, floor, lateness = laid
+        most, spare, last, bound, age, floor, lateness = loaded
         times = 0 if age is None else len(leaving)
         self._leaving[:times], self._leaving[times:] = leaving[:times], inf
         self._numbers[:] = (
@@ -126,6 +126,6 @@ class Block:
         return (left, self._counts[int(gone)].item()), (right, base + count)
 
     def clear(self) -> None:
-        """Have nothing at hand."""
+        """Have nothing prefetched."""
         if self.buffer:
             self._numbers[:] = 0

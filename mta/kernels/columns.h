@@ -88,7 +88,7 @@ void gather(const Ranges *ranges, int numbers, unsigned char *into);
 /* keys.c: keys by their hashes, and where each one's bytes begin; no bounds where these are all. */
 typedef struct { const uint64_t *hashes; const int64_t *bounds; const char *bytes;
                  int64_t size, count; } Wanted;
-int meet(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
+int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
          const Wanted *wanted, int64_t *slots);
 
 /* single.c: numbers that mta/kernels/block.py lays down in one block; all of them are doubles. */

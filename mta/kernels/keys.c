@@ -24,7 +24,7 @@ static inline int is_at(const Pages *pages, const Shorts *of, int64_t page, int6
 
 /* Where each wanted key is in each run that has it, runs side by side: (page << 32) + place. A run
  * has a first page and an end. UNEVEN where hashes are out of order, or another has the same. */
-int meet(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
+int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
          const Wanted *wanted, int64_t *slots) {
     for (int64_t run = 0; run < run_count; run++) {
         uint64_t before = 0, hash;

@@ -5,7 +5,7 @@
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 7
+#define REVISION 8
 #define MAX_HELD 24
 
 /* A call's arguments, and what is held of them until it ends. */
@@ -244,7 +244,7 @@ static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
     return found;
 }
 
-static PyObject *py_meet(PyObject *Py_UNUSED(self), PyObject *args) {
+static PyObject *py_match(PyObject *Py_UNUSED(self), PyObject *args) {
     int64_t *at[5], n[5];
     Call c = {.args = args};
     Wanted wanted = {.count = 0};
@@ -255,7 +255,7 @@ static PyObject *py_meet(PyObject *Py_UNUSED(self), PyObject *args) {
                    && (!n[3] || n[3] > n[2]), "a place of each key in each run is wanted")) {
         wanted.hashes = (const uint64_t *)at[2], wanted.count = n[2];
         wanted.bounds = n[3] ? at[3] : NULL;
-        WITHOUT_LOCK(c.status = meet(&c.pages, of, at[1], n[1] / 2, &wanted, at[4]));
+        WITHOUT_LOCK(c.status = match(&c.pages, of, at[1], n[1] / 2, &wanted, at[4]));
     }
     return told(&c);
 }
@@ -282,7 +282,7 @@ static PyMethodDef METHODS[] = {
     METHOD(ranks, "times, keys, out, age"),
     METHOD(first_later, "times, bounds, segments, asked, out"),
     METHOD(gathered, "buffers, column, which, firsts, counts, short"),
-    METHOD(meet, "buffers, columns, runs, hashes, bounds, slots, keys"),
+    METHOD(match, "buffers, columns, runs, hashes, bounds, slots, keys"),
     {"event", (PyCFunction)(void (*)(void))py_event, METH_FASTCALL, "event(block, value, time)"},
     {NULL, NULL, 0, NULL},
 };

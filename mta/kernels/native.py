@@ -38,7 +38,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 7
+REVISION = 8
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -230,7 +230,7 @@ def gathered(
     return found
 
 
-def meet(
+def match(
     buffers: list[Any],
     columns: np.ndarray,
     runs: np.ndarray,
@@ -250,7 +250,7 @@ def meet(
         return None
     slots = np.full((len(hashes), len(runs)), -1)
     given = map(_whole, (columns, runs, hashes.view("<i8"), bounds))
-    return compiled.meet(buffers, *given, slots, np.ascontiguousarray(keys)), slots
+    return compiled.match(buffers, *given, slots, np.ascontiguousarray(keys)), slots
 
 
 # --- columns --------------------------------------------------------------------------------------

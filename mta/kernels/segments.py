@@ -55,7 +55,7 @@ def spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def group(codes: np.ndarray, most: int) -> np.ndarray:
-    """The order that brings rows of one code together, each code's rows as they stood.
+    """The order that brings rows of one code together, each code's rows in their order.
 
     Codes are from 0 up, below ``most``. A radix sort by 16 bits at a time, which is linear.
 
@@ -74,7 +74,7 @@ def group(codes: np.ndarray, most: int) -> np.ndarray:
 
 
 def sort_within(values: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
-    """The order by code, then by value, equal ones as they stood; None if they stand so.
+    """The order by code, then by value, equal ones in their order; None if they are sorted.
 
     ``codes`` never decrease.
     """

@@ -281,7 +281,7 @@ class Bucket:
         """How many events of a time there are to be retracted in a standalone window."""
         events = by_time(window.engine.structure, FingerTreeLog)
         if not all(policy.positional for policy in self.kind.policies.values()):
-            return events.standing(time)
+            return events.count_at(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
         if start == stop:
             return 0

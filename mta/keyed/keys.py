@@ -477,7 +477,7 @@ _UNITS = {"[s]": (1, 1_000_000), "[ms]": (1, 1000), "[us]": (1, 1), "[ns]": (100
 def _of_dictionaries(column: Any) -> Distinct:
     """A column with dictionaries of its own, in each chunk another one.
 
-    They are laid end to end: united by Arrow they may be too long for its type of indices.
+    They are loaded end to end: united by Arrow they may be too long for its type of indices.
     """
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     parts = [_of_dictionary(c.dictionary, _as_numpy(c.indices)) for c in chunks if len(c)]

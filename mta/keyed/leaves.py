@@ -67,7 +67,7 @@ _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
 
 @dataclass(slots=True)
 class TableLayout:
-    """How the pages of some windows are laid out."""
+    """How the pages of some windows are loaded out."""
 
     window: str
     kind: str
@@ -227,7 +227,7 @@ class Leaves:
         """The entries of wanted keys, in order of key and age: key, page, and place in the page."""
         columns = self._columns[[_HASHES, _KEY_ENDS, _KEY_BYTES]]
         bounds = keys.bounds[:0] if keys.is_whole else keys.bounds  # no two have one hash
-        known = native.meet(self._pages, columns, np.array(runs), keys.hashes, bounds, keys.blob)
+        known = native.match(self._pages, columns, np.array(runs), keys.hashes, bounds, keys.blob)
         if known is not None and known[0]:
             slots = known[1].reshape(-1)
             at = np.flatnonzero(slots >= 0)

@@ -284,7 +284,7 @@ class EventLog(ABC):
     # --- pages and snapshots ----------------------------------------------------------------------
 
     @abstractmethod
-    def tidy(self) -> None:
+    def prepare(self) -> None:
         """Before a snapshot is taken: write the pages it will name, delete those nobody needs."""
 
     @abstractmethod
@@ -335,7 +335,7 @@ class EventLog(ABC):
 
     @abstractmethod
     def layout_of(self, level: int) -> Layout:
-        """How the pages of a level are laid out."""
+        """How the pages of a level are loaded out."""
 
     @abstractmethod
     def pages(self) -> Iterator[Named]:

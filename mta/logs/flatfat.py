@@ -170,9 +170,9 @@ class BlockPager(Pager):
         self.waited, self.read_ahead = self._pager.waited, self._pager.read_ahead
         return group
 
-    def read_anew(self, level: int, number: int, name: bytes) -> Group:
+    def read_again(self, level: int, number: int, name: bytes) -> Group:
         block = self._sealed(level, number)
-        return self._pager.read_anew(level, number, name) if block is None else block.group
+        return self._pager.read_again(level, number, name) if block is None else block.group
 
     def delete(self, places: Sequence[Place]) -> None:
         self._pager.delete(places)

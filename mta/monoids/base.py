@@ -56,7 +56,7 @@ else:
 class AbstractMonoid(Recorded, ABC, Generic[Out]):
     """What aggregators ask of a monoid, one event or one group at a time.
 
-    Costs are in combines; ``n`` is the number of rows. Rows are laid out as the schema says:
+    Costs are in combines; ``n`` is the number of rows. Rows are loaded out as the schema says:
     ``inputs`` for the values of events, ``partials`` for aggregates, ``outputs`` for results.
     """
 

@@ -89,13 +89,14 @@ class _Place(ColumnarMonoid[Any]):
         return total, np.where(places < count, near[1], further)
 
     def _result(self, partial: Partial) -> Any:
-        stands, value = partial[0] >= self._width, partial[1][..., -1]
+        present, value = partial[0] >= self._width, partial[1][..., -1]
         if self._has_none:
-            return np.where(stands, value, _none_of(self._kind.dtype))[()]
-        if not np.ndim(stands):
-            return shown(self._kind, value).item() if stands else None
+            return np.where(present, value, _none_of(self._kind.dtype))[()]
+        if not np.ndim(present):
+            return shown(self._kind, value).item() if present else None
         listed = np.asarray(shown(self._kind, value)).tolist()
-        return [one if stood else None for one, stood in zip(listed, stands.tolist(), strict=True)]
+        there = present.tolist()
+        return [one if known else None for one, known in zip(listed, there, strict=True)]
 
     def results(self, outputs: Rows) -> Any:
         return outputs if self._has_none else objects(outputs)

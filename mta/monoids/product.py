@@ -45,7 +45,7 @@ def result_name(alias: str, window: str) -> str:
 
 
 def result_columns(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of several windows as columns.
+    """The results of multiple windows as columns.
 
     >>> result_columns({"day": {"peak": 1, "low": 2}}), result_columns({"day": 3})
     ({'peak_day': 1, 'low_day': 2}, {'day': 3})
@@ -58,7 +58,7 @@ def result_columns(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
-    """Raise ValueError where two results of several windows would have the same name."""
+    """Raise ValueError where two results of multiple windows would have the same name."""
     aliases, seen = monoid.aliases if isinstance(monoid, Product) else ("",), set[str]()
     for name in [result_name(alias, window) for window in windows for alias in aliases]:
         if name in seen:

@@ -61,7 +61,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the pages of one level are laid out."""
+    """How the pages of one level are loaded out."""
 
     schema: Schema
     timed: bool
@@ -146,5 +146,5 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
 def _corrupt(window: str, level: int, number: int, name: bytes, what: str) -> CorruptPage:
     return CorruptPage(
         f"page {key_of(window, level, number, name)} is damaged: {what}; restore from an earlier "
-        "snapshot, or put back a good copy of the page"
+        "snapshot, or restore a good copy of the page"
     )

@@ -39,12 +39,12 @@ class Pager(ABC):
         Raises MissingPage or CorruptPage.
         """
 
-    def read_anew(self, level: int, number: int, name: bytes) -> Group:
+    def read_again(self, level: int, number: int, name: bytes) -> Group:
         """One group as it is in the store now; one store call. Raises as ``read``."""
         return self.read(level, number, name)
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
-        """Some groups; one store call for those that are not at hand. Raises as ``read``."""
+        """Some groups; one store call for those that are not prefetched. Raises as ``read``."""
         return [self.read(*place) for place in places]
 
     @abstractmethod
@@ -108,11 +108,11 @@ class StorePager(Pager):
         for known, group in last:
             if known == name:
                 return group
-        group = self.read_anew(level, number, name)
+        group = self.read_again(level, number, name)
         self._last[level] = [(name, group), *last[: _LAST - 1]]
         return group
 
-    def read_anew(self, level: int, number: int, name: bytes) -> Group:
+    def read_again(self, level: int, number: int, name: bytes) -> Group:
         return self.read_many([(level, number, name)])[0]
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:

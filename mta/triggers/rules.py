@@ -172,12 +172,12 @@ class EveryPeriod(Trigger):
 
         ``before`` and ``now`` are the times of both.
         """
-        first = silent = self.boundary(before)
+        first = idle = self.boundary(before)
         if lifetime is not None:  # the first boundary at which even the newest event is out
-            silent = self.boundary(before + min(lifetime, _LONGEST_LIFETIME))
+            idle = self.boundary(before + min(lifetime, _LONGEST_LIFETIME))
         if given is not None:
             first = np.maximum(first, given + self.period)
-        stop = np.minimum(silent, self.boundary(now) - self.period)
+        stop = np.minimum(idle, self.boundary(now) - self.period)
         return np.maximum((stop - first) // self.period + 1, 0), first
 
     def spread(self, counts: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -44,7 +44,7 @@ from mta.windows.settings import OnInvalid, OnLate, Settings
 from stores import StoreLike
 
 #: How many slices go in at once.
-_HAND = 1 << 12
+_CHUNK = 1 << 12
 
 
 def _as_of(name: str) -> Any:
@@ -160,7 +160,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         self, plan: Plan, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
         """As for any window, but whole slices that follow one another go in at once."""
-        ends = plan.stops[at : at + _HAND]
+        ends = plan.stops[at : at + _CHUNK]
         empty = np.flatnonzero(np.diff(ends, prepend=start) == 0)
         ends = ends[: empty[0]] if len(empty) else ends
         if self._count or len(ends) < 2:
@@ -266,7 +266,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
 def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:
     """The aggregate of each of several slices of rows, none of them empty, by where they end.
 
-    A combine a row but for one a slice, in log2 of the longest slice whole-group combines: each
+    A combine per row but for one a slice, in log2 of the longest slice whole-group combines: each
     joins the neighbours within all slices.
 
     >>> from mta import Sum

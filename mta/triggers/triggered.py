@@ -30,7 +30,7 @@ from mta.monoids.product import result_columns
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
-from mta.windows.engine import Face, WindowEngine, alone, require_kind
+from mta.windows.engine import PublicWindow, WindowEngine, alone, require_kind
 from mta.windows.intake import Intake
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared import SharedEngine, SharedWindows
@@ -47,7 +47,7 @@ class Due(NamedTuple):
     """As ``Window.extend`` returns them: an array, or a dictionary of arrays for a Product."""
 
 
-class ResultsWhenDue(Face, ABC, Generic[Out]):
+class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     """What windows with a trigger share: what is due, and what is still to be given.
 
     When a store fails in the middle of a batch, the results that were due until then are given by
@@ -340,7 +340,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
 
 
 class SharedDue(ResultsWhenDue[dict[str, Any]]):
-    """Several windows over one stream, with their results at boundaries.
+    """Multiple windows over one stream, with their results at boundaries.
 
     Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for
     long, there are results until time has emptied all windows that it empties. A boundary costs
@@ -359,7 +359,7 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
     engine: SharedEngine
 
     def __init__(self, windows: SharedWindows, trigger: EveryPeriod) -> None:
-        require_kind(trigger, EveryPeriod, "several windows have results by EveryPeriod(...)")
+        require_kind(trigger, EveryPeriod, "multiple windows have results by EveryPeriod(...)")
         self.engine, self.monoid = windows.engine, windows.monoid
         known = [policy.lifetime for policy in windows.windows.values()]
         lifetime = max((one for one in known if one is not None), default=None)

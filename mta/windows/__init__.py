@@ -3,9 +3,9 @@
 - ``window``: one window, what users call
 - ``settings``, ``intake``, ``engine``: how it is set, what comes in, what works inside
 - ``single``: single events in plain Python, of which the structure hears many at a time;
-  ``lent``: the same by a kernel
+  ``native``: the same by a kernel
 - ``revision``: what late events change
-- ``shared``, ``shared_single``, ``shared_snapshot``: several windows over one stream
+- ``shared``, ``shared_single``, ``shared_snapshot``: multiple windows over one stream
 - ``display``: tables in notebooks, sizes in people's units
 - ``published``: what readers of published windows must know
 - ``opaque``: windows out of their snapshots alone

@@ -1,10 +1,10 @@
 """What works inside a window: its events in one structure, the way in, and the snapshot.
 
 ``Engine`` has what windows of every kind have. ``WindowEngine`` adds the policy of a single window:
-it slides (that of several is in ``shared``). What users hold, as ``Window``, is a *face* of
+it slides (that of several is in ``shared``). What users hold, as ``Window``, is a *window* of
 an engine, its attribute ``engine``, which is not meant for them.
 
-Public methods of faces are marked by ``alone``, so that an engine serves one call at a time,
+Public methods of windows are marked by ``alone``, so that an engine serves one call at a time,
 and no warning of numpy's comes out of it.
 """
 
@@ -45,7 +45,7 @@ from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.times import to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
-from mta.windows.lent import lent_events
+from mta.windows.native import native_events
 from mta.windows.settings import Settings
 from mta.windows.single import Asked, SingleEvents, busy
 from stores import PageStore, StoreLike, open_store
@@ -66,22 +66,22 @@ class _Serves(Protocol):
 
     @property
     def engine(self) -> Busy:
-        """Of several faces it may be the same."""
+        """Of multiple windows it may be the same."""
 
 
-_Face = TypeVar("_Face", bound=_Serves)
+_Window = TypeVar("_Window", bound=_Serves)
 
 
 def alone(
-    method: Callable[Concatenate[_Face, _Args], _Result],
-) -> Callable[Concatenate[_Face, _Args], _Result]:
-    """A method of a face that has the engine to itself, and numpy's warnings off.
+    method: Callable[Concatenate[_Window, _Args], _Result],
+) -> Callable[Concatenate[_Window, _Args], _Result]:
+    """A method of a window that has the engine to itself, and numpy's warnings off.
 
     A call that comes in between raises WindowBusy, and changes nothing.
     """
 
     @wraps(method)
-    def call(self: _Face, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+    def call(self: _Window, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         engine = self.engine
         if engine.busy:
             raise busy()
@@ -95,7 +95,7 @@ def alone(
     return call
 
 
-class Face:
+class PublicWindow:
     """What users hold of an engine; as a context it is closed at the end."""
 
     engine: Engine
@@ -113,26 +113,26 @@ class Face:
         self.engine.structure.check()
 
     def close(self) -> None:
-        """Let go of the store if it was opened here; pages stay."""
+        """Release the store if it was opened here; pages stay."""
         engine = self.engine
         if engine.store is not None and engine.owns_store:
             engine.store.close()
 
 
-class EventsFace(Face, ABC, Generic[Out]):
+class EventsWindow(PublicWindow, ABC, Generic[Out]):
     """What users hold of an engine whose structure has the events themselves."""
 
     engine: Engine[Out]
 
     @classmethod
     def _of(cls, engine: Engine) -> Self:
-        face = object.__new__(cls)
-        face._use(engine)
-        return face
+        window = object.__new__(cls)
+        window._use(engine)
+        return window
 
     @abstractmethod
     def _use(self, engine: Any) -> None:
-        """Be a face of this engine."""
+        """Be a window of this engine."""
 
     @abstractmethod
     def stats(self) -> Any:
@@ -191,7 +191,7 @@ class EventsFace(Face, ABC, Generic[Out]):
 class Engine(Generic[Out]):
     """The events of one stream: monoid, structure and store, and what comes in.
 
-    ``policy`` is the one that snapshots name; of several windows it stands for all.
+    ``policy`` is the one that snapshots name; of multiple windows it stands for all.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class Engine(Generic[Out]):
     # --- snapshots and pages ----------------------------------------------------------------------
 
     def checkpoint(self, wait: bool = True) -> bytes:
-        """The snapshot of what is now; reads a page only where the oldest time is not at hand."""
+        """Return the snapshot; reads a page only where the oldest time is not in memory."""
         data = self.snapshot()
         if wait and self.store is not None:
             self.store.flush()
@@ -288,11 +288,11 @@ class Engine(Generic[Out]):
         return data
 
     def snapshot(self) -> bytes:
-        """The snapshot of what is now, that may yet be taken in vain: no page is let go for it."""
+        """Return the snapshot, which may still be discarded: no page is released for it."""
         if self.store is None:
             raise NotPageable("this window is in memory alone (store=None); give it a store")
         structure, intake = self.structure, self.intake
-        structure.tidy()
+        structure.prepare()
         setting = structure.setting
         return Snapshot(
             window=setting.window,
@@ -373,9 +373,9 @@ class WindowEngine(Engine[Out]):
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
-        lent = lent_events(self, self._structure, paged)
-        if lent is not None:
-            return lent
+        native = native_events(self, self._structure, paged)
+        if native is not None:
+            return native
         return SingleEvents(self, self._structure, paged, self._asked())
 
     def _asked(self) -> Asked | None:

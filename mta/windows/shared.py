@@ -1,4 +1,4 @@
-"""Several windows over one stream: one structure in pages, and a front for each window.
+"""Multiple windows over one stream: one structure in pages, and a front for each window.
 
     >>> from mta import CountWindow, Max
     >>> windows = SharedWindows(Max(), {"two": CountWindow(2), "four": CountWindow(4)}, name="demo")
@@ -8,13 +8,13 @@
 
 Every event is written once and kept for as long as the longest window needs it; each window reads
 the pages that its front passes (see ``cursor``). So four windows write the pages of one, and each
-reads at most a page a leaf. Whatever is kept can be asked for by range, and windows may be added,
-removed, and made longer or shorter at any time. One call at a time, as for ``Window``.
+reads at most one page per leaf. Whatever is kept can be asked for by range, and windows may be
+added, removed, and made longer or shorter at any time. One call at a time, as for ``Window``.
 
-A batch is worked on a hand at a time. Windows whose cuts follow from positions and times are run
-before the hand is stored, so that a failing store leaves them where they were; the others are asked
-after every single event. A window that has fallen behind, because a call failed or because nobody
-wanted its results, is put where its policy says when it is next looked at.
+A batch is worked on a chunk at a time. Windows whose cuts follow from positions and times are run
+before the chunk is stored, so that a failing store leaves them where they were; the others are
+asked after every single event. A window that has fallen behind, because a call failed or because
+nobody wanted its results, is put where its policy says when it is next looked at.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
-from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
+from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
@@ -54,14 +54,14 @@ from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.
-_HAND = 1 << 16
-#: After how many leaf groups events that no window needs are let go of, where no snapshot does it.
+_CHUNK = 1 << 16
+#: After how many leaf groups events that no window needs are released, where no snapshot does it.
 _TRIM_GROUPS = 32
 
 
 @dataclass(frozen=True)
 class SharedStats:
-    """What several windows hold and have done."""
+    """What multiple windows hold and have done."""
 
     windows: dict[str, int]
     """Events in each window."""
@@ -76,8 +76,8 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows(Publishable, EventsFace[Out]):
-    """The aggregate of several windows over one stream, after every event.
+class SharedWindows(Publishable, EventsWindow[Out]):
+    """The aggregate of multiple windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
     ranges and for windows to come, though no window holds it; ``timed`` keeps times though no
@@ -294,11 +294,11 @@ class SharedWindows(Publishable, EventsFace[Out]):
     ) -> Self:
         """Windows over the events that a snapshot describes; no store call until pages are needed.
 
-        Those of the same name and policy stand where they stood; others, as with ``add`` and
+        Those of the same name and policy continue at the same front; others, as with ``add`` and
         ``resize``, hold the events that are retained; ``coverage`` says what they miss. Raises
         CorruptSnapshot for damaged bytes, SnapshotMismatch when the snapshot is of another monoid
         or of policies that look at other values, and ValueError for a policy that needs times where
-        these events have none. Later, a page a level is read for each window's front.
+        these events have none. Later, one page per level is read for each window's front.
         """
         state = SharedSnapshot.decode(snapshot)
         _check_policies(windows, keep)
@@ -334,7 +334,7 @@ class SharedWindows(Publishable, EventsFace[Out]):
 
     @alone
     def stats(self) -> SharedStats:
-        """Sizes and counts; a page a level for each window that is not settled."""
+        """Sizes and counts; one page per level for each window that is not settled."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
         with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
@@ -398,7 +398,7 @@ def _check_name(name: Any) -> None:
 
 
 class SharedEngine(Engine[Out]):
-    """The engine of several windows by name, which evicts nothing by itself.
+    """The engine of multiple windows by name, which evicts nothing by itself.
 
     ``keep`` is a policy for events that no window holds.
     """
@@ -559,12 +559,12 @@ class SharedEngine(Engine[Out]):
             self._fall_behind()
             return
         before = tree.back - 1
-        stood = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
+        fronts = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
         try:
-            for cursor, _ in stood:
+            for cursor, _ in fronts:
                 cursor.step(row, newest)
         except Exception:
-            for cursor, front in stood:
+            for cursor, front in fronts:
                 cursor.place(front, before)
             tree.take_back()
             raise
@@ -592,18 +592,18 @@ class SharedEngine(Engine[Out]):
         stop: int,
         outs: dict[str, Rows] | None = None,
     ) -> None:
-        """Insert events of a batch, a hand at a time; the results of each window into ``outs``."""
-        begun, first, newest = self.structure.taken, start, self.intake.last_time
+        """Insert events of a batch, a chunk at a time; the results of each window into ``outs``."""
+        started, first, newest = self.structure.taken, start, self.intake.last_time
         if micros is not None and start < stop and newest is not None and micros[start] < newest:
             self._fall_behind()  # for results are as of these events
         try:
             while first < stop:
                 self._trim()
-                end = self.structure.run_end(micros, first, min(first + _HAND, stop))
-                hand = self._ingest_hand(rows, micros, first, end, outs or {})
-                if hand is not None and end < stop:
-                    self.structure.keep(hand)
-                if micros is not None:  # what is let go of next is by the newest of these
+                end = self.structure.run_end(micros, first, min(first + _CHUNK, stop))
+                chunk = self._ingest_chunk(rows, micros, first, end, outs or {})
+                if chunk is not None and end < stop:
+                    self.structure.keep(chunk)
+                if micros is not None:  # what is released next is by the newest of these
                     self.intake.advance(int(micros[end - 1]))
                 first = end
         except Exception:
@@ -611,7 +611,7 @@ class SharedEngine(Engine[Out]):
             raise
         finally:
             self.structure.release()
-            done = self.structure.taken - begun
+            done = self.structure.taken - started
             if micros is not None and done:
                 last = int(micros[start + done - 1])
                 self.intake.advance(last)
@@ -627,29 +627,29 @@ class SharedEngine(Engine[Out]):
             if not ahead or cursor.back > self.structure.back:
                 cursor.place(self.structure.front, self.structure.front)
 
-    def _ingest_hand(
+    def _ingest_chunk(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
     ) -> Chunk | None:
         """Store events; before that, run windows past them whose fronts are known ahead.
 
         Where fronts depend on values, one by one and with their results.
         """
-        monoid, structure, hand = self.monoid, self.structure, None
+        monoid, structure, chunk = self.monoid, self.structure, None
         if outs:
             times = None if micros is None else micros[start:stop]
             new = monoid.inputs.cut(rows, start, stop)
-            hand, is_new = structure.hand_with(new, times, stop - start)
+            chunk, is_new = structure.chunk_with(new, times, stop - start)
             for name, cursor in self.cursors.items():
                 if is_new is None:
-                    cursor.run_into(hand, Batch(monoid, rows, micros, stop, outs[name]), start)
-                elif (folds := cursor.run(hand)) is not None:  # stored events are in it as well
+                    cursor.run_into(chunk, Batch(monoid, rows, micros, stop, outs[name]), start)
+                elif (folds := cursor.run(chunk)) is not None:  # stored events are in it as well
                     folds = monoid.partials.take(folds, np.flatnonzero(is_new))
                     monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
         stamp = structure.stamp
         while start < stop:
-            if hand is not None and not stepped and isinstance(structure, LevelLog):
-                new = Events(hand.rows, hand.times, hand.count)
+            if chunk is not None and not stepped and isinstance(structure, LevelLog):
+                new = Events(chunk.rows, chunk.times, chunk.count)
                 structure.store(new, structure.front)
                 start = stop
                 continue
@@ -664,7 +664,7 @@ class SharedEngine(Engine[Out]):
             start += 1
         if structure.stamp != stamp:
             self._fall_behind()
-        return hand
+        return chunk
 
     # --- events out -----------------------------------------------------------------------------
 
@@ -674,14 +674,14 @@ class SharedEngine(Engine[Out]):
         self._fall_behind()
 
     def _trim(self) -> None:
-        """Now and then let go of events that no window needs, where no snapshot does it."""
+        """From time to time release events that no window needs, where no snapshot does it."""
         structure = self.structure
         behind = structure.back - self._trimmed
         if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
             self.evict()
 
     def evict(self) -> None:
-        """Let go of the leaf groups that no window needs any more."""
+        """Release the leaf groups that no window needs any more."""
         cursors = list(self.cursors.values())
         if self._keep is not None:
             cursors.append(self.cursor(self._keep))

@@ -1,4 +1,4 @@
-"""Single events of several windows: as ``single``, with a front for each window.
+"""Single events of multiple windows: as ``single``, with a front for each window.
 
     [ x x f1 f2 f3 ... | n n n . . . ]      f: the oldest events of a window, n: those that came
 
@@ -27,14 +27,14 @@ from mta.windows.single import EXACT, MANY, SECOND, UNIT, UNKNOWN, NewEvents, Ow
 
 
 class SharedOwner(Owner, Protocol):
-    """The engine of several windows, as far as single events know it."""
+    """The engine of multiple windows, as far as single events know it."""
 
     def query(self, which: Any, partial: bool) -> Any:
         """Results in the way that serves every window."""
 
 
 class Ahead:
-    """The fronts that one window comes to, as far as they are at hand, and the folds from them."""
+    """The prefetched fronts that one window comes to, and the folds from them."""
 
     __slots__ = (
         "_at", "_leaving", "_size", "_spare", "bound", "cursor", "lefts", "name", "place", "room",
@@ -80,7 +80,7 @@ class Ahead:
 
 
 class SharedSingles(NewEvents[SharedOwner]):
-    """The single events of several windows, between those who call them and what keeps events."""
+    """The single events of multiple windows, between those who call them and what keeps events."""
 
     __slots__ = ("_ahead", "_is_whole", "_rights", "_shown", "_structure", "cursors", "is_known")
 
@@ -94,8 +94,8 @@ class SharedSingles(NewEvents[SharedOwner]):
         self._shown: dict[str, Any] = {}
         super().__init__(owner, owner.monoid is owner.main, paged)
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         #: The windows that stand where the stored events end, by name.
         self._ahead: dict[str, Ahead] = {}
         #: Whether these are all windows, and each one's folds are known.
@@ -161,7 +161,7 @@ class SharedSingles(NewEvents[SharedOwner]):
             owner.busy = False
 
     def found(self, which: Any) -> Any:
-        """What ``query`` answers, as far as it is at hand; else UNKNOWN."""
+        """What ``query`` answers, as far as it is prefetched; else UNKNOWN."""
         shown, show = self._shown, self._show
         if not self.is_known:
             shown.clear()
@@ -181,7 +181,8 @@ class SharedSingles(NewEvents[SharedOwner]):
             self._find([ahead])
         return shown[which] if show is None else show(shown[which])
 
-    # --- what is at hand ------------------------------------------------------------------------
+    # --- what is prefetched
+    # ------------------------------------------------------------------------
 
     def _find(self, some: Iterable[Ahead]) -> None:
         """Note the results of some windows; 1 combine each."""

@@ -1,4 +1,4 @@
-"""The format of the snapshot of several windows over one stream.
+"""The format of the snapshot of multiple windows over one stream.
 
     snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
@@ -29,7 +29,7 @@ from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
 MAGIC = "mta-shared"
 VERSION = 1
 MAX_NAME_BYTES = 200
-#: With this the snapshots of several windows begin, after the length of their array.
+#: With this the snapshots of multiple windows begin, after the length of their array.
 _SHARED = msgpack.packb(MAGIC)
 
 
@@ -57,7 +57,7 @@ class SharedSnapshot:
     @staticmethod
     def decode(data: bytes) -> SharedSnapshot:
         """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
-        return unseal(data, MAGIC, VERSION, "one of several windows", _validated)
+        return unseal(data, MAGIC, VERSION, "one of multiple windows", _validated)
 
     def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
         """The front of each window. Raises SnapshotMismatch when they are not these windows."""
@@ -82,7 +82,7 @@ class SharedSnapshot:
 
 
 def shared_snapshot(data: bytes) -> SharedSnapshot | None:
-    """The snapshot of several windows; None for one of a single window. Raises CorruptSnapshot."""
+    """The snapshot of multiple windows; None for one of a single window. Raises CorruptSnapshot."""
     is_shared = bytes(data[1 : 1 + len(_SHARED)]) == _SHARED
     return SharedSnapshot.decode(data) if is_shared else None
 

@@ -1,4 +1,4 @@
-"""Single events in plain Python: what they need is taken up beforehand, and put back all at once.
+"""Single events in plain Python: what they need is prefetched, and written back all at once.
 
 Nearly every event does no more than this, whatever keeps the events:
 
@@ -10,15 +10,15 @@ Nearly every event does no more than this, whatever keeps the events:
     query    combine(left, right), once
 
 Out of a time window events leave when somebody asks: an insertion only sees to it that what must
-leave by then is at hand. Where the order does not matter to the aggregate, late events come as
+leave by then is prefetched. Where the order does not matter to the aggregate, late events come as
 others do, unless they are older than the log's last leaf; those that are go the slow way.
 
 Under a policy on an aggregate (``Asked``) nothing leaves while the front and that aggregate are as
 they were when nothing left: an event that changes neither goes the same way, any other one asks the
 policy.
 
-So a structure says what is at hand (``Structure.prefetched``), and when that is used up, or when
-anybody looks at the structure, it is told what came and what left (``sync``). A call of numpy's
+So a structure says what is prefetched (``Structure.prefetched``), and when that is used up, or when
+anybody looks at the structure, it receives what came and what left (``sync``). A call of numpy's
 costs more than all the rest of an event; so there is one for many events. A call of Python's costs
 an eighth of it; so ``positive_zero`` is inlined.
 """
@@ -46,14 +46,14 @@ from mta.monoids.product import Product
 from mta.times import MICROSECONDS, to_time
 from mta.windows.intake import Intake
 
-#: So many events are taken up at once: few at first, as somebody may look after every event.
+#: So many events are prefetched at once: few at first, as somebody may look after every event.
 _FEW, MANY = 16, 1024
 #: The most events that go the slow way before one tries the quick one again, under a policy on an
 #: aggregate that changes with every event.
 _MOST_MISSES = 63
 #: In place of a result that is not known.
 UNKNOWN: Any = object()
-#: In place of times that are not at hand: later than any.
+#: In place of times that are not prefetched: later than any.
 _NONE = [inf]
 #: Times here are doubles, with which Python is quicker than with large whole numbers: whole ones,
 #: as microseconds up to the year 2041 are; others go slowly. So near to 0 a sum with ``UNIT`` has
@@ -147,9 +147,9 @@ _Owner = TypeVar("_Owner", bound=Owner)
 
 
 class NewEvents(Generic[_Owner]):
-    """Single events that have come, and that the structure is told of later; of any windows.
+    """Single events that have come, and that the structure receives later; of any windows.
 
-    What is at hand ends at a number of events, and at a time that they must be before.
+    What is prefetched ends at a number of events, and at a time that they must be before.
     """
 
     # Slots, as Python finds these faster than the attributes of a large object.
@@ -186,10 +186,10 @@ class NewEvents(Generic[_Owner]):
         self._times: list[float] = []
         self._append, self._append_time = self._rows.append, self._times.append
         self._most = _FEW
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
-        """Have nothing at hand."""
+    def _reset(self) -> None:
+        """Have nothing prefetched."""
         self._held = False
         self._changed()
         #: How many events may come; the newest time, and the one that they must be before.
@@ -210,7 +210,7 @@ class NewEvents(Generic[_Owner]):
         return bool(self._rows)
 
     def _may_come(self, micros: float) -> bool:
-        """Whether an event of a time may come, once what is at hand is taken up anew."""
+        """Whether an event of a time may come, after prefetching again."""
         return not self._is_late(micros) and self._renew() and self._last <= micros < self._bound
 
     def _is_late(self, micros: float) -> bool:
@@ -218,7 +218,7 @@ class NewEvents(Generic[_Owner]):
         return newest is not None and micros < newest
 
     def _renew(self) -> bool:
-        """Take up anew what is at hand; whether an event can come."""
+        """Prefetch again; whether an event can come."""
         raise NotImplementedError
 
     def put_back(self) -> None:
@@ -229,7 +229,7 @@ class NewEvents(Generic[_Owner]):
             self._rows.clear()
             self._times.clear()
             self._most = _FEW
-            self._forget()
+            self._reset()
         self._changed()
 
     def _changed(self) -> None:
@@ -251,7 +251,7 @@ class NewEvents(Generic[_Owner]):
 class SingleEvents(NewEvents[WindowOwner]):
     """The single events of one window, between those who call it and its structure.
 
-    ``insert``, ``evict`` and ``query`` are what they call, so all stands in line there.
+    ``insert``, ``evict`` and ``query`` are what they call, so all is inlined there.
     """
 
     __slots__ = (
@@ -278,8 +278,8 @@ class SingleEvents(NewEvents[WindowOwner]):
         usual = asked is not None or type(policy) in (CountWindow, TimeWindow)
         super().__init__(owner, usual, paged)
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         #: The two aggregates.
         self._left: Partial = self.identity
         self._right: Partial = self.identity
@@ -291,7 +291,7 @@ class SingleEvents(NewEvents[WindowOwner]):
         self._leaving: list[float] = _NONE
         #: How many events may come before any leaves by count.
         self._spare = 0
-        #: From when on events may come in any order.
+        #: The time from which on events may come in any order.
         self._late_from = inf
 
     def _changed(self) -> None:
@@ -463,7 +463,8 @@ class SingleEvents(NewEvents[WindowOwner]):
             return len(self._owner.structure)
         return len(self._structure) + len(self._rows) - self._gone()
 
-    # --- what is at hand ------------------------------------------------------------------------
+    # --- what is prefetched
+    # ------------------------------------------------------------------------
 
     def _gone(self) -> int:
         """How many events have left by now of those that may."""
@@ -472,7 +473,7 @@ class SingleEvents(NewEvents[WindowOwner]):
         return bisect_right(self._leaving, self._last - self._size, self._at)
 
     def _has_lefts(self) -> bool:
-        """Whether an eviction is at hand; not where late events may look at what leaves by itself.
+        """Whether an eviction is prefetched; not where late events may read what leaves by itself.
 
         For what somebody evicts they may not.
         """
@@ -521,7 +522,7 @@ class SingleEvents(NewEvents[WindowOwner]):
         return True
 
     def _set_times(self, leaving: np.ndarray) -> bool:
-        """Up to when events may come, by the times that are at hand; whether any may."""
+        """Up to when events may come, by the times that are prefetched; whether any may."""
         last = self._intake.newest
         if last is None or not -EXACT < last < EXACT:
             return False
@@ -535,7 +536,7 @@ class SingleEvents(NewEvents[WindowOwner]):
         return self._bound > -inf
 
     def _have(self, found: Prefetched) -> None:
-        """Have what is at hand as lists, in which Python is quick."""
+        """Have what is prefetched as lists, in which Python is quick."""
         self._lefts = self._monoid.partials.listed(found.lefts)
         if not self._by_count:
             self._leaving = found.leaving.astype(float).tolist()

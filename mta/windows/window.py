@@ -22,7 +22,7 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit
 from mta.windows.display import result_rows
-from mta.windows.engine import EventsFace, WindowEngine, alone
+from mta.windows.engine import EventsWindow, WindowEngine, alone
 from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
@@ -51,7 +51,7 @@ class Stats:
         return self.late + self.invalid
 
 
-class Window(Publishable, EventsFace[Out]):
+class Window(Publishable, EventsWindow[Out]):
     """The aggregate of the newest events, after every event.
 
     ``store`` is a URL, an open store, or None to keep everything in memory, where values may be any
@@ -163,7 +163,7 @@ class Window(Publishable, EventsFace[Out]):
 
         ``values`` is a list, numpy array, pandas or Arrow column (for a Product a mapping or table
         of columns), ``times`` datetimes, or numbers of a ``time_unit`` ("s", "ms", "us" or "ns"),
-        unless that is given seconds. About two whole-group combines an event and
+        unless that is given seconds. About two whole-group combines per event and
         2/leaf_arity store calls. Returns an array (a dictionary of arrays for a Product) with a
         row for each accepted event; ``last_accepted`` says which these are when some were dropped.
         An error about the values leaves the window as it was; when the store fails in the middle,
@@ -253,7 +253,7 @@ class Window(Publishable, EventsFace[Out]):
         """The window that a snapshot describes, with all settings and the store of this one.
 
         As ``restore``, for those who restore many windows of one kind: what they share is not made
-        anew for each.
+        again for each.
         """
         return self._of(self.engine.restore_like(Snapshot.decode(snapshot)))
 

@@ -255,7 +255,7 @@ def test_snapshots_that_cannot_be_read_say_so() -> None:
     with pytest.raises(SnapshotMismatch, match="use the release that wrote it"):
         restore_opaque(events.encode(), store)
     for state in ([], [0], [0, [], [[0, 0, 3]]], "none"):
-        events.algorithm, events.state = "Kept events", state  # type: ignore[assignment]
+        events.algorithm, events.state = "Level log", state  # type: ignore[assignment]
         with pytest.raises(CorruptSnapshot):
             restore_opaque(events.encode(), store)
         wrong = SharedSnapshot(events.encode(), SharedSnapshot.decode(snapshot).windows)

@@ -49,7 +49,7 @@ def test_what_each_window_holds(saved, capsys):
     day, hour = found
     assert (day[:3], hour[:3]) == (("day", "8,640", "11,360"), ("hour", "360", "19,640"))
     assert int(hour[3]) < int(day[3]) <= pages
-    assert "monoid    Max, by Kept events" in printed
+    assert "monoid    Max, by Level log" in printed
     assert "policy    day=TimeWindow(24 hours), hour=TimeWindow(1 hour)" in printed
     assert re.search(rf"store +file://.*: {len(keys_of(address))} pages", printed)
     assert mta("inspect", one) == 0

@@ -230,7 +230,7 @@ def test_what_has_an_order_of_its_own_has_no_extremes() -> None:
         assert getattr(found["a"], "dtype", None) == getattr(given["v"], "dtype", None)
 
 
-def test_names_of_results_and_columns_do_not_meet() -> None:
+def test_names_of_results_and_columns_do_not_clash() -> None:
     table = pd.DataFrame({"v": [1, 2], 7: [3, 4]})
     assert list(rolling(table, **COUNTS).columns) == ["v", 7, "n", "top"]
     for window, name in ((2, "v"), ({"b": 2}, "v_b")):

@@ -96,13 +96,13 @@ class ListedEvents:
     def first_after(self, time: int) -> int:
         return max(self.kept_from, bisect_right(self.events, time, key=lambda event: event[1]))
 
-    def hand(self, start: int, events: list[Event]) -> Chunk:
-        """Events in hand, stored or not."""
+    def chunk(self, start: int, events: list[Event]) -> Chunk:
+        """Events in chunk, stored or not."""
         times = np.array([time for _, time in events], dtype="i8")
         return Chunk(joined(), start, [value for value, _ in events], times, len(events))
 
 
-TOLD: list[Callable[[int], Rule]] = [
+REPORTED: list[Callable[[int], Rule]] = [
     count_rule,
     lambda n: time_rule(n * SECOND),
     lambda n: any_rule(count_rule(n), time_rule(2 * n * SECOND)),
@@ -138,7 +138,7 @@ def results_of(rule: Rule, events: list[Event], window: list[Event]) -> list[str
     batches=st.lists(st.tuples(EVENTS, st.sampled_from(["run", "step", "settle"])), max_size=6),
     size=SIZES,
     n=LENGTHS,
-    make=st.sampled_from(TOLD),
+    make=st.sampled_from(REPORTED),
 )
 def test_a_cursor_is_a_slice(
     batches: list[tuple[list[tuple[str, int]], str]], size: int, n: int, make: Callable[[int], Rule]
@@ -150,7 +150,7 @@ def test_a_cursor_is_a_slice(
         events = timed(drawn, stored.events[-1][1] if stored.events else 0)
         expected = results_of(rule, events, window)
         if how == "run":
-            assert cursor.run(stored.hand(stored.back, events)) == expected
+            assert cursor.run(stored.chunk(stored.back, events)) == expected
             stored.events += events
         elif how == "step":
             for (value, time), result in zip(events, expected, strict=True):
@@ -177,7 +177,7 @@ def test_a_policy_on_the_aggregate_steps(
         )
     )
     cursor = Cursor(letters(), rule.policy(), stored)
-    assert cursor.run(stored.hand(0, timed(drawn))) is None
+    assert cursor.run(stored.chunk(0, timed(drawn))) is None
     for value, time in timed(drawn):
         window.append((value, time))
         rule.apply(window)
@@ -188,7 +188,7 @@ def test_a_policy_on_the_aggregate_steps(
 
 
 @settings(max_examples=50, deadline=None)
-@given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(TOLD), data=st.data())
+@given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(REPORTED), data=st.data())
 def test_events_are_read_again_and_come_late(
     drawn: list[tuple[str, int]],
     size: int,
@@ -203,7 +203,7 @@ def test_events_are_read_again_and_come_late(
     for _ in range(3):
         start = data.draw(st.integers(0, stored.back - 1))
         expected = results_of(rule, stored.events, [])[start:]
-        assert cursor.run(stored.hand(start, stored.events[start:])) == expected
+        assert cursor.run(stored.chunk(start, stored.events[start:])) == expected
         assert cursor.query() == expected[-1]
         at = data.draw(st.integers(0, stored.back - 1))
         stored.events.insert(at, ("late", stored.events[at][1]))
@@ -216,20 +216,20 @@ def test_a_window_reaches_no_further_than_what_is_kept() -> None:
     cursor = Cursor(joined(), count_rule(6).policy(), stored)
     cursor.settle(7)
     assert cursor.query() == "4567"
-    hand = stored.hand(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
-    assert cursor.run(hand) == ["45678", "456789", "56789x", "6789xy"]
+    chunk = stored.chunk(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
+    assert cursor.run(chunk) == ["45678", "456789", "56789x", "6789xy"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_fronts_pass_over_leaves(size: int) -> None:
-    """Each event in hand moves the front on by several leaves, or by none."""
+    """Each event in chunk moves the front on by several leaves, or by none."""
     stored = ListedEvents(size, [(str(i % 10), i * SECOND // 10) for i in range(100)])
     rule, window = time_rule(8 * SECOND), list[Event]()
     results_of(rule, stored.events, window)
     cursor = Cursor(joined(), rule.policy(), stored)
     cursor.settle(stored.events[-1][1])
-    hand = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
-    assert cursor.run(stored.hand(100, hand)) == results_of(rule, hand, window)
+    chunk = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
+    assert cursor.run(stored.chunk(100, chunk)) == results_of(rule, chunk, window)
 
 
 # --- level queues by position -------------------------------------------------------------------
@@ -367,7 +367,7 @@ def test_groups_joined_are_one_leaf(counts: list[int]) -> None:
 
 
 def test_what_follows_a_leaf_is_folded_once_for_many_leaves() -> None:
-    """Of a wide tree; else it takes near nine combines an event."""
+    """Of a wide tree; else it takes near nine combines per event."""
     counted, events, batch = Counted(), 2**13, 64
     window = Window(
         counted.max,

@@ -262,7 +262,7 @@ def test_a_bulk_reads_a_page_about_once(policy: AbstractPolicy, taken: bool, gro
 def test_what_was_given_may_be_changed_afterwards(
     kind: type[CountWindow] | type[TimeWindow], size: int, store: str | None, bulks: None
 ) -> None:
-    """Columns are the caller's again once a call has ended, whatever of them is still at hand."""
+    """Columns are the caller's again once a call has ended, whatever of them is still in memory."""
     random = np.random.default_rng(5)
     settings: dict[str, Any] = {"leaf_arity": LEAF, "arity": ARITY}
     window, like = (Window(Sum(), kind(size), store, **settings) for _ in range(2))

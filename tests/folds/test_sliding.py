@@ -91,10 +91,10 @@ def events(start: int, stop: int) -> Events:
 def test_a_short_window_and_what_comes_are_put_side_by_side() -> None:
     run = ShortRun(Sum(), 10, [events(10, 12), events(12, 13)], events(13, 17))
     for policy in (CountWindow(3), TimeWindow("3 microseconds")):
-        told = run.folds(policy)
-        assert told is not None
-        assert told[0].tolist() == [11, 12, 13, 14]
-        assert told[1].tolist() == [36.0, 39.0, 42.0, 45.0]
+        reported = run.folds(policy)
+        assert reported is not None
+        assert reported[0].tolist() == [11, 12, 13, 14]
+        assert reported[1].tolist() == [36.0, 39.0, 42.0, 45.0]
     assert run.folds(CountWindow(9)) is None  # nothing leaves
     longer = ShortRun(Sum(), 0, [events(0, 3000)], events(3000, 3005))
     assert longer.folds(CountWindow(2000)) is None

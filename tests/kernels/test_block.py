@@ -30,9 +30,9 @@ from mta import (
 )
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.kernels import native
-from mta.kernels.block import MOST, Block, Laid
+from mta.kernels.block import MOST, Block, Loaded
 from mta.kernels.native import Kernel, numpy_alone
-from mta.windows.lent import LentEvents
+from mta.windows.native import NativeEvents
 from stores.errors import WindowStoreError
 from tests.support import oracle
 from tests.support.bits import Near, bits
@@ -142,7 +142,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
             if what == "restore":
                 window = Window.restore(snapshot, monoid, policy, window.store, **settings)
         single = window.engine.single
-        used |= isinstance(single, LentEvents) and single._is_waiting and single._is_lent
+        used |= isinstance(single, NativeEvents) and single._is_waiting and single._is_loaded
     window.check()
     return [*seen, window.checkpoint()], used
 
@@ -157,13 +157,13 @@ def one_life(seed: int) -> bool:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_lives(part: int) -> None:
+def test_scenarios(part: int) -> None:
     used = [one_life(seed) for seed in range(part * 20, part * 20 + 20)]
     assert sum(used) > len(used) / 2
 
 
 @pytest.mark.soak
-def test_lives_for_long() -> None:
+def test_long_scenarios() -> None:
     seed = oracle.seed("single events with kernels and without")
     for at in range(5000):
         one_life(seed + at)
@@ -180,7 +180,7 @@ def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
     batch = given(window.monoid, [1.0] * 2000, [2.0] * 2000)
     window.extend(batch, range(2000) if window.engine.timed else None)
     single, slow = window.engine.single, 0
-    assert isinstance(single, LentEvents)
+    assert isinstance(single, NativeEvents)
     for at in range(5000):
         window.insert(given(window.monoid, float(at % 7), 1.5), 2000.0 + at)
         slow += not single._is_waiting
@@ -202,7 +202,7 @@ def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
     ],
 )
 def test_others_go_as_before(window: Callable[[], Window[Any]]) -> None:
-    assert not isinstance(window().engine.single, LentEvents)
+    assert not isinstance(window().engine.single, NativeEvents)
 
 
 def test_what_somebody_evicts_is_in_no_block() -> None:
@@ -216,7 +216,7 @@ def test_what_somebody_evicts_is_in_no_block() -> None:
         window.evict()
         assert window.query() == 99.0
     single = window.engine.single
-    assert isinstance(single, LentEvents) and not single._is_lent
+    assert isinstance(single, NativeEvents) and not single._is_loaded
     assert len(window) == 149
     for _ in range(149):
         window.evict()
@@ -228,7 +228,7 @@ def test_what_somebody_evicts_is_in_no_block() -> None:
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
-def lent(policy: Any, **settings: Any) -> Window[Any]:
+def with_block(policy: Any, **settings: Any) -> Window[Any]:
     """A window whose block has an event."""
     window = Window(Sum(), policy, name="w", **settings)
     window.extend([1.0] * 50, range(50) if window.engine.timed else None)
@@ -252,7 +252,7 @@ def lent(policy: Any, **settings: Any) -> Window[Any]:
     ],
 )
 def test_what_cannot_be_is_refused_and_loses_nothing(event: Any, error: Any) -> None:
-    window = lent(TimeWindow(30))
+    window = with_block(TimeWindow(30))
     with pytest.raises(error):
         window.insert(*event)
     assert window.query() == 30.0 and len(window) == 30
@@ -262,7 +262,7 @@ def test_what_cannot_be_is_refused_and_loses_nothing(event: Any, error: Any) -> 
 
 @pytest.mark.parametrize("policy", [CountWindow(30), TimeWindow(30)], ids=str)
 def test_a_window_in_the_middle_of_a_call_takes_no_event(policy: Any) -> None:
-    window = lent(policy)
+    window = with_block(policy)
     window.engine.busy = True
     with pytest.raises(WindowBusy):
         window.insert(1.0, 70.0)
@@ -272,7 +272,7 @@ def test_a_window_in_the_middle_of_a_call_takes_no_event(policy: Any) -> None:
 
 
 def test_a_late_event_finds_those_in_the_block() -> None:
-    window = lent(TimeWindow(30), aggregator=FiBA, allowed_lateness=100)
+    window = with_block(TimeWindow(30), aggregator=FiBA, allowed_lateness=100)
     window.insert(5.0, 60.5)
     assert window.query() == 35.0
     assert window.range(60.0, 61.0) == 6.0
@@ -320,11 +320,11 @@ def test_a_product_takes_all_of_an_event_or_nothing() -> None:
 # --- the block ------------------------------------------------------------------------------------
 
 
-def test_a_block_takes_what_was_laid_down() -> None:
+def test_a_block_takes_what_was_loaded() -> None:
     block = Block.of(Kernel("mean", 0))
     assert block is not None and block.event(block.buffer, 1.0, 0.0) is None
     lefts = np.array([5.0, 3.0]), np.array([2.0, 1.0])
-    block.lay(Laid(4, 2, 0.0, 10.0, None), (9.0, 3.0), lefts, (1.0, 1.0), np.empty(0, "<i8"))
+    block.load(Loaded(4, 2, 0.0, 10.0, None), (9.0, 3.0), lefts, (1.0, 1.0), np.empty(0, "<i8"))
     found = [block.event(block.buffer, 2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
     assert found == [12 / 5, 14 / 6, 12 / 6, 12 / 6, None]
     assert block.stands() == (4, 2) and block.aggregates() == ((3.0, 1.0), (9.0, 5.0))
@@ -338,7 +338,7 @@ def test_events_leave_a_block_by_time() -> None:
     block = Block.of(Kernel("max_f8", 0))
     assert block is not None
     lefts, leaving = np.array([4.0, 3.0]), np.array([1, 2, 5], "<i8")
-    block.lay(Laid(9, float("inf"), 10.0, 15.0, 10.0), 5.0, lefts, 0.0, leaving)
+    block.load(Loaded(9, float("inf"), 10.0, 15.0, 10.0), 5.0, lefts, 0.0, leaving)
     found = [block.event(block.buffer, 1.0, time) for time in (10.0, 11.0, 14.0, 15.0, 13.0)]
     assert found == [5.0, 4.0, 3.0, None, None] and block.stands() == (3, 2)
 
@@ -346,7 +346,9 @@ def test_events_leave_a_block_by_time() -> None:
 def test_a_block_holds_no_more_than_it_has_room_for() -> None:
     block = Block.of(Kernel("sum_f8", 0))
     assert block is not None
-    block.lay(Laid(5 * MOST, 5 * MOST, 0.0, 1.0, None), 0.0, np.empty(0), 0.0, np.empty(0, "<i8"))
+    block.load(
+        Loaded(5 * MOST, 5 * MOST, 0.0, 1.0, None), 0.0, np.empty(0), 0.0, np.empty(0, "<i8")
+    )
     found = [block.event(block.buffer, 1.0, 0.0) for _ in range(MOST + 1)]
     assert found[-1] is None and all(b - a == 1.0 for a, b in pairwise(found[:-1]))
 
@@ -355,7 +357,7 @@ def test_a_window_of_batches_has_no_room_for_single_events() -> None:
     window = Window(Max(), CountWindow(1000), name="w")
     window.extend([float(at) for at in range(5000)])
     single = window.engine.single
-    assert isinstance(single, LentEvents) and not single._block.buffer
+    assert isinstance(single, NativeEvents) and not single._block.buffer
     window.insert(1.0)
     assert single._block.buffer and window.query() == 4999.0
 

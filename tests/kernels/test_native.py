@@ -213,11 +213,11 @@ class KeyPages:
         keys = [b"key %d" % hash_ for hash_ in hashes.tolist()]
         return np.cumsum([0, *map(len, keys)]), b"".join(keys)
 
-    def meet(self, wanted: np.ndarray, texts: bool) -> tuple[bool, np.ndarray]:
+    def match(self, wanted: np.ndarray, texts: bool) -> tuple[bool, np.ndarray]:
         ends, keys = self.packed(wanted)
         bounds, blob = (ends, keys) if texts else (ends[:0], b"")
         raw = np.frombuffer(blob, "u1")
-        met = native.meet(self.pages, self.columns, self.runs, wanted, bounds, raw)
+        met = native.match(self.pages, self.columns, self.runs, wanted, bounds, raw)
         assert met is not None
         return met
 
@@ -225,13 +225,13 @@ class KeyPages:
 @needs_compiled
 @pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize("seed", range(10))
-def test_keys_meet_those_of_pages(seed: int, texts: bool) -> None:
+def test_keys_match_those_of_pages(seed: int, texts: bool) -> None:
     rng = np.random.default_rng(seed)
     most = int(rng.choice([60, 2**64 - 1], shuffle=False))
     held = KeyPages(rng, most)
     some = np.concatenate([*held.hashes, rng.integers(0, most, 5, "u8")])
     wanted = np.unique(rng.choice(some, 12))
-    good, found = held.meet(wanted, texts)
+    good, found = held.match(wanted, texts)
     assert good
     for hash_, slots in zip(wanted.tolist(), found.tolist(), strict=True):
         for (a, b), slot in zip(held.runs.tolist(), slots, strict=True):
@@ -243,7 +243,7 @@ def test_keys_meet_those_of_pages(seed: int, texts: bool) -> None:
             assert slot == max(places, default=-1)
     held.pages[0], held.columns[0, 1, 0] = b"\2" * 8 + b"\1" * 8, 2
     held.columns[1:, :3, 0] = 0
-    assert not held.meet(wanted, texts)[0], "they are out of order"
+    assert not held.match(wanted, texts)[0], "they are out of order"
 
 
 @needs_compiled
@@ -254,7 +254,7 @@ def test_another_key_of_the_same_hash_is_not_met(change: str) -> None:
     held = KeyPages(np.random.default_rng(3), 2**64 - 1)
     page = next(at for at, hashes in enumerate(held.hashes) if len(hashes) > 2)
     wanted = held.hashes[page][1:2]
-    assert held.meet(wanted, texts=True)[0]
+    assert held.match(wanted, texts=True)[0]
     raw = bytearray(held.pages[page])
     _, ends, keys = (int(start) for start in held.columns[:, 0, page])
     if change == "a byte":
@@ -264,8 +264,8 @@ def test_another_key_of_the_same_hash_is_not_met(change: str) -> None:
     else:
         raw[ends + 2 + 2 * (change == "its end")] += 1
     held.pages[page] = bytes(raw)
-    assert not held.meet(wanted, texts=True)[0]
-    assert held.meet(wanted, texts=False)[0], "a key that is its hash has no bytes"
+    assert not held.match(wanted, texts=True)[0]
+    assert held.match(wanted, texts=False)[0], "a key that is its hash has no bytes"
 
 
 @needs_compiled
@@ -405,7 +405,7 @@ def _fuzz(rng: random.Random) -> None:  # noqa: C901
         lambda: module.gathered(
             buffers(), column_of(), numbers(more), numbers(more), numbers(more), rng.random() < 0.5
         ),
-        lambda: module.meet(
+        lambda: module.match(
             buffers(), column_of(3), numbers(2 * pages), numbers(more),
             numbers(rng.choice([0, more, more + 1])), numbers(pages * more), column("u1", 80),
         ),
@@ -434,7 +434,7 @@ def test_no_input_crashes_for_long() -> None:
 # --- which are in use -----------------------------------------------------------------------------
 
 
-def told(choice: str) -> subprocess.CompletedProcess[str]:
+def reported(choice: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mta", "--version"],
         env={**os.environ, "MTA_KERNELS": choice}, capture_output=True, text=True,
@@ -442,17 +442,17 @@ def told(choice: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_numpy_is_chosen() -> None:
-    assert "kernels   numpy (MTA_KERNELS=numpy)" in told("numpy").stdout
+    assert "kernels   numpy (MTA_KERNELS=numpy)" in reported("numpy").stdout
 
 
 def test_an_unknown_choice_is_refused() -> None:
-    found = told("fortran")
+    found = reported("fortran")
     assert found.returncode and "MTA_KERNELS is one of" in found.stderr
 
 
 def test_native_ones_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
     if native.compiled is not None:
-        assert "kernels   native" in told("native").stdout
+        assert "kernels   native" in reported("native").stdout
     monkeypatch.setitem(sys.modules, "mta.kernels.compiled", None)
     monkeypatch.setenv("MTA_KERNELS", "native")
     with pytest.raises(ImportError, match="C compiler"):

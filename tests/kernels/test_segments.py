@@ -44,7 +44,7 @@ def test_group(most: int) -> None:
     rng = random.Random(most)
     for count in (0, 1, 2, 500):
         codes = [rng.choice([0, most - 1, rng.randrange(most)]) for _ in range(count)]
-        expected = sorted(range(count), key=lambda row: codes[row])  # as they stood
+        expected = sorted(range(count), key=lambda row: codes[row])  # in their order
         for dtype in ("i8", "i4") if most < 1 << 31 else ("i8",):
             assert group(np.array(codes, dtype), most).tolist() == expected
     assert group(np.array([0, 0, most - 1]), most).tolist() == [0, 1, 2]

@@ -79,7 +79,7 @@ def given(monoid: AbstractMonoid, values: np.ndarray) -> Any:
 
 
 def batches(rng: random.Random, sizes: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Values and times, which pause now and then for longer than most windows."""
+    """Values and times, which pause from time to time for longer than most windows."""
     value, now, found = rng.choice(VALUES), 0, []
     for _ in range(rng.randint(1, 5)):
         count = rng.choice(sizes)

@@ -354,7 +354,7 @@ class Taken:
         patch.setattr(leaves, "bytes_of", bytes_of)
         patch.setattr(leaves, "items_of", counted(ranges.items_of, of_items))
         patch.setattr(leaves, "numbers_of", counted(ranges.numbers_of, of_items))
-        patch.setattr(native, "meet", counted(native.meet, lambda *given: 8 * given[1][0, 1]))
+        patch.setattr(native, "match", counted(native.match, lambda *given: 8 * given[1][0, 1]))
 
 
 @pytest.mark.parametrize("page_bytes", [1 << 12, 1 << 16])

@@ -1,4 +1,4 @@
-"""The public face of keyed windows: settings, bad input, and what each method says."""
+"""The public window of keyed windows: settings, bad input, and what each method says."""
 
 from __future__ import annotations
 

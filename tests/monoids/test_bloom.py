@@ -42,7 +42,7 @@ def test_members_go_anywhere_as_bytes() -> None:
 
 
 def test_the_places_of_a_value_never_change() -> None:
-    """Pages and results of before hold them."""
+    """Earlier pages and results hold them."""
     seen = BloomFilter(10).lower(BloomFilter(10).fold(["a", 1], 2))
     assert seen.hex() == PINNED_MEMBERS
 

@@ -210,7 +210,7 @@ def test_a_monoids_own_checks_are_asked_on_every_way_in() -> None:
 MADE: list[Callable[[], AbstractMonoid]] = [make for make, _, _ in CASES.values()]
 
 
-def test_fingerprints_tell_them_apart_and_last() -> None:
+def test_fingerprints_distinguish_them_and_last() -> None:
     others = [
         *[make() for make in MADE],
         BloomFilter(200),

@@ -88,7 +88,7 @@ def event_of(monoid: AbstractMonoid, value: float) -> Any:
 
 
 #: Of every monoid and series two structures in turn: any structure meets any monoid and any series.
-LIVES = [
+SCENARIOS = [
     pytest.param(make, series, aggregator, id=f"{name}-{series}-{aggregator.__name__}")
     for one, (name, make) in enumerate(MONOIDS.items())
     for other, series in enumerate(SERIES)
@@ -96,7 +96,7 @@ LIVES = [
 ]
 
 
-@pytest.mark.parametrize(("make", "series", "aggregator"), LIVES)
+@pytest.mark.parametrize(("make", "series", "aggregator"), SCENARIOS)
 def test_sound_windows_are_sound(
     make: Callable[[], AbstractMonoid], series: str, aggregator: type[Aggregator]
 ) -> None:

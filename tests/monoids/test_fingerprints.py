@@ -8,7 +8,7 @@ import sys
 from mta import ArgMax, Collect, Max, Mean, Min, Monoid, Product, Sum
 from tests.support.ready_made import EVERY, made, power
 
-#: Snapshots hold these: a change makes every snapshot of before unreadable.
+#: Snapshots hold these: a change makes every earlier snapshot unreadable.
 FINGERPRINTS = {
     "Max": "6d16958ef667cf150d2f107ec06b6a94",
     "Mean": "8f8ad6afb48be2e777e6c052269b3510",
@@ -50,7 +50,7 @@ def test_fingerprints_are_the_same_in_another_process() -> None:
     assert Max().fingerprint.hex() in runs.pop()
 
 
-def test_fingerprints_tell_monoids_apart() -> None:
+def test_fingerprints_distinguish_monoids() -> None:
     different = [
         *[made(name) for name in EVERY],
         Max("int64"),

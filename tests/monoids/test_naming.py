@@ -1,4 +1,4 @@
-"""Functions without a name of their own are told apart by their code."""
+"""Functions without a name of their own are distinguished by their code."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ SIZE = 7
 
 
 def streams(name: str) -> Iterator[list[float]]:
-    """Values with special ones now and then, so that windows hold none, one or several."""
+    """Values with special ones from time to time, so that windows hold none, one or several."""
     random = Random(name)
     for pool in (HOSTILE, [0.0, -0.0, 1.0], [1e300, -1e300, 1.0], [INF, 1.0, 2.0, 4.0, 8.0],
                  [1e17, -1e17, 1.0], [1e9 + i for i in range(5)]):  # fmt: skip
@@ -150,7 +150,7 @@ def held_after(name: str, values: list[float]) -> list[Held]:
 
 
 @cache
-def lives(name: str) -> list[tuple[list[float], list[Held]]]:
+def scenarios(name: str) -> list[tuple[list[float], list[Held]]]:
     """Each stream, and what is known after each of its events: the same on every way."""
     return [(values, held_after(name, values)) for values in streams(name)]
 
@@ -177,7 +177,7 @@ def _nothing_warns() -> Iterator[None]:
 def test_every_way_through_a_window(name: str, aggregator: type) -> None:
     """Single events, batches of any cut, restored in between."""
     make, _ = BUILT_INS[name]
-    for values, known in lives(name):
+    for values, known in scenarios(name):
         for step in (1, 3, 40):
             window = Window(make(), CountWindow(SIZE), arity=2, leaf_arity=3, aggregator=aggregator)
             at = 0
@@ -205,7 +205,7 @@ def test_every_way_in_memory(name: str) -> None:
         by_inverse = (SubtractOnEvict,) if make().selective else (SubtractOnEvict, SlickDeque)
         if issubclass(algorithm, (BoundaryAggregator, *by_inverse)) or not algorithm.suits(make()):
             continue  # what takes values out again refuses infinities, and keeps its rounding
-        for values, known in lives(name):
+        for values, known in scenarios(name):
             window = algorithm(make())
             for i, value in enumerate(values):
                 window.insert((value, float(i)) if name.startswith("Arg") else value)

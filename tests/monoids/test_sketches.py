@@ -147,7 +147,7 @@ def test_kll_is_the_same_in_any_order_up_to_k_values() -> None:
     assert len(found) == 1
 
 
-def test_kll_sketches_that_differ_are_told_apart() -> None:
+def test_kll_sketches_that_differ_are_distinguished() -> None:
     monoid = KLLQuantiles()
     small = monoid.fold([1.0, 2.0, 3.0], 3)
     large = monoid.fold(np.arange(5000.0), 5000)

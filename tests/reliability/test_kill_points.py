@@ -67,10 +67,10 @@ class Pointed(WrapperStore):
 
     def delete_many(self, keys: Iterable[str]) -> None:
         self._at("before a deletion")
-        doomed = list(keys)
-        super().delete_many(doomed[: (len(doomed) + 1) // 2])
+        pending = list(keys)
+        super().delete_many(pending[: (len(pending) + 1) // 2])
         self._at("during deletion")
-        super().delete_many(doomed)
+        super().delete_many(pending)
         self._at("after a deletion")
 
     def keys(self, prefix: str = "") -> Iterable[str]:  # type: ignore[override]

@@ -164,7 +164,7 @@ def test_no_answer_names_the_store(redis_with_password: RedisServer) -> None:
         answers += [service.get("/openapi.json"), service.get("/v1/windows/%ff"), service.get("/x")]
         out, errors = service.stop()
     for answer in answers:
-        _assert_silent(answer, str(port))
+        _assert_quiet(answer, str(port))
     assert PASSWORD not in out + errors and PASSWORD_IN_URL not in out + errors
 
 
@@ -176,7 +176,7 @@ def _delete_pages(store: str) -> None:
         pages.flush()
 
 
-def _assert_silent(answer: Answer, port: str) -> None:
+def _assert_quiet(answer: Answer, port: str) -> None:
     text = answer.body.decode() + repr(answer.headers)
     for secret in (PASSWORD, PASSWORD_IN_URL, "127.0.0.1", f":{port}", "redis", "hidden-prefix",
                    "Traceback", "/work", "site-packages"):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Several windows at boundaries: each as ``TriggeredWindow`` has it by itself."""
+"""Multiple windows at boundaries: each as ``TriggeredWindow`` has it by itself."""
 
 from __future__ import annotations
 

@@ -489,7 +489,8 @@ def test_slices_write_and_combine_by_the_slide_not_by_the_event(by_count: bool) 
         parts.columnar_hash, policy, slide, stores[1], "s", arity=arity, aggregator=AmortizedMTA
     )
     one = unsliced.extend(codes, times)
-    # One combine an event; a slide is one event of a window of size / slide slices: O(1) amortised.
+    # One combine per event; a slide is one event of a window of size / slide slices: O(1)
+    # amortised.
     other = parts.of(lambda: sliced.extend(codes, times), n + 7 * n // slide)
     assert one.results.tolist() == other.results.tolist()
     assert one.moments.tolist() == other.moments.tolist()

@@ -494,7 +494,7 @@ def damages(pages: dict[str, bytes], key: str) -> dict[str, bytes | None]:
 
 @BOTH
 def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type) -> None:
-    """Each page in turn, each damage; then it is put back, and the window goes on exactly."""
+    """Each page in turn, each damage; then it is restored, and the window goes on exactly."""
     store, size = MemoryStore(), 36
     snapshot = deep_window(aggregator, store, size).checkpoint()
     pages = pages_of(store)

@@ -355,7 +355,7 @@ def test_resident_rows_are_logarithmic() -> None:
 
 
 @pytest.mark.parametrize("n", [N, 1 << 22])
-def test_a_handle_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
+def test_a_snapshot_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
     for policy in (CountWindow(n), TimeWindow(n)):
         window = Window(Max(), policy, store="memory://")
         times = np.arange(n + n // 3).astype("M8[s]").astype("M8[us]")
@@ -373,7 +373,7 @@ def test_a_handle_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
         assert max(sizes) <= 128 << 10
 
 
-def test_a_handle_takes_at_most_8_kib_with_small_groups() -> None:
+def test_a_snapshot_takes_at_most_8_kib_with_small_groups() -> None:
     store = MemoryStore()
     window = Window(Max(), TimeWindow("12 days"), store=store, leaf_arity=128, arity=32)
     seconds = np.arange(N + N // 3).astype("M8[s]").astype("M8[us]")

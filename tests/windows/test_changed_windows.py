@@ -21,7 +21,7 @@ from stores import MemoryStore
 from tests.support import oracle
 from tests.support.changing_scenarios import ChangingLife, ChangingShared, ChangingWindow
 
-LIVES: dict[str, Callable[[Random], ChangingLife]] = {
+SCENARIOS: dict[str, Callable[[Random], ChangingLife]] = {
     "FiBA": lambda random: ChangingWindow(random, FiBA),
     "crowded FiBA": lambda random: ChangingWindow(random, oracle.CrowdedFiBA),
     "Amortized MTA": lambda random: ChangingWindow(random, AmortizedMTA),
@@ -32,7 +32,7 @@ LIVES: dict[str, Callable[[Random], ChangingLife]] = {
 
 
 def live(name: str, seed: int, steps: int) -> ChangingLife:
-    life = LIVES[name](Random(f"{name} {seed}"))
+    life = SCENARIOS[name](Random(f"{name} {seed}"))
     for at in range(steps):
         try:
             life.step()
@@ -41,7 +41,7 @@ def live(name: str, seed: int, steps: int) -> ChangingLife:
     return life
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_window_that_changes_is_a_list_and_knows_what_it_misses(name: str) -> None:
     seen = {False: 0, True: 0}
     for seed in range(30):
@@ -51,7 +51,7 @@ def test_a_window_that_changes_is_a_list_and_knows_what_it_misses(name: str) -> 
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_for_long(name: str) -> None:
     random = Random(oracle.seed(f"changed windows, {name}"))
     for _ in range(oracle.kills(2000)):

@@ -123,7 +123,7 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
     assert min(said.values()) > 3
 
 
-def test_windows_of_the_same_name_and_policy_stand_where_they_stood() -> None:
+def test_windows_of_the_same_name_and_policy_continue_at_the_same_front() -> None:
     """Also one whose policy looks at values, and would not find its place again."""
     store, bound = MemoryStore(), BoundWindow(Sum(), at_most=5.0)
     windows = SharedWindows(Sum(), {"few": CountWindow(2), "bound": bound}, store)

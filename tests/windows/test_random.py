@@ -25,10 +25,10 @@ from tests.support.random_windows.scenarios import ORDERS, SORTS, live, live_twi
 
 STEPS = 40
 #: How many lives one test lives, and how many hostile ones; sizes take turns, from kind to kind.
-LIVES, HOSTILE = 2, 2
+SCENARIOS, HOSTILE = 2, 2
 #: How many events of a batch go into shared windows at once, and after how many leaf groups these
-#: let go of what no window needs.
-HANDS, TRIMS = (1 << 16, 3), (32, 1)
+#: release what no window needs.
+CHUNKS, TRIMS = (1 << 16, 3), (32, 1)
 #: Bytes of a part of an open leaf group: of one event or a few, and of more than any group has.
 PARTS = 24, 72, 216, page.PART_BYTES
 #: Events of a bulk, and bytes of its values: batches may be longer than a window of several bulks.
@@ -55,10 +55,10 @@ def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
 def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for seed in range(LIVES):
+    for seed in range(SCENARIOS):
         turn = KINDS.index(kind) + seed
         monkeypatch.setattr(page, "PART_BYTES", PARTS[turn % 4])
-        monkeypatch.setattr(shared, "_HAND", HANDS[turn % 2])
+        monkeypatch.setattr(shared, "_CHUNK", CHUNKS[turn % 2])
         monkeypatch.setattr(shared, "_TRIM_GROUPS", TRIMS[turn % 2])
         set_bulks(monkeypatch, BULKS[turn // 2 % 2])
         live_twice(sort, order, kind, seed, STEPS)
@@ -136,14 +136,14 @@ def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float | 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("sort", SORTS)
-def test_lives_without_number(sort: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scenarios_without_number(sort: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many lives of each sort as the other long forms kill writers."""
     random = Random(oracle.seed(f"random windows, {sort}"))
     for _ in range(oracle.kills(2000)):
         order, kind, seed = random.choice(ORDERS), random.choice(KINDS), random.randrange(1 << 32)
         steps, is_hostile = random.choice([20, 40, 150]), random.random() < 0.3
         monkeypatch.setattr(page, "PART_BYTES", random.choice(PARTS))
-        monkeypatch.setattr(shared, "_HAND", random.choice(HANDS))
+        monkeypatch.setattr(shared, "_CHUNK", random.choice(CHUNKS))
         monkeypatch.setattr(shared, "_TRIM_GROUPS", random.choice(TRIMS))
         set_bulks(monkeypatch, random.choice(BULKS))
         live_twice(sort, order, kind, seed, steps, is_hostile)

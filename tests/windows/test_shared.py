@@ -1,4 +1,4 @@
-"""Several windows over one stream: windows coming and going, results, and what is refused."""
+"""Multiple windows over one stream: windows coming and going, results, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long batches for several windows over one stream, also over a store that fails."""
+"""Long batches for multiple windows over one stream, also over a store that fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def span() -> AbstractMonoid:
 
 
 #: Any three of a monoid, a pace, how often values change, and whether there are pages.
-MANY_HANDS = [
+MANY_CHUNKS = [
     pytest.param(monoid, pace, changes, in_pages, id=f"{monoid.name}-{pace}-{changes}-{in_pages}")
     for one, monoid in enumerate([Max(), span(), Mean(), rolling_hash()])
     for other, pace in enumerate(["steady", "jittered", "at random", "in bursts"])
@@ -43,8 +43,8 @@ MANY_HANDS = [
 ]
 
 
-@pytest.mark.parametrize(("monoid", "pace", "changes", "in_pages"), MANY_HANDS)
-def test_batches_of_many_hands(
+@pytest.mark.parametrize(("monoid", "pace", "changes", "in_pages"), MANY_CHUNKS)
+def test_batches_of_many_chunks(
     monoid: AbstractMonoid,
     pace: str,
     changes: str,
@@ -53,7 +53,7 @@ def test_batches_of_many_hands(
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer."""
     monkeypatch.setattr("mta.evaluators.cursor._FEW", 16)
-    monkeypatch.setattr("mta.windows.shared._HAND", 250)
+    monkeypatch.setattr("mta.windows.shared._CHUNK", 250)
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000
     gaps = {
@@ -114,7 +114,7 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
     emit: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it goes in, and by its own times: there are none before it."""
-    monkeypatch.setattr("mta.windows.shared._HAND", 16)
+    monkeypatch.setattr("mta.windows.shared._CHUNK", 16)
     policies: dict[str, Any] = {"day": TimeWindow(24), "few": CountWindow(5)}
     windows = SharedWindows(joined(), policies, None, arity=2, allowed_lateness=lateness)
     letters = [chr(97 + i % 26) for i in range(1000)]
@@ -127,7 +127,7 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
 
 
 def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mta.windows.shared._HAND", 64)
+    monkeypatch.setattr("mta.windows.shared._CHUNK", 64)
     windows, _ = counted_windows(FOUR)
     batch = values(1_000)
     windows.extend(batch)
@@ -152,13 +152,13 @@ def test_other_events_after_a_batch_that_was_not_stored() -> None:
     assert windows.query() == {"a": "HIJK", "b": "cdEFGHIJK"}
 
 
-@pytest.mark.parametrize("bound", [False, True], ids=["told ahead", "one asked every time"])
+@pytest.mark.parametrize("bound", [False, True], ids=["known ahead", "one asked every time"])
 @pytest.mark.parametrize("for_ever", [False, True])
 def test_every_call_fails_once(
     bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever call fails, what was accepted is in every window, and nothing else."""
-    monkeypatch.setattr("mta.windows.shared._HAND", 7)
+    monkeypatch.setattr("mta.windows.shared._CHUNK", 7)
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     drawn = [
         count_rule(3),

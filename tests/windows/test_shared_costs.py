@@ -1,4 +1,4 @@
-"""Several windows over one stream: pages, reads and combines, counted."""
+"""Multiple windows over one stream: pages, reads and combines, counted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
 ) -> None:
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
     monkeypatch.setattr("mta.logs.levels.log._FETCHED_BYTES", 1)
-    monkeypatch.setattr("mta.windows.shared._HAND", 2 * LEAF)
+    monkeypatch.setattr("mta.windows.shared._CHUNK", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for policies in [{name: policy} for name, policy in FOUR.items()] + [FOUR]:
         store = LeafReads(MemoryStore())

@@ -1,4 +1,4 @@
-"""Several windows over one stream against as many plain lists, step by step."""
+"""Multiple windows over one stream against as many plain lists, step by step."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ class SharedMachine(RuleBasedStateMachine):
     @initialize(
         arities=st.sampled_from([(2, 2), (3, 3), (8, 8), (5, 2), (2, 5)]),
         drawn=st.lists(RULES, min_size=1, max_size=4),
-        hand=st.sampled_from([1, 3, 7, 100]),
+        chunk=st.sampled_from([1, 3, 7, 100]),
         keep=st.sampled_from([None, 3, 30]),
     )
     def begin(
-        self, arities: tuple[int, int], drawn: list[Rule], hand: int, keep: int | None
+        self, arities: tuple[int, int], drawn: list[Rule], chunk: int, keep: int | None
     ) -> None:
         self.folder: str | None = None
-        self.before, mta.windows.shared._HAND = mta.windows.shared._HAND, hand
+        self.before, mta.windows.shared._CHUNK = mta.windows.shared._CHUNK, chunk
         self.lists = Lists()
         self.policies = {}
         for name, policy in zip(NAMES, drawn, strict=False):
             self.lists.set(name, policy, 0)
             self.policies[name] = policy.policy()
         self.keep = None if keep is None else CountWindow(keep)
-        self.kept_events = keep or 0
+        self.event_log = keep or 0
         self.store = self.open()
         self.shared = SharedWindows(
             joined(),
@@ -255,12 +255,12 @@ class SharedMachine(RuleBasedStateMachine):
         assert self.shared.query() == self.lists.results()
         stats = self.shared.stats()
         assert stats.windows == {name: len(events) for name, events in windows.items()}
-        assert stats.kept >= max([min(self.kept_events, stats.inserted), *stats.windows.values()])
+        assert stats.kept >= max([min(self.event_log, stats.inserted), *stats.windows.values()])
         self.shared.check()
 
     def teardown(self) -> None:
         if hasattr(self, "before"):
-            mta.windows.shared._HAND = self.before
+            mta.windows.shared._CHUNK = self.before
         if getattr(self, "folder", None):
             self.store.close()
             shutil.rmtree(self.folder, ignore_errors=True)

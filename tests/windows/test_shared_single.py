@@ -1,4 +1,4 @@
-"""Single events of several windows: as slow ones, to the bit, and few go the slow way."""
+"""Single events of multiple windows: as slow ones, to the bit, and few go the slow way."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_an_event_that_is_refused_changes_nothing() -> None:
     windows.check()
 
 
-def test_what_is_at_hand_is_put_back_for_whoever_looks() -> None:
+def test_what_is_prefetched_is_written_back_for_whoever_looks() -> None:
     windows = SharedWindows(Max(), {"few": CountWindow(8)}, timed=True, keep=CountWindow(100))
     for at in range(50):
         windows.insert(float(at), float(at))

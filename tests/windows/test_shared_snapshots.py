@@ -1,4 +1,4 @@
-"""Snapshots of several windows: the format, damage, and what they are restored with."""
+"""Snapshots of multiple windows: the format, damage, and what they are restored with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_restored_only_with_the_same_events() -> None:
         SharedWindows.restore(snapshot, Sum(), FOUR, store)
     with pytest.raises(ValueError, match="kept without any"):
         SharedWindows.restore(snapshot, Max(), {"day": TimeWindow("1 day")}, store)
-    with pytest.raises(CorruptSnapshot, match="not one of several windows"):
+    with pytest.raises(CorruptSnapshot, match="not one of multiple windows"):
         SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
     with pytest.raises(CorruptSnapshot, match="not a window's snapshot"):
         Window.restore(snapshot, Max(), CountWindow(50), store)

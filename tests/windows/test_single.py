@@ -128,7 +128,7 @@ def test_single_events_give_the_bits_of_batches(make: Any, policy: Any) -> None:
         batch = batches.extend(np.array([value]), np.array([time]))
         if not isinstance(one_by_one.monoid, Sum | Mean | GeometricMean):
             assert bits(single) == bits(batch[0])
-        else:  # a short window is folded anew for every batch, in another order
+        else:  # a short window is folded again for every batch, in another order
             assert single == pytest.approx(batch[0], rel=1e-12)
         assert type(single) in (float, int)
     one_by_one.check()
@@ -171,7 +171,7 @@ COMBINED = [
 def test_single_events_are_as_slow_ones_for_every_structure(
     make: Any, policy: Any, kind: Any
 ) -> None:
-    """What is taken up for many events gives what each would by itself, evictions among them."""
+    """What is prefetched for many events gives what each would by itself, evictions among them."""
     rng, monoid = np.random.default_rng(11), make()
     values: list[Any] = np.round(rng.normal(size=1100), 1).tolist()
     if isinstance(monoid, ArgMax):
@@ -208,7 +208,7 @@ def test_single_events_are_as_slow_ones_for_every_structure(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_at_hand_is_put_back_for_whoever_looks(kind: Any) -> None:
+def test_what_is_prefetched_is_written_back_for_whoever_looks(kind: Any) -> None:
     window = Window(Max(), TimeWindow(5), store="memory://", name="w", aggregator=kind)
     for at in range(100):
         window.insert(float(at), float(at))
@@ -454,7 +454,7 @@ def test_a_failing_store_loses_nothing_between_late_events(often: int) -> None:
 
 
 def test_a_result_that_cannot_be_keeps_no_event_out() -> None:
-    """Only who asks for it is told."""
+    """Only who asks for it is informed."""
 
     def add(a: int, b: int) -> int:
         if a + b > 100:

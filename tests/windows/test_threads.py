@@ -25,7 +25,7 @@ MAKES: dict[str, Any] = {
 
 
 class Gate:
-    """A sum that waits, in the thread that computes it, until it is let go on."""
+    """A sum that waits, in the thread that computes it, until it may continue."""
 
     def __init__(self) -> None:
         self.reached, self.open = threading.Event(), threading.Event()

@@ -323,7 +323,7 @@ class Tree:
             if left.level:
                 left.sums.extend(right.sums.cut(0, count), count)
                 right.sums.drop(count)
-                self._hand_over(left, left.arity - count, right, 0, count)
+                self._transfer(left, left.arity - count, right, 0, count)
         else:
             start = left.count - count
             parent.entries.put(at, left.entries.at(start))
@@ -333,12 +333,12 @@ class Tree:
             if left.level:
                 right.sums.extend_front(left.sums.cut(start + 1, start + 1 + count), count)
                 left.sums.truncate(start + 1)
-                self._hand_over(right, 0, left, start + 1, count)
+                self._transfer(right, 0, left, start + 1, count)
         self.touch(left)
         self.touch(right)
         self.touch(parent)
 
-    def _hand_over(self, to: Node, at: int, source: Node, start: int, count: int) -> None:
+    def _transfer(self, to: Node, at: int, source: Node, start: int, count: int) -> None:
         """Move children from one node to another."""
         links = source.links[start : start + count]
         del source.links[start : start + count]

@@ -49,7 +49,7 @@ def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
 class FingerTreeLog(TreePages):
     """Events by time, for windows that share them."""
 
-    name = "Kept events by time"
+    name = "Finger tree log"
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
@@ -212,7 +212,7 @@ class FingerTreeLog(TreePages):
         self._note_late(position, -1)
         return row
 
-    def standing(self, time: int) -> int:
+    def count_at(self, time: int) -> int:
         """How many events of a time there are to be retracted; at most a page or two a level."""
         start, stop = self.first_after(time - 1), self.first_after(time)
         while start < stop and self._is_gone(start):
@@ -290,7 +290,7 @@ class FingerTreeLog(TreePages):
         if position < self.front:
             self.front += before
 
-    def hand_with(
+    def chunk_with(
         self,
         rows: Rows,
         times: np.ndarray | None,

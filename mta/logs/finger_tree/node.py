@@ -315,7 +315,7 @@ class Kind:
         self.entries = Record([WHOLE_NUMBERS, monoid.inputs])
         self.sums = Record([monoid.partials, WHOLE_NUMBERS])
         inner = Record([monoid.partials, monoid.inputs, WHOLE_NUMBERS, WHOLE_NUMBERS])
-        #: How leaf pages and inner pages are laid out (``node_cache``).
+        #: How leaf pages and inner pages are loaded out (``node_cache``).
         self._layouts = (
             Layout(monoid.inputs, timed=True, named=False),
             Layout(inner, timed=True, named=True),
@@ -324,7 +324,7 @@ class Kind:
         self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
 
     def layout_of(self, level: int) -> Layout:
-        """How the pages of a level are laid out."""
+        """How the pages of a level are loaded out."""
         return _NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
 
     def node(

@@ -368,7 +368,7 @@ class PagedNodeCache(NodeCache):
         for number, name in zip(numbers[:stop], group.names[:stop], strict=True):
             yield [level - 1, number, name, whole]
 
-    def tidy(self) -> None:
+    def prepare(self) -> None:
         """All is written: delete what only snapshots needed that are no longer kept."""
         self.made = 0  # so that a window out of the snapshot writes as this one does
         while self.retain and len(self.epochs) >= self.retain:

@@ -229,11 +229,11 @@ class TreePages(EventLog):
 
     # --- pages and snapshots ----------------------------------------------------------------------
 
-    def tidy(self) -> None:
+    def prepare(self) -> None:
         self.tree.settle_left()
         self.paged.write_changed([self.tree.root, *self.tree.right])
         self._parts.write(self.tree.last_leaf)
-        self.paged.tidy()
+        self.paged.prepare()
 
     def hold(self, retain: int) -> None:
         self.paged.hold(retain)

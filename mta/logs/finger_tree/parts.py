@@ -161,7 +161,7 @@ class LastLeafParts:
             number, name = self._places[index]
             start = self._first + index * self.size - rows.dropped
             gone = max(0, -start)
-            page = self._cache.to_node(0, self._cache.pager.read_anew(0, number, name))
+            page = self._cache.to_node(0, self._cache.pager.read_again(0, number, name))
             pair = _cut(page, gone, self.size - gone), _cut(leaf, start + gone, self.size - gone)
             one, other = (encode("", 0, 0, group, self._layout) for group in pair)
             if one != other:

@@ -296,7 +296,7 @@ class LeafReader:
 class LevelLog(LevelPages, LeafReader):
     """Events in levels, read by position. Inserting takes amortized 1 combine per event."""
 
-    name = "Kept events"
+    name = "Level log"
 
     def __init__(self, setting: Setting) -> None:
         LevelPages.__init__(self, setting)
@@ -343,7 +343,7 @@ class LevelLog(LevelPages, LeafReader):
     def _evict_before(self, position: int) -> None:
         self.front = position
 
-    def hand_with(
+    def chunk_with(
         self, rows: Rows, times: np.ndarray | None, count: int
     ) -> tuple[Chunk, np.ndarray | None]:
         """New events as a chunk; None, as all in it are new."""

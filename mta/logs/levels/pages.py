@@ -88,7 +88,7 @@ class LevelPages(EventLog):
 
     # --- snapshots --------------------------------------------------------------------------------
 
-    def tidy(self) -> None:
+    def prepare(self) -> None:
         self.parts.write()
         self.parts.retired.delete(len(self.kept))
         self.levels.sweep(self.kept[0] if self.kept else self.front)
@@ -180,7 +180,7 @@ class LevelPages(EventLog):
             yield Named(level - 1, number, name, fold, last, begin, end, end > self.front)
 
     def read(self, named: Named) -> Group:
-        return self.levels.pager.read_anew(named.level, named.number, named.name)
+        return self.levels.pager.read_again(named.level, named.number, named.name)
 
     def difference(self, named: Named, group: Group) -> str | None:
         if named.fold is None:

@@ -144,7 +144,7 @@ class LeafParts:
         """Assert that parts hold what the group does, reading each. Raises InvariantViolation."""
         levels, tail = self._levels, self._levels.tails[0]
         for index, name in enumerate(self.current):
-            found = levels.pager.read_anew(0, tail.number, name)
+            found = levels.pager.read_again(0, tail.number, name)
             held = self._part(tail, index * self.size)
             one, other = (encode("", 0, 0, g, levels.layout_of(0)) for g in (found, held))
             if one != other:

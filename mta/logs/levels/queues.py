@@ -166,7 +166,7 @@ class Levels:
         return self.arity if level else self.leaf_arity
 
     def layout_of(self, level: int) -> Layout:
-        """How the groups of this level are laid out."""
+        """How the groups of this level are loaded out."""
         return self._layouts[level > 0]
 
     def span(self, level: int) -> int:
@@ -486,7 +486,7 @@ class Levels:
     def _check_below(self, level: int, first: int, group: Group, front: int) -> None:
         """Invariant 2: every live element is the fold of the group below it."""
         for index in range(max(front // self.span(level) - first, 0), group.count):
-            below = self.pager.read_anew(level - 1, first + index, group.names[index])
+            below = self.pager.read_again(level - 1, first + index, group.names[index])
             if below.count != self.arity_of(level - 1):
                 raise InvariantViolation(f"invariant 1: group {first + index} is not full")
             if (first + index) * self.span(level) >= front:

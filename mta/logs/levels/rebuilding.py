@@ -74,7 +74,7 @@ class Rebuilder:
     def _with_others(
         self, found: list[_Candidate], level: int, number: int, thorough: bool
     ) -> list[_Candidate]:
-        """What may have stood below an element: the pages that are there, and others."""
+        """What may have been below an element: the pages that are there, and others."""
         there = {candidate.name for candidate in found}
         ways = self._ways(level, number, thorough) if level else ()
         found = found + [candidate for candidate in ways if candidate.name not in there]

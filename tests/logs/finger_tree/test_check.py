@@ -61,7 +61,7 @@ def falsify_a_size(tree: Tree) -> None:
     middle(tree).sums.put(1, ("jk", 3))
 
 
-def forget_a_parent(tree: Tree) -> None:
+def drop_a_parent(tree: Tree) -> None:
     leaf(tree).parent = tree.root
 
 
@@ -124,7 +124,7 @@ EVERY_TREE = [
     (lose_an_event, "21 entries in a tree of 20"),
     (falsify_a_sum, "a sum is 'jx' instead of 'jk'"),
     (falsify_a_size, "2 events counts as 3"),
-    (forget_a_parent, "a child of a node of level 1 is not where"),
+    (drop_a_parent, "a child of a node of level 1 is not where"),
     (exchange_two_children, "stands after"),
     (lose_a_child, "children and sums"),
     (lose_a_sum, "children and sums"),

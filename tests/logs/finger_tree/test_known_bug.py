@@ -34,7 +34,7 @@ class Watched(FingerTree):
 
 
 class Forgetful(FingerTree):
-    """The bug put back: where a node borrows from the left spine, that is not told the spine."""
+    """The known bug: a node borrows from the left spine, which does not learn of it."""
 
     def _move(self, parent: Node, at: int, left: Node, right: Node) -> None:
         super()._move(parent, at, left, right)

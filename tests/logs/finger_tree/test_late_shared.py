@@ -1,4 +1,4 @@
-"""Several windows over one stream of late events, against a sorted list."""
+"""Multiple windows over one stream of late events, against a sorted list."""
 
 from __future__ import annotations
 

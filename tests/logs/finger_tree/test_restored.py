@@ -58,7 +58,7 @@ def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
 
 
 @pytest.mark.parametrize("nth", range(1, 10))
-def test_a_batch_that_meets_a_failing_store_can_be_given_again(nth: int) -> None:
+def test_a_batch_that_at_a_failing_store_can_be_given_again(nth: int) -> None:
     """A call of each batch and of each snapshot fails; neither leaves a trace."""
     store, fired = FaultyStore(MemoryStore()), 0
     stream = Stream(Random(nth), TimeWindow(40), 15, store)
@@ -123,8 +123,8 @@ def test_to_take_a_window_out_of_a_snapshot_takes_no_combine_and_no_store_call()
 def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_in() -> None:
     """A leaf of more than the least is filled by every two or more batches of 10 events.
 
-    Now and then what has left is cut off: then the page above the leaves at the front is written
-    anew, and nothing else is read for it.
+    From time to time what has left is cut off: then the page above the leaves at the front is
+    written again, and nothing else is read for it.
     """
     counted, store = Counted(), CountingStore(MemoryStore())
     window, rounds = full(counted, store), 200
@@ -167,7 +167,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
 
 
 def test_a_window_out_of_a_snapshot_slides_event_by_event() -> None:
-    """Once the left spine has been read, a slide takes O(1) combines as ever."""
+    """Once the left spine has been read, a slide takes O(1) combines as before."""
     counted = Counted()
     window = full(counted, MemoryStore(), lateness=0)
     window.insert(1.0, EVENTS)

@@ -16,7 +16,7 @@ STEPS = st.lists(
     st.tuples(
         st.sampled_from(
             ["put", "insert", "insert", "insert_many", "remove", "extend", "extend_front", "drop",
-             "truncate", "copy", "lend", "lend"]
+             "truncate", "copy", "shared", "shared"]
         ),
         st.floats(0, 1, exclude_max=True),
         st.integers(1, 3),

@@ -212,7 +212,7 @@ def test_a_query_costs_what_changed_since_the_last(columnar: bool, fifo: bool) -
 
 @FIFO
 def test_resize_and_compact_are_paid_for_by_events(fifo: bool) -> None:
-    """Windows that grow and shrink for ever: amortised O(log n) combines an event."""
+    """Windows that grow and shrink for ever: amortised O(log n) combines per event."""
     counted, draw = Counted(), random.Random(2)
     window = ReactiveAggregator(counted.max, 2, fifo)
     steps = 0

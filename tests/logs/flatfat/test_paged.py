@@ -366,7 +366,7 @@ def test_every_retained_snapshot_stays_whole_and_nothing_else_stays(retain: int)
     assert list(store.keys()) == []
 
 
-def test_without_snapshots_pages_that_were_written_anew_go_at_once() -> None:
+def test_without_snapshots_pages_that_were_written_again_go_at_once() -> None:
     store = MemoryStore()
     window = window_of(store)
     text = letters(400)
@@ -443,7 +443,7 @@ def test_snapshots_whose_slots_or_retired_pages_cannot_be(damage: Callable[[Any]
 
 
 @pytest.mark.parametrize("checkpoints", [False, True])
-def test_what_fails_is_not_done_or_is_told(checkpoints: bool) -> None:
+def test_what_fails_is_not_done_or_is_reported(checkpoints: bool) -> None:
     """Each store call fails once; evictions say how far they got, and all else changes nothing."""
     for failing in range(1, 2000):
         store = FailingStore()
@@ -536,7 +536,7 @@ def test_a_combine_that_raises_takes_nothing_out(where: str) -> None:
     pytest.fail("no run without a failure")
 
 
-def test_a_compaction_that_fails_is_not_begun() -> None:
+def test_a_compaction_that_fails_changes_nothing() -> None:
     for failing in range(1, 200):
         store = FailingStore()
         window = window_of(store, 1000, 2, 2)

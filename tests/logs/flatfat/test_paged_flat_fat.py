@@ -204,8 +204,8 @@ def test_a_batch_costs_a_few_combines_an_event() -> None:
         window.extend(batch[start : start + 37])
     assert counted.combines - before <= 6 * len(batch)
     # Without evictions, and where the whole window is in the open block.
-    young = Window(counted.max, CountWindow(1 << 16), store=None, aggregator=PagedFlatFAT)
-    counted.of(lambda: young.extend(batch), at_most=3 * len(batch))
+    recent = Window(counted.max, CountWindow(1 << 16), store=None, aggregator=PagedFlatFAT)
+    counted.of(lambda: recent.extend(batch), at_most=3 * len(batch))
     short = Window(counted.max, CountWindow(1000), store=None, aggregator=PagedFlatFAT)
     counted.of(lambda: short.extend(batch), at_most=6 * len(batch))
 

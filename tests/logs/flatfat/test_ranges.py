@@ -209,7 +209,7 @@ def log2(number: float) -> int:
 def test_a_range_costs_log_n(
     aggregator: type[Aggregator], n: int, leaf_arity: int, arity: int
 ) -> None:
-    """Where its blocks are at hand; else once what it takes to fold each."""
+    """Where its blocks are prefetched; else once what it takes to fold each."""
     combines = [0]
     window = Window(
         numbered(combines), CountWindow(n), "memory://",

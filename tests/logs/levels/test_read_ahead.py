@@ -127,7 +127,7 @@ def test_the_depth_doubles_while_the_front_has_to_wait_and_stays_within_the_cach
     assert store.waited == []
 
 
-def test_pages_that_the_cache_has_lost_are_asked_for_anew() -> None:
+def test_pages_that_the_cache_has_lost_are_asked_for_again() -> None:
     store = Ahead()
     window = window_of(store, 2000, arity=64)
     feed(window, 2600)

@@ -1,8 +1,8 @@
-"""Single events that a kernel takes: what is at hand for them is lent to it.
+"""Single events that a kernel takes: what is prefetched for them is loaded into a native buffer.
 
-As in ``single``, which takes up what is at hand; here it goes into a block (``kernels.block``), and
-each event is one call, until one needs more. Of monoids whose partials are a number, or a mean's,
-and windows by count or time that nobody evicts from by himself.
+As in ``single``, which prefetches; here what is prefetched goes into a block (``kernels.block``),
+and each event is one call, until one needs more. Of monoids whose partials are a number, or a
+mean's, and windows by count or time that nobody evicts from by himself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.kernels.block import Block, Laid
+from mta.kernels.block import Block, Loaded
 from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
@@ -24,7 +24,7 @@ from mta.times import to_time
 from mta.windows.single import EXACT, SECOND, UNIT, SingleEvents, WindowOwner, busy
 
 
-def lent_events(owner: WindowOwner, structure: Aggregator, paged: bool) -> LentEvents | None:
+def native_events(owner: WindowOwner, structure: Aggregator, paged: bool) -> NativeEvents | None:
     """The single events of a window, if there is a kernel that takes them."""
     monoid, parts = owner.monoid, [owner.monoid]
     if type(owner.policy) not in (CountWindow, TimeWindow) or monoid is not owner.main:
@@ -37,7 +37,7 @@ def lent_events(owner: WindowOwner, structure: Aggregator, paged: bool) -> LentE
     found = [block for block in blocks if block is not None]
     if not found or len(found) < len(blocks):
         return None
-    kind = LentProducts if isinstance(monoid, Product) else LentEvents
+    kind = NativeProducts if isinstance(monoid, Product) else NativeEvents
     return kind(owner, structure, paged, found)
 
 
@@ -48,28 +48,28 @@ def _block_for(monoid: AbstractMonoid) -> Block | None:
     return Block.of(monoid.kernel) if takes_doubles else None
 
 
-class LentEvents(SingleEvents):
+class NativeEvents(SingleEvents):
     """The single events of one window whose block takes them."""
 
-    __slots__ = ("_block", "_blocks", "_buffer", "_by_hand", "_event", "_found", "_is_lent")
+    __slots__ = ("_block", "_blocks", "_buffer", "_by_hand", "_event", "_found", "_is_loaded")
 
     def __init__(
         self, owner: WindowOwner, structure: Aggregator, paged: bool, blocks: list[Block]
     ) -> None:
         #: A block for each part of a product; where one of them stands all do.
         self._blocks, self._block, self._event = blocks, blocks[0], blocks[0].event
-        #: Whether somebody evicts: what is at hand is looked at too often then to be lent.
+        #: Whether somebody evicts by hand: what is prefetched is then read too often to be loaded.
         self._by_hand = False
         self._found: Prefetched | None = None
         super().__init__(owner, structure, paged)
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         for block in self._blocks:
             block.clear()
         self._buffer = self._block.buffer
-        #: Whether what is at hand is in the block, and what it was when it was laid down.
-        self._is_lent, self._found = False, None
+        #: Whether what is prefetched is in the block, and what it was when it was loaded down.
+        self._is_loaded, self._found = False, None
 
     # --- what is called -------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class LentEvents(SingleEvents):
         self._insert_otherwise(value, time)
 
     def _insert_otherwise(self, value: Any, time: Any) -> None:
-        """Add an event that is no double, or for which nothing is at hand."""
+        """Add an event that is no double, or for which nothing is prefetched."""
         owner, micros = self._owner, 0.0
         if self._by_hand:
             super().insert_timed(value, time) if owner.timed else super().insert(value, time)
@@ -127,28 +127,29 @@ class LentEvents(SingleEvents):
         return self._event(self._buffer, row, micros)
 
     def _takes_next(self, row: Row, micros: float) -> bool:
-        """Whether the block takes it once what is at hand is taken up anew."""
+        """Whether the block takes it after prefetching again."""
         if self._is_late(micros) and not self._may_be_late(micros):
             return False
         return self._renew() and self._takes(row, micros)
 
     def evict(self, n: int = 1) -> None:
         self._by_hand = True
-        if self._is_lent and not self._owner.busy:
+        if self._is_loaded and not self._owner.busy:
             self._take_back()
         super().evict(n)
 
     def __len__(self) -> int:
-        if not self._is_lent:
+        if not self._is_loaded:
             return super().__len__()
         stands = self._block.stands()
         return len(self._structure) + stands.came - stands.left
 
-    # --- what is lent ---------------------------------------------------------------------------
+    # --- the native buffer
+    # ---------------------------------------------------------------------------
 
     @property
     def _is_waiting(self) -> bool:
-        return self._block.stands().came > 0 if self._is_lent else super()._is_waiting
+        return self._block.stands().came > 0 if self._is_loaded else super()._is_waiting
 
     def _have(self, found: Prefetched) -> None:
         """Lay it down in the block."""
@@ -157,15 +158,15 @@ class LentEvents(SingleEvents):
             return
         last, bound = (self._last, self._bound) if self._owner.timed else (-EXACT, EXACT)
         if self._by_count:
-            laid = Laid(self._room, self._spare, last, bound, None)
+            loaded = Loaded(self._room, self._spare, last, bound, None)
         else:
-            laid = Laid(self._room, inf, last, bound, self._size)
+            loaded = Loaded(self._room, inf, last, bound, self._size)
         lateness = float(self._intake.allowed_lateness or 0)
-        laid = laid._replace(floor=self._late_from, lateness=lateness)
-        self._is_lent, self._found = True, found
+        loaded = loaded._replace(floor=self._late_from, lateness=lateness)
+        self._is_loaded, self._found = True, found
         parts = map(self._parts_of, (found.left, found.lefts, found.right))
         for block, *aggregates in zip(self._blocks, *parts, strict=True):
-            block.lay(laid, *aggregates, found.leaving)
+            block.load(loaded, *aggregates, found.leaving)
         self._buffer = self._block.buffer
 
     def _take_back(self) -> None:
@@ -181,12 +182,12 @@ class LentEvents(SingleEvents):
         aggregate, self._right = self._aggregates()
         if self._by_count:
             self._at, self._left, self._spare = left, aggregate, self._spare - (came - left)
-        self._is_lent = False
+        self._is_loaded = False
         for block in self._blocks:
             block.clear()
 
     def _sync(self) -> None:
-        if not self._is_lent:
+        if not self._is_loaded:
             super()._sync()
             return
         stands = self._block.stands()
@@ -210,7 +211,7 @@ class LentEvents(SingleEvents):
         return self._block.values()
 
 
-class LentProducts(LentEvents):
+class NativeProducts(NativeEvents):
     """The single events of one window of a product each part of which has a block."""
 
     __slots__ = ("_lanes", "_one", "_pick")
@@ -228,13 +229,13 @@ class LentProducts(LentEvents):
     def insert(self, value: Any, time: Any = None) -> None:
         if self._owner.busy:
             raise busy()
-        if not (self._is_lent and self._picks(value, 0.0)):
+        if not (self._is_loaded and self._picks(value, 0.0)):
             self._insert_otherwise(value, time)
 
     def insert_timed(self, value: Any, time: Any = None) -> None:
         if self._owner.busy:
             raise busy()
-        if self._is_lent and time.__class__ is float:
+        if self._is_loaded and time.__class__ is float:
             micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
             if self._picks(value, micros):
                 return
@@ -254,13 +255,13 @@ class LentProducts(LentEvents):
         # Where one takes an event all do, as they stand alike and a row has no NaN.
         return shown if shown and shown[self._one] is not None else None
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         self._lanes = []
 
     def _have(self, found: Prefetched) -> None:
         super()._have(found)
-        if self._is_lent:
+        if self._is_loaded:
             monoid = self._monoid
             assert isinstance(monoid, Product)
             parts = zip(monoid.aliases, self._blocks, monoid.places, strict=True)

@@ -147,7 +147,7 @@ PAGEABLE = [
 
 @pytest.mark.parametrize("kind", ["window", "shared", "triggered", "by time"])
 @pytest.mark.parametrize("value", UNPAGEABLE, ids=shown)
-def test_what_no_page_can_hold_is_refused_at_the_door(kind: str, value: Any) -> None:
+def test_what_no_page_can_hold_is_refused_at_once(kind: str, value: Any) -> None:
     window = kinds(last, arity=2)[kind]
     for start in ([], ["one"]):
         if start:
@@ -329,8 +329,8 @@ def test_wrong_settings_are_refused_with_a_sentence(setting: Any, words: str) ->
     for make in makers:
         with pytest.raises((TypeError, ValueError)) as caught:
             make()
-        kind_lacks_it = "unexpected keyword argument" in str(caught.value)
-        assert kind_lacks_it or words in str(caught.value)
+        kind_is_without_it = "unexpected keyword argument" in str(caught.value)
+        assert kind_is_without_it or words in str(caught.value)
     with pytest.raises((TypeError, ValueError), match=words):
         makers[0]()
 
