@@ -511,11 +511,13 @@ class Counting(AbstractPolicy):
 class Hasty(CountWindow):
     """In batches it keeps one event less."""
 
-    def fronts(self, run: Any, times: Any, count: int) -> Any:
-        reported = super().fronts(run, times, count)
-        assert reported is not None
-        front, count = reported
-        return (front if isinstance(front, int) else range(front.start + 1, front.stop + 1)), count
+    @property
+    def predictable(self) -> bool:
+        return True
+
+    def cuts(self, search: Any, start: int, times: Any, count: int) -> range:
+        cuts = super().cuts(search, start, times, count)
+        return range(cuts.start + 1, cuts.stop + 1)
 
 
 class Nameless(CountWindow):

@@ -142,7 +142,7 @@ def test_a_slow_listing_does_not_pin_freed_pages(tmp_path: Path) -> None:
         next(listing)
         environment = store._environment
         assert environment is not None
-        assert "no active readers" in environment.snapshot.readers()
+        assert "no active readers" in environment.database.readers()
         assert sum(1 for _ in listing) == 1999
 
 
@@ -343,7 +343,7 @@ def test_every_commit_is_synced(tmp_path: Path) -> None:
     with LocalDiskStore(tmp_path) as store:
         store.put_many(pages(1))
         assert store._environment is not None
-        flags = store._environment.snapshot.flags()
+        flags = store._environment.database.flags()
         assert (flags["sync"], flags["metasync"], flags["writemap"]) == (True, True, False)
 
 
