@@ -102,9 +102,12 @@ def test_every_missing_or_damaged_page_is_found_and_inner_ones_are_repaired(make
                 assert not found.left
                 assert pages_of(store) == whole
             elif found.damaged:
-                left = audit(window, repair=True).left
-                assert [d.key for d in left] == [key]
-                assert re.search("in no other page|cannot be rebuilt", str(left[0]))
+                again = audit(window, repair=True)
+                if again.repaired:  # all leaves of a group at the front may still be there
+                    assert level and pages_of(store) == whole
+                else:
+                    assert [d.key for d in again.left] == [key]
+                    assert re.search("in no other page|cannot be rebuilt", str(again.left[0]))
             store.put_many({key: data})
 
 
