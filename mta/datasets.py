@@ -1,8 +1,8 @@
 """A small generated dataset, so that a first example needs no file.
 
 >>> table = meters(days=2, count=3)
->>> sorted(table), len(table["watts"]), table["ts"][0]
-(['meter', 'ts', 'watts'], 8640, numpy.datetime64('2024-01-01T00:00:00.000000'))
+>>> sorted(table), len(table["watts"]), str(table["ts"][0])
+(['meter', 'ts', 'watts'], 8640, '2024-01-01T00:00:00.000000')
 """
 
 from __future__ import annotations
