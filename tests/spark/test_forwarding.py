@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
 from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,9 @@ def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
         name: (f"<{name}>",) if name == "carry" else f"<{name}>"
         for name in signature(sliding_aggregate).parameters
     }
-    monkeypatch.setattr(sliding, "Options", lambda **options: options)
+    given["df"] = stream = SimpleNamespace(isStreaming=True, sparkSession="<session>")
+    unchecked = make_dataclass("Options", [field.name for field in fields(Options)])
+    monkeypatch.setattr(sliding, "Options", unchecked)
     request = SimpleNamespace(plan=SimpleNamespace(store="<store>"))
 
     def make_request(*arguments: Any) -> Any:
@@ -28,11 +30,12 @@ def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sliding, "make_request", make_request)
     monkeypatch.setattr(sliding, "run_request", lambda *arguments: arguments)
-    monkeypatch.setattr(sliding, "check_starts", lambda results: None)
+    for name in ("check_chain", "check_starts", "follow"):
+        monkeypatch.setattr(sliding, name, lambda *arguments: None)
     df, made, step, metrics = sliding_aggregate(**given)
     same, options = made.arguments
-    assert (df, same, step, metrics) == ("<df>", "<df>", sliding.step, "<metrics>")
-    assert {"df": df, "metrics": metrics, **options} == given
+    assert (df, same, step, metrics) == (stream, stream, sliding.step, "<metrics>")
+    assert {"df": df, "metrics": metrics, **vars(options)} == given
 
 
 def test_the_defaults_are_those_of_the_options() -> None:
