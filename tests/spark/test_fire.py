@@ -48,7 +48,7 @@ MOST_PAGES = 2 * 4
 PAGE = 1 << 16
 #: After how many pages of a step its worker is killed, where keys are vectorized and where they
 #: are not.
-PUTS = {"vectorized": (1, 2), "plain": (2, 17, 30)}
+PUTS = {"vectorized": (1, 2), "plain": (2, 13, 24)}
 
 
 @pytest.fixture
