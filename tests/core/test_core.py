@@ -216,6 +216,7 @@ def test_every_module_of_the_core_needs_no_extra() -> None:
         "stores.object_store",
         "mta.monoids.sketches",
         "mta.dataframes.of_",
+        "mta.serve",
     )
     names = [
         found.name
