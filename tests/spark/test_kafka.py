@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from spark_integration.errors import InvalidRequest
 from tests.support.documents import ROOT
 from tests.support.kafka import connector
 from tests.support.patience import LONG
+from tests.support.spark.drivers import wait_until
 
 #: Readings that are sent at once.
 HOUR = 60
@@ -90,15 +93,28 @@ def test_a_session_without_the_connector_is_refused(spark: SparkSession) -> None
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What ``tests.support.spark.kafka_session`` finds, in a process of its own."""
-    folder, jars = tmp_path_factory.mktemp("kafka"), connector()
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.spark.kafka_session", folder, jars, str(HOUR)],
-        cwd=ROOT, capture_output=True, text=True, timeout=900,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    """What ``tests.support.spark.kafka_session`` finds, run once for all processes of the tests."""
+    jars, run = connector(), os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    shared = Path(tempfile.gettempdir()) / f"mta-tests-kafka-{run or os.getpid()}"
+    result = shared / "result.json"
+    try:
+        shared.mkdir()
+    except FileExistsError:
+        wait_until(result.exists, 900)
+    else:
+        folder = tmp_path_factory.mktemp("kafka")
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.support.spark.kafka_session", folder, jars, str(HOUR)],
+            cwd=ROOT, capture_output=True, text=True, timeout=900,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        last = done.stdout.splitlines()[-1:] if done.returncode == 0 else []
+        written = result.with_suffix(".new")
+        written.write_text(json.dumps({"last": last, "error": done.stderr[-3000:]}))
+        written.replace(result)
+    seen = json.loads(result.read_text())
+    assert seen["last"], seen["error"]
+    return json.loads(seen["last"][0])
 
 
 def test_a_topic_that_is_missing_is_named(found: Any) -> None:
