@@ -235,7 +235,7 @@ class PagedFlatFAT(SegmentedWindow):
                 block = parent
         except Exception:
             for changed, where, before in undo:
-                changed.put_back(where, before)
+                changed.write_back(where, before)
             raise
         self.drop_folds()
 

@@ -107,11 +107,11 @@ class Block:
         try:
             tree.update(at, partials)
         except Exception:
-            self.put_back(indices, before)
+            self.write_back(indices, before)
             raise
         return before
 
-    def put_back(self, indices: Sequence[int], rows: Rows) -> None:
+    def write_back(self, indices: Sequence[int], rows: Rows) -> None:
         """Undo a ``put``; the levels within are computed again."""
         schema = self._levels.layout_of(self.level).schema
         schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)

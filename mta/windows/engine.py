@@ -399,7 +399,7 @@ class WindowEngine(Engine[Out]):
         Where a call failed between the two, the eviction is made up for: so whoever reads the
         window, or adds to it, finds it where its policy says, or gets the error of the store.
         """
-        self.single.put_back()
+        self.single.write_back()
         self._sync()
         return self._structure
 
@@ -411,7 +411,7 @@ class WindowEngine(Engine[Out]):
 
     @property
     def taken(self) -> int:
-        self.single.put_back()
+        self.single.write_back()
         return self._structure.taken
 
     @classmethod
@@ -551,7 +551,7 @@ class WindowEngine(Engine[Out]):
             if len(structure):
                 structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
         except Exception:
-            structure.put_back(row, micros)
+            structure.write_back(row, micros)
             raise
 
     def put_result(self, out: Rows, at: int) -> None:

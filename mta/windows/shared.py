@@ -427,18 +427,18 @@ class SharedEngine(Engine[Out]):
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
         """What keeps the events, with all that have come."""
-        self.single.put_back()
+        self.single.write_back()
         return self._structure
 
     @property
     def taken(self) -> int:
-        self.single.put_back()
+        self.single.write_back()
         return self._structure.taken
 
     @property
     def cursors(self) -> dict[str, Cursor]:
         """Each window, by its name, with all events that it has taken in."""
-        self.single.put_back()
+        self.single.write_back()
         return self.single.cursors
 
     @property

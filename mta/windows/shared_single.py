@@ -196,7 +196,7 @@ class SharedSingles(NewEvents[SharedOwner]):
 
     def _renew(self) -> bool:
         most = min(2 * self._most, MANY)
-        self.put_back()
+        self.write_back()
         self._most = most
         structure, newest = self._structure, self._intake.newest
         if not self._usual:

@@ -221,7 +221,7 @@ class NewEvents(Generic[_Owner]):
         """Prefetch again; whether an event can come."""
         raise NotImplementedError
 
-    def put_back(self) -> None:
+    def write_back(self) -> None:
         """Let the structure have what came, and be without what left; no store call."""
         if self._held:
             with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ no page that is or will be needed ever is:
    twice, when it is noted and when it is deleted.
 2. It was noted for the first time at least a grace period ago: a task that was given up, but still
    runs, may still be writing.
-3. Every batch that had begun when it was noted has been committed since. A batch that broke off is
+3. Every batch that had started when it was noted is committed by now. A batch that broke off is
    run again and writes the same pages under the same keys, however long ago it did so first.
 4. Every index of the query can be read, and every inner page of its window if it is one by
    itself; else nobody knows what is needed.
@@ -170,7 +170,7 @@ def windows_of(
 
 
 class Sighting(NamedTuple):
-    """When a page was first seen that no snapshot names, and the last batch that had begun then."""
+    """When a page that no snapshot names was first seen, and the last batch started by then."""
 
     seconds: float
     batch: int
@@ -191,7 +191,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool 
         return
     until = time.time() - _seconds("--grace", grace)
     with open_store(address) as pages:
-        # In this order: a page in the list was written by a batch that had begun by then.
+        # In this order: a page in the list was written by a batch that had started by then.
         keys = list(pages.keys())
         started, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
         saved = saved_snapshots(local_session(), checkpoint, address)

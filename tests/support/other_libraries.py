@@ -89,7 +89,7 @@ PANDAS: dict[str, str] = {
     "ewm.sum": "decayed_sum; `halflife=` with `times=`",
     "ewm.std": "- take `decayed_mean` of the values and of their squares",
     "ewm.var": "- as `ewm.std`", "ewm.cov": "- as `ewm.std`", "ewm.corr": "- as `ewm.std`",
-    "ewm.online": "- windows go on from batch to batch by themselves",
+    "ewm.online": "- a window continues from batch to batch without it",
     "ewm.agg": "- several aggregations are a dictionary", "ewm.aggregate": "- as `agg`",
 }  # fmt: skip
 

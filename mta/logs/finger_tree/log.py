@@ -223,7 +223,7 @@ class FingerTreeLog(TreePages):
         """Whether neither the window nor a late event may ask for a position any more."""
         return position < self.front
 
-    def put_back(self, row: Row, time: int) -> None:
+    def write_back(self, row: Row, time: int) -> None:
         """Undo the last ``retract``, which nothing has followed."""
         position = self.first_after(time)
         self.tree.insert(time, row)
@@ -297,7 +297,7 @@ class FingerTreeLog(TreePages):
         count: int,
         stop: Callable[[], int] | None = None,
     ) -> tuple[Chunk, np.ndarray | None]:
-        """New events in order of time, and the stored ones among them, as one hand.
+        """New events in order of time, and the stored ones among them, as one chunk.
 
         Of the stored ones those up to ``stop``, by default those not later than the last new one,
         and without the one that a new one by itself replaces or joins. Beside it, which are new;
@@ -325,7 +325,7 @@ class FingerTreeLog(TreePages):
         return Chunk(self.monoid, start, seen, joined[order], len(order)), order >= size
 
     def _stored(self, start: int, stop: int) -> Chunk:
-        """Stored events as a hand; a page read a leaf, and a store call for all of one parent."""
+        """Stored events as a chunk; one page read per leaf, and one store call per parent."""
         schema, at, count = self.monoid.inputs, 0, stop - start
         rows, times = schema.new(count), np.empty(count, "<i8")
         while at < count:
@@ -338,7 +338,7 @@ class FingerTreeLog(TreePages):
         return Chunk(self.monoid, start, rows, times, count)
 
     def keep(self, chunk: Chunk) -> None:
-        """Late events may come among those in hand, so it is not kept."""
+        """Late events may come among those of a chunk, so none is retained."""
 
     def release(self) -> None:
         """There is no chunk to drop."""
