@@ -17,8 +17,8 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
-from mta.times import Duration, TimeUnit, is_duration, require_unit
-from mta.windows.settings import to_lateness
+from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count
+from mta.windows.settings import Nan, Nulls, to_lateness
 from stores.address import without_credentials
 
 from .errors import InvalidRequest
@@ -77,6 +77,9 @@ class Options:
     retractions: str | None = None
     on_missing: OnBadRow = "raise"
     on_invalid: OnBadRow = "raise"
+    nulls: Nulls = "skip"
+    nan: Nan = "raise"
+    min_samples: int | None = None
     idle: Idle = "keep"
     retain: int = 2
     start_from: str | History | None = None
@@ -148,6 +151,8 @@ class Options:
     def _check_sizes(self) -> None:
         try:
             require_unit(self.time_unit)
+            if self.min_samples is not None:
+                to_count(self.min_samples, "min_samples", 0)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
         if self.name is not None and not _NAME.fullmatch(self.name):

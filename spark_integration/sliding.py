@@ -39,7 +39,14 @@ from .options import (
 )
 from .plan import Plan
 from .publishing import follow
-from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
+from .request import (
+    WATERMARK_DELAY,
+    Request,
+    make_request,
+    outside_pipelines,
+    watermark_delay,
+    with_filters,
+)
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
@@ -47,6 +54,7 @@ if TYPE_CHECKING:
     from mta.frames.base import AbstractPolicy
     from mta.logs.base import OnDuplicate
     from mta.times import TimeUnit
+    from mta.windows.settings import Nan, Nulls
 
 METRICS = "sliding_aggregate"
 
@@ -75,6 +83,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     retractions: str | None = None,
     on_missing: OnBadRow = "raise",
     on_invalid: OnBadRow = "raise",
+    nulls: Nulls = "skip",
+    nan: Nan = "raise",
+    min_samples: int | None = None,
     idle: Idle = "keep",
     retain: int = 2,
     start_from: str | History | None = None,
@@ -88,7 +99,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
 
     - by: one or several key columns. on: a timestamp, a date, or a number of seconds, or of the
       ``time_unit``: "s", "ms", "us" or "ns"
-    - aggregations: result column -> (value column or columns, monoid), or a monoid that reads none
+    - aggregations: result column -> (value column or columns, monoid), or a monoid that reads none.
+      A third item is a filter, a boolean column or a Column expression: ``("amount", Sum(),
+      F.col("status") == "declined")`` is of the rows for which it is true
     - window: the policy that says which events a window holds; or multiple ones by name, which
       share their pages, and whose result columns are called ``<aggregation>_<window>``
     - store: a URL; ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
@@ -103,8 +116,12 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     - arity, leaf_arity: the size of the pages, by default at most 4080 bytes, and up to 64 KiB for
       a key that comes with many rows at once
     - on_late, on_invalid: "raise" stops the query at a row that is older than the key's last one,
-      or misses key, time or value; "drop" drops and counts it; on_late="side" emits late rows, too,
-      with null results and true in a column ``late``
+      or misses key or time; "drop" drops and counts it; on_late="side" emits late rows, too, with
+      null results and true in a column ``late``
+    - nulls: "skip" keeps rows with null values, which each aggregation ignores in its own columns,
+      as SQL does; "raise" stops the query, "drop_row" drops and counts such rows, "accept" takes
+      NaN in their place. nan: "raise", "skip" (as null) or "propagate" (into results).
+      min_samples: a result of fewer values is null, unless given that of none
     - allowed_lateness: a time as "10 minutes", a timedelta or seconds: how much older than the
       key's newest event before the micro-batch a row may be. Its result is that of the window which
       ends with it
@@ -145,6 +162,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             "save_history publishes those of a batch DataFrame"
         )
     with outside_pipelines():
+        df, options, filters = with_filters(df, options)
         request = make_request(df, options)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
@@ -152,7 +170,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         check_starts(results)
         if publish is not None:
             follow(df.sparkSession, request.plan)
-    return results
+    return results.drop(*filters) if filters else results
 
 
 def run_request(

@@ -63,7 +63,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 #: Options of the command line that callers in Python know under another name.
 _RENAMED = {"by": "key", "on": "time"}
-_VALUED = "by|on|window|carry|emit|emit_every|idle|on_late|on_invalid|allowed_lateness"
+_VALUED = "by|on|window|carry|emit|emit_every|idle|on_late|on_invalid|nulls|allowed_lateness"
 
 
 def as_options(text: str) -> str:

@@ -47,7 +47,7 @@ from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.pages import Entry, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back
-from mta.keyed.table import ALL, STANDALONE, Lanes, Table, blank, join
+from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.logs.base import OnDuplicate
 from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid
@@ -255,7 +255,7 @@ class Source:
         origin = _origin(wanted, self.columns)
         schema = schemas_of([wanted], self.like)[0]
         if origin is None:
-            return blank(schema, count)
+            return schema.blank(count)
         return found[origin] if origin == wanted else read_column(found[origin], schema)
 
     def origin_of_marks(self, name: str) -> tuple[str, str] | None:
@@ -390,7 +390,7 @@ class _Standalone:
             if isinstance(window, Window):
                 window.engine.pass_to(last)
         times = None if not bucket.tree.layout.timed else np.array([last], "<i8")
-        entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), STANDALONE)
+        entry = Table.of(schema, keys, np.array([0, 1]), times, schema.blank(1), STANDALONE)
         entry.left[:] = left
         entry.snapshots = [window.snapshot()]
         self.tables.append(entry)

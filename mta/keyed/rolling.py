@@ -10,7 +10,8 @@ largest ``kw`` of its meter in the hour up to its time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -38,8 +39,19 @@ from mta.monoids.basic import (
     Min,
     MinText,
 )
-from mta.monoids.product import Aggregations, Pairs, Product, column_names, pairs_of, result_name
-from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
+from mta.monoids.nulls import CountValues, SkipNulls
+from mta.monoids.product import (
+    Aggregations,
+    Pairs,
+    Product,
+    column_names,
+    own_columns,
+    pairs_of,
+    result_name,
+    skipping,
+)
+from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_times
+from mta.windows.settings import Nan, Nulls
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
@@ -52,7 +64,7 @@ _ROW = "\0row"
 Size = AbstractPolicy | Duration | int
 
 
-def rolling(
+def rolling(  # noqa: PLR0913 (public: explicit keywords)
     frame: _Frame,
     *,
     window: Size | Mapping[str, Size],
@@ -60,6 +72,9 @@ def rolling(
     by: str | Sequence[str] | None = None,
     on: str | None = None,
     time_unit: TimeUnit | None = None,
+    nulls: Nulls = "skip",
+    nan: Nan = "raise",
+    min_samples: int | None = None,
     store: StoreLike | None = None,
 ) -> _Frame:
     """A pandas, polars or Arrow table with a column for each aggregation, in the order of its rows.
@@ -72,10 +87,18 @@ def rolling(
     a policy, a duration ("24 hours"), a number of rows, or several of these by name; then columns
     are called aggregation_window. With ``store`` what windows hold is there and not in memory.
 
+    ``nulls="skip"``: a row with a null keeps its place in every window and has results of its own,
+    and each aggregation ignores nulls in its columns, as SQL and pandas do. A window without values
+    has null; counts are 0 and lists empty. "raise" refuses nulls, "drop_row" leaves rows with one
+    out of the results too, "accept" aggregates NaN. In pandas a NaN is a null. In polars and Arrow
+    it is a value: ``nan`` is "raise", "skip" (as a null) or "propagate" (into results).
+    ``min_samples``: a result of fewer values is null. A third item of an aggregation is a filter:
+    ``("amount", Sum(), "is_declined")`` is of the rows where a column of booleans is true.
+
     Extremes, first and last values are of their column's type: datetimes with their unit and zone,
     decimals with their precision and scale. A sum of whole numbers or booleans has 64 bits, and one
     of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us per row and aggregation, of text
-    more. Raises UnsuitableKey, InvalidValue (a null or NaN, a column that is not there or cannot be
+    more. Raises UnsuitableKey, InvalidValue (a NaN, a column that is not there or cannot be
     aggregated so), ResultOutOfRange, InvalidTime, and what a store raises.
     """
     names = [] if by is None else _names(by, "by=", 'by="meter"')
@@ -85,6 +108,7 @@ def rolling(
         )
     times_of = [] if on is None else _names([on], "on=", 'on="time"')
     require_unit(time_unit)
+    values = Values.read(nulls, nan, min_samples)
     windows = window if isinstance(window, Mapping) else {"": window}
     named = windows is window
     policies = {name: _policy(size) for name, size in windows.items()}
@@ -95,29 +119,99 @@ def rolling(
     table.require([*names, *read, *times_of])
     called = {(alias, name): result_name(alias, name) for name in policies for alias in pairs}
     _require_free([*called.values()], table)
-    columns = {name: table.column(name) for name in read}
+    table, columns = values.columns(table, read, pairs)
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, times = _keys(table, names), _times(table, on, time_unit)
     settings: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
+    settings["nulls"] = values.judged
     if store is None:  # nothing comes after these rows, so no window needs pages of its own
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A name of its own: others may be at work in the same store.
     of_all = policies if named else policies[""]
-    rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
+    product, given_as = values.product(typed), values.given
+    rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **settings)
     try:
-        found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
+        found = _swept(rows, keys, {name: given_as(c) for name, c in columns.items()}, times)
     except InvalidValue as error:
-        raise _explained(error, typed, columns) from None
+        raise _explained(error, product, {n: given_as(c) for n, c in columns.items()}) from None
     finally:
         if store is not None:
             rows.delete_pages()
         rows.close()
     results = {}
     for (alias, _), result in called.items():
-        given, monoid = pairs[alias]
-        like = [columns[each] for each in column_names(given)]
-        results[result] = _result(found[result], monoid, typed[alias], like)
+        like = [columns[each] for each in own_columns(*pairs[alias])]
+        results[result] = _result(found[result], pairs[alias][1].bare, typed[alias], like)
     return cast(_Frame, table.with_columns(results))
+
+
+@dataclass(frozen=True)
+class Values:
+    """What becomes of nulls and NaN."""
+
+    nulls: Nulls
+    nan: Nan
+    min_samples: int | None
+
+    @classmethod
+    def read(cls, nulls: Nulls, nan: Nan, min_samples: int | None) -> Values:
+        """As arguments. Raises ValueError for others, TypeError for what is no number."""
+        for name, value, choices in (("nulls", nulls, Nulls), ("nan", nan, Nan)):
+            if value not in get_args(choices):
+                raise ValueError(f"{name} is one of {get_args(choices)}, not {value!r}")
+        if min_samples is not None:
+            min_samples = to_count(min_samples, "min_samples", 0)
+        return cls(nulls, nan, min_samples)
+
+    @property
+    def judged(self) -> Nulls:
+        """What windows do about values, of which nulls are marked."""
+        return "accept" if self.nulls == "accept" or self.nan == "propagate" else "raise"
+
+    def columns(
+        self, table: Frame, read: Sequence[str], pairs: Pairs
+    ) -> tuple[Frame, dict[str, Column]]:
+        """A frame's columns, and the frame with the rows that count. Raises InvalidValue."""
+        columns = {name: table.column(name) for name in read}
+        if self.nulls == "accept":
+            return table, columns
+        valued = {name for pair in pairs.values() for name in own_columns(*pair)}
+        bad = np.zeros(len(table), bool)
+        for name, column in columns.items():
+            nulls, nans = column.nulls, column.nans
+            if nans is not None and self.nan == "skip":
+                nulls, nans = nans if nulls is None else nulls | nans, None
+            if nans is not None and self.nan == "raise" and self.nulls != "drop_row":
+                raise _null(name, "NaN", nans, "nan='skip' or nan='propagate'")
+            columns[name] = replace(column, nulls=nulls, nans=nans)
+            if name not in valued:  # a filter; null is false
+                continue
+            if nulls is not None and self.nulls == "raise":
+                raise _null(name, "nulls or NaN", nulls, "nulls='skip'")
+            if self.nulls == "drop_row":
+                for mask in (nulls, nans if self.nan == "raise" else None):
+                    bad |= False if mask is None else mask
+        if not bad.any():
+            return table, columns
+        fewer = table.rows(~bad)
+        return fewer, self.columns(fewer, read, pairs)[1]
+
+    def product(self, typed: Pairs) -> Product:
+        """What windows aggregate."""
+        found = skipping(Product(typed), min_samples=self.min_samples)
+        assert isinstance(found, Product)
+        return found
+
+    def given(self, column: Column) -> Any:
+        """A column as windows take it."""
+        return column.accepted() if self.nulls == "accept" else column.given()
+
+
+def _null(name: str, what: str, mask: np.ndarray, choice: str) -> InvalidValue:
+    return InvalidValue(
+        f"column {name!r} has {int(mask.sum())} {what} in {len(mask)} rows, the first in row "
+        f"{int(np.argmax(mask))}: fill them, drop these rows, or choose {choice}"
+    )
 
 
 def _hint(frame: Any) -> str:
@@ -190,11 +284,20 @@ def _typed(
 
     Arguments that are no numbers are read as the numbers of their rows, a column of its own.
     """
-    read = [columns[name] for name in column_names(given)]
+    read, whole, monoid = [columns[n] for n in own_columns(given, monoid)], monoid, monoid.bare
+    filters = column_names(given)[len(read) :]
+    for name in filters:
+        if columns[name].type != "bool":
+            raise InvalidValue(
+                f"aggregation {alias!r}: the filter {name!r} is {columns[name].dtype}, no column "
+                "of booleans: compare first, and name the result"
+            )
     if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and read[-1].type is str:
-        rows = np.arange(len(read[-1].values))
-        columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found)
-        given, read = (read[0].name, _ROW), [read[0], columns[_ROW]]
+        rows, texts = np.arange(len(read[-1].values)), read[-1]
+        columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found, True, texts.nulls)
+        given, read = [read[0].name, _ROW, *filters], [read[0], columns[_ROW]]
+    if isinstance(monoid, CountValues):
+        return given, whole
     found = monoid.of_types(*(column.type for column in read))
     if isinstance(found, CheckedSum) and found is not monoid:
         found.label = f"the aggregation {alias!r}"
@@ -211,7 +314,7 @@ def _typed(
                 f"aggregation {alias!r}: column {column.name!r} is {column.dtype}, which has "
                 "another order than its values, or none: convert it to text or numbers first"
             )
-    return given, found
+    return given, SkipNulls(found, filtered=True, refuses=True) if filters else found
 
 
 def _is_readable(column: Column, schema: Schema) -> bool:
@@ -224,9 +327,10 @@ def _result(
     values: Any, monoid: AbstractMonoid, pair: tuple[Any, AbstractMonoid], read: Sequence[Column]
 ) -> Result:
     """Results with the type of column that they are for."""
-    like, (given, typed) = read[-1] if read else None, pair
+    like, given, typed = read[-1] if read else None, pair[0], pair[1].bare
     if like is not None and _ROW in column_names(given):
-        values = objects([like.values[row] for row in values.tolist()])
+        rows = values.tolist()
+        values = objects([None if row is None else like.values[row] for row in rows])
     if monoid.follows_column and like is not None:
         return Result(values, "value", like)
     if isinstance(typed, CheckedSum):
@@ -242,24 +346,24 @@ def _result(
 _NUMBERS = (bool, int, float)
 
 
-def _explained(error: InvalidValue, pairs: Pairs, columns: Mapping[str, Column]) -> InvalidValue:
+def _explained(error: InvalidValue, product: Product, columns: Mapping[str, Any]) -> InvalidValue:
     """The error for values that windows refuse, by the name of the column."""
-    for alias, (given, monoid) in pairs.items():
-        read = [columns[name] for name in column_names(given)]
-        if not read:
+    for alias, (given, monoid) in product.aggregations.items():
+        names = column_names(given)
+        if not names:
             continue
-        values: Any = tuple(column.values for column in read)
-        what = f"aggregation {alias!r} of column {', '.join(repr(c.name) for c in read)}"
+        values = tuple(columns[name] for name in names)
+        what = f"aggregation {alias!r} of column {', '.join(map(repr, names))}"
         try:
-            rows, count = monoid.rows(values if len(read) != 1 else values[0], len(read[0].values))
+            rows, count = monoid.rows(values if len(names) != 1 else values[0], len(values[0]))
         except InvalidValue as cause:
             return InvalidValue(f"{what}: {cause}")
         invalid = monoid.invalid(rows, count)
         if invalid is not None:
             return InvalidValue(
                 f"{what}: {int(invalid.sum())} of {count} values are null, NaN or outside what "
-                f"{monoid.name} takes, the first in row {int(np.argmax(invalid))}: change these "
-                "values, or drop these rows, before the call"
+                f"{monoid.bare.name} takes, the first in row {int(np.argmax(invalid))}: change "
+                "these values, or drop these rows, before the call"
             )
     return error
 
@@ -304,4 +408,7 @@ def _joined(parts: Sequence[Any], order: np.ndarray) -> Any:
     """Results of parts as results of all, in another order."""
     if isinstance(parts[0], dict):
         return {name: _joined([part[name] for part in parts], order) for name in parts[0]}
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        joined: Any = np.ma.concatenate
+        return joined(parts)[order]
     return np.concatenate(parts)[order]

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from mta.kernels.segments import bounds_of, first_later, sort_within
 from mta.keyed.keys import Keys, merged, range_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.nulls import Samples
 from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
 
@@ -279,16 +280,6 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     return Table(schema, keys, found, total, bounds_of(of_key), times, rows, snapshots)
 
 
-def blank(schema: Schema, count: int) -> Rows:
-    """Rows that nobody looks at: zeros."""
-    if isinstance(schema, Record):
-        return tuple([blank(part, count) for part in schema.schemas])
-    rows = schema.new(count)
-    if isinstance(rows, np.ndarray):
-        rows.fill(0)
-    return rows
-
-
 def _places_of(tables: Sequence[Table]) -> np.ndarray:
     """For each key of each table, the number of its snapshot among all snapshots."""
     return np.cumsum(np.concatenate([table.marks for table in tables]) == STANDALONE) - 1
@@ -359,32 +350,43 @@ def folds(
 
     At most about 2 log2(longest) combines per row, fewer where all rows are asked for.
     """
+    ranges = Ranges(fronts, rows, rows + 1 - fronts, bool((rows[1:] > rows[:-1]).all()))
+    return _folds(monoid, lifted, count, ranges)
+
+
+class Ranges(NamedTuple):
+    """Ranges of rows from a front to a row, both included."""
+
+    fronts: np.ndarray
+    rows: np.ndarray
+    lengths: np.ndarray
+    once: bool
+    """Whether each row ends only one range."""
+
+
+def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> Rows:
+    fronts, rows, lengths, once = ranges
+    if isinstance(monoid, Parts):
+        parts = zip(monoid.monoids, lifted, strict=True)
+        return tuple([_folds(part, column, count, ranges) for part, column in parts])
+    if isinstance(monoid, Samples):
+        if lifted.all():
+            return lengths
+        before = bounds_of(lifted)
+        return before[rows + 1] - before[fronts]
     if monoid.folds_ranges:
-        if isinstance(monoid, Parts):
-            parts = zip(monoid.monoids, lifted, strict=True)
-            return tuple([folds(part, column, count, fronts, rows) for part, column in parts])
         return RangeFolds(monoid, lifted, fronts, rows + 1)
-    once = bool((rows[1:] > rows[:-1]).all())
     if len(rows) == count and once and monoid.is_columnar:
         return SlidingFolds(monoid, lifted, count).folds(fronts, 0)
-    lengths = rows + 1 - fronts
-    if once and _by_ufuncs(monoid) and int(lengths.sum()) <= _ONE_BY_ONE * count:
+    by_ufuncs = once and isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
+    if by_ufuncs and int(lengths.sum()) <= _ONE_BY_ONE * count:
         ends = np.stack((fronts, rows + 1), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
     return fold_ranges(monoid, lifted, count, fronts, lengths)
 
 
-def _by_ufuncs(monoid: AbstractMonoid) -> bool:
-    if isinstance(monoid, Parts):
-        return all(map(_by_ufuncs, monoid.monoids))
-    return isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
-
-
 def _reduced(monoid: AbstractMonoid, lifted: Rows, ends: np.ndarray, count: int) -> Rows:
     """The folds of ranges, each as two ends; what lies between two ranges is folded in vain."""
-    if isinstance(monoid, Parts):
-        parts = zip(monoid.monoids, lifted, strict=True)
-        return tuple([_reduced(part, rows, ends, count) for part, rows in parts])
     assert isinstance(monoid, ColumnarMonoid) and monoid.ufuncs
     last = len(ends) - 1 if ends[-1] == count else len(ends)  # none may be behind the last row
     if isinstance(lifted, tuple):

@@ -46,7 +46,7 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, empties
 from mta.keyed.work import results_at
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
@@ -58,7 +58,7 @@ from mta.publishing.records import What, what_of
 from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
-from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Settings
+from mta.windows.settings import Lateness, Nulls, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
 #: How many snapshots may stay restorable, so that what these need has room in each of them.
@@ -139,7 +139,8 @@ class KeyedWindows(Publishable):
         on_duplicate: OnDuplicate = "append",
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         promote_at: int = 1024,
         page_bytes: int | None = None,
         cache_bytes: int = 1 << 23,
@@ -157,6 +158,7 @@ class KeyedWindows(Publishable):
         timed: bool,
     ) -> None:
         require_monoid(monoid)
+        monoid = settings.aggregating(monoid)
         policies = dict(window) if isinstance(window, Mapping) else {"": window}
         for each in policies.values():
             require_policy(each)
@@ -256,7 +258,7 @@ class KeyedWindows(Publishable):
         """
         keys, codes = read_keys([key], self.bucket.key_kind)
         moment = np.array([to_time(time)], "<i8")
-        rows = self.as_stored(blank(self.reader.inputs, 1), 1)
+        rows = self.as_stored(self.reader.inputs.blank(1), 1)
         batch = Batch(keys, codes, rows, moment)
         self._mark(batch, [True])
         self.bucket.advance(batch, "last")
@@ -320,7 +322,7 @@ class KeyedWindows(Publishable):
 
     def _invalid(self, batch: Batch, count: int) -> np.ndarray | None:
         """Which events to drop for their values; None for none. Raises InvalidValue."""
-        if self._kind.settings.on_invalid == "accept" or not count:
+        if self._kind.settings.nulls == "accept" or not count:
             return None
         invalid = self.reader.invalid(batch.rows, count)
         if invalid is None:
@@ -329,11 +331,11 @@ class KeyedWindows(Publishable):
             invalid &= ~batch.retracts
             if not invalid.any():
                 return None
-        if self._kind.settings.on_invalid == "raise":
+        if self._kind.settings.nulls == "raise":
             raise InvalidValue(
                 f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
                 f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
-                'was inserted; correct them, or choose on_invalid="drop" or on_invalid="accept"'
+                'was inserted; correct them, or choose nulls="drop_row" or nulls="skip"'
             )
         return invalid
 
@@ -520,7 +522,8 @@ class KeyedWindows(Publishable):
         on_duplicate: OnDuplicate = "append",
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         promote_at: int = 1024,
         page_bytes: int | None = None,
         cache_bytes: int = 1 << 23,

@@ -97,6 +97,8 @@ class BloomFilter(SummaryMonoid[Members]):
     Values are numbers, text, bytes and tuples of them. An empty window has empty Members.
     """
 
+    never_null = True
+
     def __init__(self, capacity: int, error: float = 0.01) -> None:
         if capacity < 1 or not 0 < error < 1:
             raise ValueError(

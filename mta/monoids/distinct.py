@@ -45,10 +45,12 @@ class ExactDistinctCount(ValueMonoid[int]):
     [1, 2, 2, 2, 3]
     """
 
+    never_null = True
+
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("ExactDistinctCount", dtype, empty=0, result_type="bigint")
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return ExactDistinctCount(dtype)
 
     def answer(self, summary: SortedRuns) -> int:
@@ -75,18 +77,18 @@ class Mode(ValueMonoid[Any]):
     ['a', 'a', 'b', 'a', 'a', 'a']
     """
 
-    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+    def __init__(self, dtype: Any = None) -> None:
         super().__init__("Mode", dtype)
         if isinstance(self.inputs, Array):
-            self.outputs = outputs_of(self.inputs, nullable)
-            self.empty = empty_of(self.inputs, 0, nullable)
+            self.outputs = outputs_of(self.inputs)
+            self.empty = empty_of(self.inputs, 0)
 
     @property
     def follows_column(self) -> bool:
         return self._follows
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
-        return Mode(dtype, nullable)
+    def with_type(self, dtype: Any) -> AbstractMonoid:
+        return Mode(dtype)
 
     def answer(self, summary: SortedRuns) -> Any:
         values, counts = self.counts(summary)
@@ -160,6 +162,8 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
     [('a', 2), ('b', 2)]
     """
 
+    never_null = True
+
     def __init__(self, k: int = 1, dtype: Any = None) -> None:
         if not isinstance(k, int) or k < 1:
             raise ValueError(f"k is a whole number from 1 on, not {k!r}")
@@ -167,7 +171,7 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
         result_type = f"array<struct<value: {_sql_type(dtype)}, count: bigint>>"
         super().__init__(f"MostFrequent({k})", dtype, [], result_type)
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return MostFrequent(self.k, dtype)
 
     def answer(self, summary: SortedRuns) -> list[tuple[Any, int]]:
@@ -210,7 +214,7 @@ class SumDistinct(ValueMonoid[Any]):
         self._follows, self._whole = dtype is None, whole
         self.empty = self._result_of(0)
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return SumDistinct("int64" if dtype == "bool" else dtype)
 
     def is_valid(self, row: Row) -> bool:
@@ -264,7 +268,7 @@ class Entropy(ValueMonoid[float]):
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("Entropy", dtype, 0.0, "double")
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return Entropy(dtype)
 
     def answer(self, summary: SortedRuns) -> float:

@@ -56,7 +56,7 @@ class _Truth(ColumnarMonoid[Any]):
             ufuncs=(self._ufunc,),
         )
 
-    def of_types(self, *types: Any, nullable: bool = False) -> Self:
+    def of_types(self, *types: Any) -> Self:
         """Of booleans, which take a byte each; other numbers are read as doubles."""
         return type(self)("?") if self._follows and types[0] == "bool" else self
 
@@ -75,6 +75,8 @@ class AllTrue(_Truth):
 
 class CountIf(_Truth):
     """How many values are true."""
+
+    never_null = True
 
     _ufunc, _identity, _partial = np.add, 0, "i8"
 

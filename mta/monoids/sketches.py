@@ -70,6 +70,8 @@ class DistinctCount(SummaryMonoid[float]):
     truth values; 1 and 1.0 are two values. The result is a float, 0 on an empty window.
     """
 
+    never_null = True
+
     def __init__(self, lg_k: int = 12) -> None:
         if not 7 <= lg_k <= 21:
             raise ValueError(f"lg_k is a number from 7 to 21, not {lg_k!r}")
@@ -210,6 +212,8 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
     quarter of the share. The most frequent item comes first, and of equal ones the smaller one.
     ``of`` is the type of the items: str, int or float.
     """
+
+    never_null = True
 
     def __init__(self, share: float = 0.01, of: type = str, lg_size: int | None = None) -> None:
         if not 0 < share <= 1:
@@ -361,6 +365,8 @@ class CountMin(SummaryMonoid[Frequencies]):
     are text and numbers; 1, 1.0 and True are the same. The same events give the same bytes in any
     order. An empty window has Frequencies of nothing.
     """
+
+    never_null = True
 
     def __init__(self, error: float = 0.01, confidence: float = 0.99) -> None:
         if not (0 < error < 1 and 0 < confidence < 1):

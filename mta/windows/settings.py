@@ -14,12 +14,15 @@ from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.fiba import FiBA
 from mta.logs.base import Aggregator, EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import skipping
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.pages.snapshot import MAX_ARITY, Snapshot
 from mta.times import Duration, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
-OnInvalid = Literal["raise", "drop", "accept"]
+Nulls = Literal["skip", "raise", "drop_row", "accept"]
+#: Where nulls and NaN differ.
+Nan = Literal["raise", "skip", "propagate"]
 OnMissing = Literal["raise", "drop"]
 Lateness = float | Duration
 
@@ -38,17 +41,20 @@ _MOST_BYTES = 1 << 22
 #: What each of these settings may be.
 _CHOICES = {
     "on_late": get_args(OnLate),
-    "on_invalid": get_args(OnInvalid),
+    "nulls": get_args(Nulls),
     "on_duplicate": get_args(OnDuplicate),
     "on_missing": get_args(OnMissing),
 }
 #: Those that None leaves out.
-_OPTIONAL = ("arity", "leaf_arity", "aggregator", "allowed_lateness", "page_bytes")
+_OPTIONAL = (
+    "arity", "leaf_arity", "aggregator", "allowed_lateness", "page_bytes", "min_samples",
+)  # fmt: skip
 #: What errors call these, and the least and the largest number that each may be.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
     "leaf_arity": ("an arity", 2, MAX_ARITY),
     "retain": ("retain", 0, None),
+    "min_samples": ("min_samples", 0, 1 << 31),
     "promote_at": ("promote_at", 1, 1 << 24),
     "page_bytes": ("page_bytes", 1, 1 << 28),
     "cache_bytes": ("cache_bytes", 1, 1 << 40),
@@ -63,7 +69,8 @@ class Settings:
     leaf_arity: int | None = None
     aggregator: type[EventLog] = AmortizedMTA
     on_late: OnLate = "raise"
-    on_invalid: OnInvalid = "raise"
+    nulls: Nulls = "raise"
+    min_samples: int | None = None
     retain: int = 2
     allowed_lateness: int | None = None
     """In microseconds; None where events must come in order."""
@@ -101,6 +108,11 @@ class Settings:
             raise ValueError(
                 "retain must be at least 2: a snapshot is only safe once the next one is saved"
             )
+        if "min_samples" in given and given.get("nulls") == "accept":
+            raise ValueError(
+                "with nulls='accept' a NaN is a value, so min_samples has none to tell from the "
+                "others: choose nulls='skip'"
+            )
         lateness = to_lateness(given.get("allowed_lateness", 0))
         needs_times = "allowed_lateness" in given or given.get("on_duplicate", "append") != "append"
         kind = given.get("aggregator", by_time if needs_times else in_order)
@@ -113,6 +125,12 @@ class Settings:
             )
         given |= {"aggregator": kind, "allowed_lateness": lateness if kind.by_time else None}
         return cls(**given)
+
+    def aggregating(self, monoid: AbstractMonoid) -> AbstractMonoid:
+        """A monoid as it aggregates events under these settings: what becomes of nulls."""
+        if self.nulls != "skip" and self.min_samples is None:
+            return monoid
+        return skipping(monoid, self.nulls == "skip", self.min_samples)
 
     def of_snapshot(self, snapshot: Snapshot) -> Self:
         """These with the arities of a snapshot. Raises SnapshotMismatch where others were given."""

@@ -47,7 +47,7 @@ from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
 from mta.windows.published import what_of_engine
-from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
+from mta.windows.settings import Lateness, Nulls, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
 from mta.windows.single import UNKNOWN
@@ -102,7 +102,8 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         retain: int = 2,
     ) -> None:
         checked = Settings.read(locals(), LevelLog, FingerTreeLog)
@@ -289,7 +290,8 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         retain: int = 2,
     ) -> Self:
         """Windows over the events that a snapshot describes; no store call until pages are needed.

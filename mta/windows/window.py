@@ -25,7 +25,7 @@ from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine, alone
 from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
-from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
+from mta.windows.settings import Lateness, Nulls, OnLate, Settings
 from stores import StoreLike
 
 
@@ -65,7 +65,10 @@ class Window(Publishable, EventsWindow[Out]):
       already. The last two select FiBA too, with an ``allowed_lateness`` of 0 unless it is given.
     - ``on_late="raise"`` or "drop": what to do with an event older than the last one, or by more
       than ``allowed_lateness``, where the policy looks at times.
-    - ``on_invalid="raise"``, "drop" or "accept": what to do with nulls and NaN.
+    - ``nulls="raise"``, "skip", "drop_row" or "accept": what to do with nulls and NaN. "skip" takes
+      such an event in, and each aggregation ignores it; "accept" aggregates a NaN like a number.
+    - ``min_samples``: a result of fewer values is null. Unless given, with ``nulls="skip"`` that of
+      none is; counts and lists are never null.
     - ``aggregator``: what keeps the events, AmortizedMTA or FiBA unless given. With SteadyMTA no
       single event waits while a group is folded, which pays where a combine takes long.
     - ``retain``: how many of the last snapshots stay restorable.
@@ -90,7 +93,8 @@ class Window(Publishable, EventsWindow[Out]):
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         retain: int = 2,
     ) -> None:
         self._use(WindowEngine(monoid, window, store, name, Settings.read(locals())))
@@ -234,7 +238,8 @@ class Window(Publishable, EventsWindow[Out]):
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         retain: int = 2,
     ) -> Self:
         """The window that a snapshot describes; no store call until pages are needed.

@@ -124,6 +124,8 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
         "allowed_lateness": job.allowed_lateness,
         "emit_updates": job.emit_updates,
         "on_invalid": job.on_invalid,
+        "nulls": job.nulls,
+        "min_samples": job.min_samples,
         "idle": job.idle,
     }
 

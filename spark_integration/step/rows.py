@@ -25,7 +25,6 @@ from spark_integration.step.columns import (
     NO_TIME,
     Ints,
     bytes_in,
-    filled,
     joined,
     packed_parts,
     plain,
@@ -59,12 +58,15 @@ class Sorted:
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows that have a key, a time and every value, unless they are retractions; linear.
+    """The rows that have a key and a time, and values as the plan wants them; linear.
 
-    With ``on_invalid="raise"`` other rows raise NullKey, InvalidTime or InvalidValue. A time beyond
-    ``TIME_LIMIT`` is none (NaT as a number is such a one); a value's NaN is the window's to judge.
+    With ``on_invalid="raise"`` other rows raise NullKey or InvalidTime, with ``nulls="raise"`` null
+    values InvalidValue, unless they are those of retractions. A time beyond ``TIME_LIMIT`` is none
+    (NaT as a number is such a one); a value's NaN is the window's to judge.
     """
-    roles = dict.fromkeys(plan.values, "value") | {plan.on: "time"}
+    roles = {plan.on: "time"}
+    if plan.nulls in ("raise", "drop_row"):
+        roles = {name: "value" for name in plan.values if name in plan.valued} | roles
     roles |= dict.fromkeys(plan.keys, "key")
     for name, role in roles.items():
         column = rows.column(name)
@@ -72,9 +74,6 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
             good = pc.or_(pc.is_valid(column), pc.fill_null(rows.column(plan.retractions), False))
             if not pc.all(good).as_py():
                 rows = _kept(rows, good, "null value", f"have no {name!r}", role, plan)
-            column = rows.column(name)
-            at = rows.column_names.index(name)
-            rows = rows.set_column(at, rows.schema.field(name), filled(column))
         elif column.null_count:
             rows = _kept(rows, pc.is_valid(column), f"null {role}", f"have no {name!r}", role, plan)
         if role == "time":
@@ -100,10 +99,14 @@ def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
 def _kept(
     rows: pa.Table, good: pa.Array | pa.ChunkedArray, fault: str, what: str, role: str, plan: Plan
 ) -> pa.Table:
-    if plan.on_invalid == "raise":
+    choice = plan.nulls if role == "value" else plan.on_invalid
+    if choice == "raise":
+        remedy = "on_invalid='drop' to drop and count them"
+        if role == "value":
+            remedy = "nulls='skip' to let aggregations ignore nulls, or nulls='drop_row'"
         raise _ERRORS[role](
             f"{fault}: {rows.num_rows - pc.sum(good, min_count=0).as_py()} of {rows.num_rows} rows "
-            f"of a bucket {what}; filter them out, or set on_invalid='drop' to drop and count them"
+            f"of a bucket {what}; filter them out, or set {remedy}"
         )
     return rows.filter(good)
 
