@@ -64,7 +64,7 @@ from stores import PageStore, StoreLike
 #: How many snapshots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
 #: Tables that weigh less stay in the snapshot.
-_INLINE = 1 << 12
+INLINE_BYTES = 1 << 12
 
 
 class Latest(NamedTuple):
@@ -469,7 +469,7 @@ class KeyedWindows(Publishable):
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
         self._settle_published()
-        self.bucket.write(_INLINE)
+        self.bucket.write(INLINE_BYTES)
         if wait or self._publisher is not None:
             self.store.flush()
         self.bucket.retain()
