@@ -26,6 +26,7 @@ from mta.publishing import batches
 from spark_integration import delete_history, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from stores import open_store
+from tests.support.patience import LONG
 from tests.support.published import agrees
 from tests.support.spark.asking import KEYS, START
 from tests.support.spark.cards import LATE, SCHEMA, CardFiles, options, results
@@ -58,7 +59,7 @@ class Cards(CardFiles):
 
     def reader(self) -> PublishedWindows:
         """A reader, once something is published: Spark tells of a batch a little later."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + LONG
         while True:
             try:
                 return open_published(self.store, "cards", refresh=None)
@@ -80,7 +81,7 @@ class Cards(CardFiles):
 
 
 def wait_for(reader: PublishedWindows, batch: int) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + LONG
     while reader.status().batch < batch and time.monotonic() < until:
         time.sleep(0.02)
         reader.refresh()
@@ -101,8 +102,10 @@ def test_readers_see_each_committed_batch_whole_while_the_query_runs_fails_and_r
     wait_for(reader, 0)
 
     def read() -> None:
+        is_last = False
         with cards.reader() as own:
-            while not done.is_set():
+            while not is_last:
+                is_last = done.is_set()
                 try:
                     own.refresh()
                     seen.add(cards.check(own))
@@ -218,7 +221,7 @@ def test_a_history_is_published_and_the_stream_that_starts_from_it_takes_over(
             path.unlink()
         cards.write(keys=KEYS[:1])
         cards.run(start_from=made)
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + LONG
         while reader.status().source == "start.past" and time.monotonic() < limit:
             time.sleep(0.02)
             reader.refresh()
