@@ -70,7 +70,10 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Link public names to their pages; those in code, headings and links stay as they are."""
+    """Link public names to their pages; those in code, headings and links stay as they are.
+
+    Sessions become blocks of their own kind, which are copied without prompts and results.
+    """
     if page.file.src_uri.startswith("reference/"):
         return markdown
     page.meta["search"] = {"boost": 2}
@@ -79,7 +82,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     parts, at = [], 0
     for piece in kept:
         if piece.start() >= at:
-            parts += [_NAME.sub(_link, markdown[at : piece.start()]), piece[0]]
+            text = piece[0].replace("```python\n>>>", "```pycon\n>>>", 1)
+            parts += [_NAME.sub(_link, markdown[at : piece.start()]), text]
             at = piece.end()
     return "".join([*parts, _NAME.sub(_link, markdown[at:])])
 
@@ -90,8 +94,7 @@ def _without_escapes(code: re.Match[str]) -> str:
 
 
 def _link(match: re.Match[str]) -> str:
-    found = public().get(match[2])
-    return f"[{match[0]}][{found.path}]" if found is not None else match[0]
+    return f"[{match[0]}]({_page_of(match[2])})" if match[2] in public() else match[0]
 
 
 @cache
