@@ -40,7 +40,12 @@ _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 @dataclass(frozen=True)
 class History:
-    """Windows that ``save_history`` has made: their name and store."""
+    """Windows that ``save_history`` has made.
+
+    Args:
+        name: Their name.
+        store: The URL of their store.
+    """
 
     name: str
     store: str

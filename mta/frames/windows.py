@@ -19,7 +19,10 @@ _LAST = np.iinfo(np.int64).max
 
 
 class CountWindow(AbstractPolicy):
-    """The last ``size`` events.
+    """The newest ``size`` events.
+
+    Args:
+        size: How many events, at least 1.
 
     >>> CountWindow(3)
     CountWindow(3)
@@ -108,10 +111,12 @@ def _not_past(moments: np.ndarray, age: int, oldest: int) -> int:
 class TimeWindow(TimeFrame):
     """The events of the last ``size``: now - size < t <= now, where now is the newest time.
 
-    An event exactly ``size`` old is outside, as in pandas. ``size`` is a number of seconds, a
-    timedelta of Python, numpy or pandas, or text such as "90 seconds", "5m", "1h30m", "30 days" or
-    "PT1H30M". A day has 24 hours; ``CalendarWindow`` follows the clock of a time zone, and has
-    months and years.
+    An event that is exactly ``size`` old is outside, as in pandas. A day has 24 hours;
+    ``CalendarWindow`` follows the clock of a time zone, and has months and years.
+
+    Args:
+        size: A number of seconds, a timedelta of Python, numpy or pandas, or text such as "90
+            seconds", "5m", "1h30m", "30 days" or "PT1H30M".
 
     >>> TimeWindow("1 hour"), TimeWindow(90)
     (TimeWindow('1 hour'), TimeWindow('90 seconds'))
