@@ -64,7 +64,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     carry: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
     name: str | None = None,
-    buckets: int = 64,
+    buckets: int | None = None,
     arity: int | None = None,
     leaf_arity: int | None = None,
     on_late: OnLate = "raise",
@@ -169,10 +169,10 @@ def run_request(
 
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
-    bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
+    hashed = F.xxhash64(*map(column, plan.keys))
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
-    rows = df.select(bucket.alias("bucket"), *columns)
-    packer = partial(pack, names=plan.columns, timed=df.isStreaming)
+    rows = df.select(hashed.alias("hash"), *columns)
+    packer = partial(pack, names=plan.columns, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}

@@ -21,11 +21,11 @@ from spark_integration.runners.packing import (
 NAMES = ["text", "number", "nested"]
 
 
-def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
+def batches(rows: int, size: int) -> list[pa.RecordBatch]:
     rng = np.random.default_rng(rows)
     table = pa.table(
         {
-            "bucket": pa.array(rng.integers(0, buckets, rows), pa.int32()),
+            "hash": pa.array(rng.integers(-(1 << 63), (1 << 63) - 1, rows)),
             "c0": [f"row {i}" if i % 7 else None for i in range(rows)],
             "c1": np.arange(rows),
             "c2": [[i, i + 1] for i in range(rows)],
@@ -36,7 +36,7 @@ def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
 
 
 def pack(given: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    return list(packing.pack(iter(given), NAMES))
+    return list(packing.pack(iter(given), NAMES, 5))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 9, 1000])
@@ -50,7 +50,7 @@ def test_every_row_comes_back_in_order(rows: int) -> None:
             assert mine == [
                 dict(zip(NAMES, list(r.values())[1:], strict=True))
                 for r in expected
-                if r["bucket"] == bucket_of(row[LABEL])
+                if r["hash"] % 5 == bucket_of(row[LABEL])
             ]
     back = [r["number"] for b in unpack(packed) for r in b.to_pylist()]
     assert sorted(back) == list(range(rows))
