@@ -21,7 +21,15 @@ from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
 from spark_integration.runners.batch import advance_batch
-from spark_integration.runners.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
+from spark_integration.runners.packing import (
+    BLOB,
+    COUNTS,
+    LABEL,
+    NUMBERS,
+    TIME,
+    pack,
+    unpack,
+)
 from spark_integration.runners.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
@@ -162,7 +170,10 @@ def run_request(
     plan = request.plan
     packed = packed_rows(df, plan)
     advance = advance_stream if df.isStreaming else advance_batch
-    counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS)
+    counts = (
+        F.coalesce(F.sum(F.col(NUMBERS)[place]), F.lit(0)).alias(name)
+        for place, name in enumerate(COUNTS)
+    )
     results = advance(packed, plan, step).observe(metrics, *counts)
     return results.mapInArrow(unpack, request.schema)
 

@@ -27,11 +27,12 @@ from spark_integration.step.results import Counts
 
 # Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.
 LABEL, BLOB, TIME = "__label", "__blob", "__time"
+# Of packed results: what is counted is one column, as each costs Python a conversion per bucket.
+NUMBERS = "__counts"
 
-
-#: What is counted, as the query's ``observedMetrics`` name it.
+#: What is counted, as the query's ``observedMetrics`` name it, in the order of ``NUMBERS``.
 COUNTS = (*Counts._fields, *PageCounts._fields)
-RESULT_SCHEMA = f"{BLOB} binary, " + ", ".join(f"{name} long" for name in COUNTS)
+RESULT_SCHEMA = f"{BLOB} binary, {NUMBERS} array<long>"
 
 # A cut makes one blob per bucket: large enough that a blob holds thousands of rows at 64 buckets,
 # small enough that a task holds tens of megabytes whatever its partition weighs.
@@ -65,9 +66,8 @@ def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -
     """
     parts = [rows.slice(at, BLOB_ROWS) for at in range(0, rows.num_rows, BLOB_ROWS)]
     blobs = to_blobs(parts) if parts else pa.nulls(1, pa.binary())
-    rest = [0] * (len(blobs) - 1)
-    columns = {name: [count, *rest] for name, count in zip(COUNTS, (*counts, *pages), strict=True)}
-    return pa.table({BLOB: blobs, **columns})
+    numbers = [[*counts, *pages], *[None] * (len(blobs) - 1)]
+    return pa.table({BLOB: blobs, NUMBERS: pa.array(numbers, pa.list_(pa.int64()))})
 
 
 def pack(

@@ -12,6 +12,7 @@ from spark_integration.runners.metrics import NO_PAGES
 from spark_integration.runners.packing import (
     BLOB,
     LABEL,
+    NUMBERS,
     Counts,
     from_blobs,
     pack_results,
@@ -72,20 +73,12 @@ def test_an_empty_batch_is_skipped() -> None:
 
 def test_results_without_rows_still_carry_their_counts() -> None:
     packed = pack_results(pa.table({"a": pa.array([], pa.int64())}), Counts(3, 3, 2, 1))
-    counts = {
-        "rows_read": 3,
-        "rows_dropped": 3,
-        "rows_late": 2,
-        "rows_invalid": 1,
-        "rows_missing": 0,
-        "rows_incomplete": 0,
-    }
-    assert packed.to_pylist() == [{BLOB: None, **counts, **NO_PAGES._asdict()}]
+    assert packed.to_pylist() == [{BLOB: None, NUMBERS: [3, 3, 2, 1, 0, 0, *NO_PAGES]}]
     assert list(unpack(packed.to_batches())) == []
 
 
 def test_many_results_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "BLOB_ROWS", 10)
     packed = pack_results(pa.table({"a": list(range(25))}), Counts(25))
-    assert packed.column("rows_read").to_pylist() == [25, 0, 0]
+    assert packed.column(NUMBERS).to_pylist() == [[25, *[0] * 5, *NO_PAGES], None, None]
     assert from_blobs(packed.column(BLOB).to_pylist()).column("a").to_pylist() == list(range(25))
