@@ -70,7 +70,8 @@ class Options:
     types: Mapping[str, str] | None = None
     name: str | None = None
     """What the windows' names begin with; None until a worker knows the query."""
-    buckets: int = 64
+    buckets: int | None = None
+    """Groups of keys; None for one per partition of Spark's state."""
     arity: int | None = None
     leaf_arity: int | None = None
     on_late: OnLate = "raise"
@@ -160,7 +161,7 @@ class Options:
                 f"name is {self.name!r}: use 1 to 40 letters, digits, dots, colons, dashes or "
                 "underscores"
             )
-        if not 1 <= self.buckets <= MAX_BUCKETS:
+        if self.buckets is not None and not 1 <= self.buckets <= MAX_BUCKETS:
             raise InvalidRequest(
                 f"buckets is {self.buckets}: it must be between 1 and {MAX_BUCKETS}"
             )

@@ -21,7 +21,15 @@ from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
 from spark_integration.runners.batch import advance_batch
-from spark_integration.runners.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
+from spark_integration.runners.packing import (
+    BLOB,
+    COUNTS,
+    LABEL,
+    NUMBERS,
+    TIME,
+    pack,
+    unpack,
+)
 from spark_integration.runners.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
@@ -64,7 +72,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     carry: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
     name: str | None = None,
-    buckets: int = 64,
+    buckets: int | None = None,
     arity: int | None = None,
     leaf_arity: int | None = None,
     on_late: OnLate = "raise",
@@ -175,17 +183,20 @@ def run_request(
     plan = request.plan
     packed = packed_rows(df, plan)
     advance = advance_stream if df.isStreaming else advance_batch
-    counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS)
+    counts = (
+        F.coalesce(F.sum(F.col(NUMBERS)[place]), F.lit(0)).alias(name)
+        for place, name in enumerate(COUNTS)
+    )
     results = advance(packed, plan, step).observe(metrics, *counts)
     return results.mapInArrow(unpack, request.schema)
 
 
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
-    bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
+    hashed = F.xxhash64(*map(column, plan.keys))
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
-    rows = df.select(bucket.alias("bucket"), *columns)
-    packer = partial(pack, names=plan.columns, timed=df.isStreaming)
+    rows = df.select(hashed.alias("hash"), *columns)
+    packer = partial(pack, names=plan.columns, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}
