@@ -270,16 +270,17 @@ class Cursor(ObservedWindow):
         """
         monoid, schema = self.monoid, self.monoid.partials
         first, last, lifted = int(fronts[0]), int(fronts[-1]), chunk.sliding.lifted
+        stops = range(done + 1, done + 1 + len(fronts))
         if right is None:
             one = schema.one(monoid.identity)
-            sweep = Sweep(lifted, one, 0, 0, done, fronts, one, turns=True)
+            sweep = Sweep(lifted, one, 0, 0, done, fronts, stops, one, turns=True)
             return sweep_into(sweep, monoid, out, lowered=True)
         top = self._stack[-1]
         origin = top.start - chunk.first
         stack = schema.cut(top.rows, first - origin, last + 1 - origin)
         if (behind := self._joined(top.right, top.since)) is not None:
             stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-        sweep = Sweep(lifted, stack, first, last, done, fronts, right)
+        sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
         return sweep_into(sweep, monoid, out, lowered=True)
 
     def _fronts(self, chunk: Chunk) -> EachFront:

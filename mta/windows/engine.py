@@ -32,7 +32,7 @@ from mta.errors import (
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import NEWEST, AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow
@@ -204,6 +204,7 @@ class Engine(Generic[Out]):
     ) -> None:
         require_monoid(monoid)
         require_policy(policy)
+        require_newest(policy)
         opened = require_store(store)
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
@@ -578,6 +579,12 @@ def require_monoid(monoid: Any) -> None:
 def require_policy(policy: Any) -> None:
     """Raises TypeError for what is no policy."""
     require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
+
+
+def require_newest(policy: AbstractPolicy) -> None:
+    """Raises ValueError for a policy whose frames end before the newest event."""
+    if policy.end != NEWEST:
+        raise ValueError(f"{policy!r} ends before the newest event: use KeyedWindows or rolling")
 
 
 def require_store(store: StoreLike | None) -> PageStore | None:

@@ -45,7 +45,15 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
-from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
+from mta.windows.engine import (
+    Engine,
+    EventsWindow,
+    alone,
+    by_time,
+    require_kind,
+    require_newest,
+    require_policy,
+)
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
@@ -461,6 +469,7 @@ class SharedEngine(Engine[Out]):
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
         """A window that is not settled yet. Raises ValueError for a policy that cannot be asked."""
+        require_newest(policy)
         if policy.needs_times and not self.timed:
             raise ValueError(f"{policy!r} needs times, but these events are kept without any")
         known = [_key(observer) for observer in self.policy.observers]
