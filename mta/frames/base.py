@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -240,6 +241,20 @@ class Both(AbstractPolicy):
     def describe(self) -> str:
         sign = "|" if self.any_of else "&"
         return f"({self.one.describe()} {sign} {self.other.describe()})"
+
+
+def by_rows(policy: AbstractPolicy) -> AbstractPolicy:
+    """The same policy with ``ties="rows"``."""
+    if policy.ties == "rows":
+        return policy
+    found = copy(policy)
+    found.ties = "rows"
+    found.__dict__.pop("fingerprint", None)
+    args, kwargs = policy.constructed_with
+    found.constructed_with = args, {name: kwargs[name] for name in kwargs if name != "ties"}
+    if isinstance(found, Both):
+        found.one, found.other = by_rows(found.one), by_rows(found.other)
+    return found
 
 
 def _policy(other: Any) -> AbstractPolicy:

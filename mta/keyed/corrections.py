@@ -29,9 +29,9 @@ import numpy as np
 from mta.columns.schemas import Rows, Schema
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import bounds_of, first_later, spread
-from mta.keyed.table import ALL, Lanes, Table, empties, folds
+from mta.keyed.table import ALL, Lanes, Table, folds
 from mta.logs.base import OnDuplicate
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 
 #: How many events there are at a time of a key, for the places of keys and times.
 Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]

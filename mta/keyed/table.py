@@ -354,13 +354,6 @@ class Lanes:
         return first_later(self.times, self.bounds, keys, policy.starts(times))
 
 
-def empties(monoid: AbstractMonoid, count: int) -> Rows:
-    """Outputs of so many windows without events."""
-    empty = monoid.empty
-    one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
-    return monoid.outputs.take(one, np.zeros(count, np.intp))
-
-
 def folds(
     monoid: AbstractMonoid, lifted: Rows, count: int, starts: np.ndarray, stops: np.ndarray
 ) -> Rows:

@@ -30,8 +30,8 @@ from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import Kind
-from mta.keyed.table import Lanes, Table, empties, folds
-from mta.monoids.base import AbstractMonoid
+from mta.keyed.table import Lanes, Table, folds
+from mta.monoids.base import AbstractMonoid, empties
 from mta.triggers.rules import EveryCount, EveryPeriod
 
 
