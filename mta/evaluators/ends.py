@@ -19,9 +19,10 @@ from __future__ import annotations
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.fronts import Fronts, as_array
+from mta.folds.fronts import as_array
 from mta.folds.sliding import SlidingFolds
 from mta.frames.base import AbstractPolicy
+from mta.kernels.segments import ranks
 from mta.logs.base import OrderedEvents, Remembered
 from mta.logs.leaves import Chunk
 from mta.monoids.base import AbstractMonoid, empties
@@ -51,8 +52,12 @@ def frame_results(
     """
     seen = _Seen(monoid, events, chunk)
     starts, stops = seen.bounds(policy)
-    out = empties(monoid, chunk.count)
-    some = np.flatnonzero(starts < stops)
+    has_events = starts < stops
+    if has_events.all():
+        out = monoid.outputs.new(chunk.count)
+        seen.put(out, range(chunk.count), starts, stops)
+        return out, int(starts[-1])
+    out, some = empties(monoid, chunk.count), np.flatnonzero(has_events)
     if len(some):
         seen.put(out, some, starts[some], stops[some])
     return out, int(starts[-1])
@@ -70,36 +75,42 @@ class _Seen:
         cuts = policy.cuts(self, chunk.first, chunk.times, chunk.count)
         if end.delay:
             assert chunk.times is not None
-            stops = self._after(chunk.times - end.delay)
+            stops = self.first_after_each(chunk.times, end.delay)
         else:
             stops = np.arange(chunk.first + 1, chunk.stop + 1) - end.rows
         stops = np.maximum(stops, kept)
         return np.minimum(np.maximum(as_array(cuts, chunk.count), kept), stops), stops
 
-    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
-        """The position of the oldest event that is less than ``age`` old at each of some times."""
-        return self._after(times - age)
+    def first_after_each(self, times: np.ndarray, age: int) -> np.ndarray:
+        """The position of the oldest event that is less than ``age`` old at each of some times.
 
-    def _after(self, times: np.ndarray) -> np.ndarray:
-        """The position of the oldest event later than each of some times, which never decrease."""
+        These never decrease.
+        """
         chunk, events, done = self.chunk, self.events, 0
         assert chunk.times is not None
-        found = chunk.first + chunk.times.searchsorted(times, side="right")
-        stored = int(times.searchsorted(chunk.times[0]))  # the others are later than what is stored
+        stored = int(times.searchsorted(chunk.times[0] + age))  # others are later than what is there
+        found = np.empty(len(times), np.int64)
+        found[stored:] = as_array(ranks(chunk.times, times[stored:], age), len(times) - stored)
+        found[stored:] += chunk.first
         while done < stored:
-            position = found[done] = min(events.first_after(int(times[done])), chunk.first)
+            position = min(events.first_after(int(times[done]) - age), chunk.first)
             if position == chunk.first:
                 found[done:stored] = position
                 break
-            leaf = events.leaf(int(position))
+            leaf = events.leaf(position)
             assert leaf.times is not None
-            end = min(max(done + 1, int(times.searchsorted(leaf.times[-1]))), stored)
-            some = leaf.first + leaf.times.searchsorted(times[done + 1 : end], side="right")
-            found[done + 1 : end] = np.minimum(some, chunk.first)
+            end = min(max(done + 1, int(times.searchsorted(leaf.times[-1] + age))), stored)
+            found[done] = position
+            some = ranks(leaf.times, times[done + 1 : end], age)
+            found[done + 1 : end] = as_array(some, end - done - 1)
+            found[done + 1 : end] += leaf.first
             done = end
+        np.minimum(found[:stored], chunk.first, out=found[:stored])
         return found
 
-    def put(self, out: Rows, places: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> None:
+    def put(
+        self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
+    ) -> None:
         """Write the results of frames, none of them empty, at some places of outputs."""
         monoid, first, last = self.monoid, int(starts[0]), int(stops[-1])
         low, high = int(starts[-1]), min(int(stops[0]), self.chunk.first)
@@ -121,11 +132,17 @@ class _Seen:
                 schema.put(rights, 0, monoid.identity)
                 schema.put_many(rights, 1, monoid.prefixes(new, last - high, monoid.identity))
                 folds = monoid.combine_rows(folds, schema.take(rights, stops - high), size)
-        monoid.outputs.put_at(out, places, monoid.lower_rows(folds))
+        results = monoid.lower_rows(folds)
+        if isinstance(places, range):
+            monoid.outputs.put_many(out, places.start, results)
+        else:
+            monoid.outputs.put_at(out, places, results)
 
     def _lifted(self, start: int, stop: int) -> Rows:
         """The events of some positions as partials; a page read a leaf."""
         monoid, chunk, at = self.monoid, self.chunk, start
+        if start >= chunk.first:
+            return chunk.partials(start, stop, monoid)
         rows = monoid.partials.new(stop - start)
         while at < stop:
             leaf = chunk if at >= chunk.first else self.events.leaf(at).before(chunk.first, monoid)
