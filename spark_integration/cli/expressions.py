@@ -19,6 +19,7 @@ _KEYWORD = re.compile(r"\w+\s*=\s*(.+)", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 #: What may stand behind a size: ``closed left``, ``delay 1 hour``, ``exclude current``.
 _BOUND = re.compile(r"\s*(closed|delay|ties|exclude)\s+(.+?)\s*")
+_COMMA = re.compile(r",(?=\s*(?:closed|delay|ties|exclude)\b)")  # durations may have others
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 #: The aggregations whose results have the value's unit and size.
 _LIKE_THE_VALUE = frozenset({
@@ -138,7 +139,7 @@ def parse_window(text: str) -> Any:
     ``session 30 minutes`` as a SessionWindow. Behind a comma may be where the window ends:
     ``24 hours, closed left, delay 1 hour``, or ``100 events, exclude current``.
     """
-    size, *behind = text.split(",")
+    size, *behind = _COMMA.split(text)
     events, session = _events(size), _SESSION.fullmatch(size)
     try:
         bounds = _bounds(behind)

@@ -434,3 +434,34 @@ def test_frames_survive_their_descriptions_and_recipes(frame: AbstractPolicy) ->
     assert frame.fingerprint not in {CountWindow(4).fingerprint, TimeWindow("5us").fingerprint}
     if not hasattr(frame, "one"):
         assert rebuilt(recipe_of(frame, CLASSES), CLASSES).fingerprint == frame.fingerprint
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+@pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+def test_a_late_event_corrects_the_rows_whose_frames_have_it(
+    frame: AbstractPolicy, vectorized: bool
+) -> None:
+    """As a stream with updates emits them: in the end each row has the result of its own frame."""
+    rng = random.Random(f"{frame!r} {vectorized}")
+    times = sorted(set(drawn_times(rng, 120)))
+    values = [float(rng.randint(-9, 9)) for _ in times]
+    order = sorted(range(len(times)), key=lambda row: times[row] + rng.choice([0, 0, 8]))
+    total = Sum() if vectorized else Monoid(0.0, lambda a, b: a + b, name="plain sum")
+    columns = ("device", "ts", "watts")
+    plan = make_plan(
+        window=frame, columns=columns, monoid=Product({"sum": ("watts", total)}),
+        results={"sum": pa.float64()}, allowed_lateness="1 second", emit_updates=True,
+    )  # fmt: skip
+    store, state, found = MemoryStore(), None, {}
+    for at in range(0, len(order), 7):
+        some = order[at : at + 7]
+        rows = pa.table({
+            "device": ["a"] * len(some),
+            "ts": pa.array([times[row] for row in some], pa.timestamp("us", "UTC")),
+            "watts": [values[row] for row in some],
+        })  # fmt: skip
+        done = step(state, rows, plan, store)
+        state, moments = done.state, done.rows.column("ts").cast(pa.int64()).to_pylist()
+        found |= dict(zip(moments, done.rows.column("sum").to_pylist(), strict=True))
+    wanted = [expected(total, values, in_frame(frame, times, row)) for row in range(len(times))]
+    assert [found[time] for time in times] == wanted
