@@ -46,11 +46,11 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank
 from mta.keyed.work import results_at
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable

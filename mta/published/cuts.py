@@ -20,8 +20,7 @@ from mta.errors import EventsGone, NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
 from mta.keyed.keys import Keys, read_keys
-from mta.keyed.table import empties
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Product, result_columns, result_name
 from mta.published.views import Found, KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
