@@ -199,10 +199,11 @@ class NullableColumn:
     Under a null is a zero, so that equal columns have equal bytes.
     """
 
-    __slots__ = ("valid", "values")
+    __slots__ = ("_samples", "valid", "values")
 
     def __init__(self, values: Any, valid: np.ndarray | None = None) -> None:
         self.values, self.valid = values, valid
+        self._samples: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -229,7 +230,23 @@ class NullableColumn:
 
     def nulls(self) -> np.ndarray | None:
         """A mask of the nulls; None where there are none."""
-        return None if self.valid is None or self.valid.all() else ~self.valid
+        return ~self.valid if self.has_nulls and self.valid is not None else None
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether there is a null."""
+        return self.valid is not None and not bool(self.valid.all())
+
+    def changed(self) -> None:
+        """Note that rows are written."""
+        self._samples = None
+
+    def samples(self) -> np.ndarray:
+        """1 for each value and 0 for each null; the same array until rows are written."""
+        if self._samples is None:
+            valid = np.ones(len(self), "i8") if self.valid is None else self.valid.astype("i8")
+            self._samples = valid
+        return self._samples
 
 
 def column_of(array: np.ndarray) -> NullableColumn:
@@ -271,6 +288,7 @@ class Nullable(Schema):
 
     def _put(self, room: NullableColumn, at: int, row: Row) -> None:
         assert room.valid is not None
+        room.changed()
         room.valid[at] = row is not None
         if row is None:
             room.values[at : at + 1].view("u1")[:] = 0
@@ -287,6 +305,7 @@ class Nullable(Schema):
 
     def put_at(self, room: NullableColumn, indices: Any, rows: NullableColumn) -> None:
         assert room.valid is not None
+        room.changed()
         room.values[indices] = rows.values
         room.valid[indices] = True if rows.valid is None else rows.valid
 
@@ -297,8 +316,10 @@ class Nullable(Schema):
         return found
 
     def take(self, rows: NullableColumn, indices: Any) -> NullableColumn:
-        valid = rows.valid
-        return NullableColumn(rows.values[indices], None if valid is None else valid[indices])
+        values, valid = rows.values, rows.valid
+        if isinstance(indices, slice):
+            return NullableColumn(values[indices], None if valid is None else valid[indices])
+        return NullableColumn(values.take(indices), None if valid is None else valid.take(indices))
 
     def ranges(
         self,
@@ -308,7 +329,7 @@ class Nullable(Schema):
         lengths: np.ndarray,
     ) -> NullableColumn:
         values = rows_of([part.values for part in parts], which, starts, lengths)
-        if all(part.nulls() is None for part in parts):
+        if not any(part.has_nulls for part in parts):
             return NullableColumn(values)
         masks = [np.ones(len(p), bool) if p.valid is None else p.valid for p in parts]
         return NullableColumn(values, rows_of(masks, which, starts, lengths))

@@ -353,9 +353,8 @@ def folds(
     At most about 2 log2(longest) combines per row, fewer where many ranges are asked for.
     """
     steps = np.diff(stops)
-    ranges = Ranges(
-        starts, stops, stops - starts, bool((steps > 0).all()), bool((steps == 1).all())
-    )
+    once, in_turn = bool((steps > 0).all()), bool((steps == 1).all())
+    ranges = Ranges(starts, stops, stops - starts, once, in_turn, {})
     return _folds(monoid, lifted, count, ranges)
 
 
@@ -369,18 +368,19 @@ class Ranges(NamedTuple):
     """Whether no two of them end together."""
     in_turn: bool
     """Whether each ends one row after the one before."""
+    samples: dict[int, np.ndarray]
+    """How many values are in each, by the identity of the column that marks them."""
 
 
 def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> Rows:
-    starts, stops, lengths, once, in_turn = ranges
+    starts, stops, lengths, once, in_turn, _ = ranges
     if isinstance(monoid, Parts):
         parts = zip(monoid.monoids, lifted, strict=True)
         return tuple([_folds(part, column, count, ranges) for part, column in parts])
     if isinstance(monoid, Samples):
-        if lifted.all():
-            return lengths
-        before = bounds_of(lifted)
-        return before[stops] - before[starts]
+        if id(lifted) not in ranges.samples:
+            ranges.samples[id(lifted)] = _samples(lifted, ranges)
+        return ranges.samples[id(lifted)]
     if monoid.folds_ranges:
         return RangeFolds(monoid, lifted, starts, stops)
     if len(stops) * _IN_TURN >= count and monoid.is_columnar:
@@ -391,6 +391,17 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
         ends = np.stack((starts, stops), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
     return fold_ranges(monoid, lifted, count, starts, lengths)
+
+
+def _samples(marks: np.ndarray, ranges: Ranges) -> np.ndarray:
+    """How many values are in each range: as many as its rows, or a difference of running sums."""
+    starts, stops, lengths, _, in_turn, _ = ranges
+    if marks.all():
+        return lengths
+    before = bounds_of(marks)
+    last = before[stops[0] : stops[0] + len(stops)] if in_turn else before.take(stops)
+    found: np.ndarray = last - before.take(starts)
+    return found
 
 
 def _reduced(monoid: AbstractMonoid, lifted: Rows, ends: np.ndarray, count: int) -> Rows:

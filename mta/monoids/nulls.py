@@ -210,7 +210,11 @@ class SkipNulls(Parts[Any]):
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         values, valid, passing = self._columns(rows)
-        if valid is None and passing is None:
+        if isinstance(rows, NullableColumn):
+            samples = rows.samples()
+        elif len(self._own) == 1 and passing is None and isinstance(rows[0], NullableColumn):
+            samples = rows[0].samples()
+        elif valid is None and passing is None:
             samples = np.ones(count, "i8")
         else:
             samples = any_all(valid, passing).astype("i8")
@@ -229,17 +233,15 @@ class SkipNulls(Parts[Any]):
 
     def lower_rows(self, partials: Rows) -> Rows:
         samples, rows = partials[:2]
-        found, schema = self.monoid.lower_rows(rows), self.monoid.outputs
-        few = samples < max(self.least, 1)
-        if self._chooses_nulls:
-            few |= ~partials[2][0]
-        is_any = bool(few.any())
-        if not self.least:
-            return with_row(schema, found, few, self.monoid.empty) if is_any else found
+        found, schema, least = self.monoid.lower_rows(rows), self.monoid.outputs, self.least
+        few = ~partials[2][0] if self._chooses_nulls else None
+        if len(samples) and int(samples.min()) < max(least, 1):
+            short = samples < max(least, 1)
+            few = short if few is None else few | short
+        if few is None or not few.any():
+            return NullableColumn(found) if isinstance(self.outputs, Nullable) else found
         if not isinstance(self.outputs, Nullable):
-            return with_row(schema, found, few, None) if is_any else found
-        if not is_any:
-            return NullableColumn(found)
+            return with_row(schema, found, few, None if least else self.monoid.empty)
         return NullableColumn(np.where(few, np.zeros(1, found.dtype), found), ~few)
 
     def results(self, outputs: Rows) -> Any:
@@ -310,7 +312,7 @@ class SkipNulls(Parts[Any]):
         for schema, column in zip(self._own, columns, strict=False):
             if isinstance(schema, Nullable):
                 bare.append(column.values)
-                masks.append(None if column.nulls() is None else column.valid)
+                masks.append(column.valid if column.has_nulls else None)
             elif isinstance(schema, Presence):
                 bare.append(column)
                 masks.append(None if column.all() else column)
