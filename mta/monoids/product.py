@@ -176,8 +176,8 @@ class Product(Parts[dict[str, Any]]):
 
     def values_of(self, partials: Rows) -> Rows:
         values = list(partials)
-        for rows, pick in zip(partials, self.picks, strict=True):
-            values[pick(range(len(values)))] = rows
+        for monoid, rows, pick in zip(self.monoids, partials, self.picks, strict=True):
+            values[pick(range(len(values)))] = monoid.values_of(rows)
         return tuple(values)
 
     @property
