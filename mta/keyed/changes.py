@@ -34,7 +34,18 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import read_column
-from mta.columns.schemas import Array, Decimals, Objects, Record, Rows, Schema, Vector
+from mta.columns.schemas import (
+    Array,
+    Decimals,
+    Nullable,
+    NullableColumn,
+    Objects,
+    Record,
+    Rows,
+    Schema,
+    Vector,
+    nullable,
+)
 from mta.errors import SnapshotMismatch
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
@@ -98,13 +109,20 @@ def require_observed(
 
 
 def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None:
-    """The stored column that one is read from: itself, or numbers of another kind."""
+    """The stored column that one is read from: itself, without nulls, or of another kind."""
     if column in columns:
         return column
     name, kind = column
+    if (name, without_nulls(kind)) in columns:
+        return name, without_nulls(kind)
     if kind == "Objects()" or kind.startswith("Array('<f"):
         return next((c for c in columns if c[0] == name and _NUMBERS.fullmatch(c[1])), None)
     return None
+
+
+def without_nulls(kind: str) -> str:
+    """The kind of a column as it is where nothing may be null."""
+    return kind.removeprefix("Nullable(").removesuffix(")") if "Nullable(" in kind else kind
 
 
 def _marked(
@@ -124,6 +142,8 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
     for name, kind in columns:
         if kind in known:
             found.append(known[kind])
+        elif kind.startswith("Nullable("):
+            found += map(nullable, schemas_of([(name, without_nulls(kind))], like))
         elif array := re.fullmatch(r"Array\('([^']+)'\)", kind):
             found.append(Array(array[1]))
         elif vector := re.fullmatch(r"Vector\('([^']+)', (\d+)\)", kind):
@@ -256,7 +276,11 @@ class Source:
         schema = schemas_of([wanted], self.like)[0]
         if origin is None:
             return schema.blank(count)
-        return found[origin] if origin == wanted else read_column(found[origin], schema)
+        if origin == wanted:
+            return found[origin]
+        if isinstance(schema, Nullable) and origin[1] == without_nulls(wanted[1]):
+            return NullableColumn(found[origin])
+        return read_column(found[origin], schema)
 
     def origin_of_marks(self, name: str) -> tuple[str, str] | None:
         """The stored column which that is read from that some marks are about."""

@@ -41,8 +41,8 @@ from mta import (
     Window,
     rolling,
 )
-from mta.columns.schemas import Decimals
-from mta.errors import InvalidValue
+from mta.columns.schemas import Array, Decimals, Nullable
+from mta.errors import CorruptPage, InvalidValue
 from mta.monoids.product import skipping
 from stores import MemoryStore
 
@@ -362,3 +362,26 @@ def test_nulls_in_a_window_that_refuses_them_are_named() -> None:
             keys = [["a", "a"]] if make is KeyedWindows else []
             with pytest.raises(InvalidValue, match=r'1 of 2 values are null.*nulls="skip"'):
                 given.extend(*keys, values)
+
+
+def test_keyed_windows_go_on_from_a_snapshot_of_others_that_refused_nulls() -> None:
+    store, product = MemoryStore(), Product({"s": ("v", Sum(Decimals(1))), "t": ("w", Sum())})
+    windows = KeyedWindows(product, CountWindow(3), store)
+    windows.extend(["a", "a"], {"v": [Decimal("1.5"), Decimal(2)], "w": [1.0, 2.0]})
+    again = KeyedWindows.restore(windows.checkpoint(), product, CountWindow(3), store, nulls="skip")
+    assert again.query("a") == {"s": Decimal("3.5"), "t": 3.0}
+    again.extend(["a", "a"], {"v": [None, None], "w": [None, 7.0]})
+    assert again.query("a") == {"s": Decimal("2.0"), "t": 9.0}
+    assert not again.coverage().incomplete
+
+
+def test_bits_of_a_page_tell_which_numbers_are_nulls() -> None:
+    schema = Nullable(Array("<i2"))
+    rows = schema.gathered([7, None, 9])
+    dumped = [("<i2", b"\x07\0\0\0\x09\0"), ("bits", b"\x05")]
+    assert schema.dump(rows) == dumped
+    assert schema.listed(schema.load(iter(dumped), 3)) == [7, None, 9]
+    assert schema.dump(schema.gathered([1, 2])) == [("<i2", b"\1\0\2\0"), ("bits", b"")]
+    for wrong in (b"\x05\x05", None):
+        with pytest.raises(CorruptPage):
+            schema.load(iter([dumped[0], *([] if wrong is None else [("bits", wrong)])]), 3)
