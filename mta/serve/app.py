@@ -112,7 +112,7 @@ class Paths:
     async def metrics(self, request: Request) -> Response:
         """``GET /metrics``."""
         text = await self._service.run(self._metrics.text)
-        return Response(text, headers={"cache-control": "no-store"}, media_type="text/plain")
+        return Response(text, headers={"cache-control": "no-store"}, media_type="text/plain; version=0.0.4")
 
     async def health(self, request: Request) -> Response:
         """``GET /healthz``."""

@@ -130,9 +130,9 @@ def test_it_finds_a_key_and_draws_it(page: Any) -> None:
     assert rows[0][1:] == ["138", "139"] and rows[2][1:] == ["6", "119"]
     assert len(page.query_selector_all("#chart circle.event")) == 119
     assert page.query_selector("#chart path.line.s0") and page.query_selector("#chart path.line.s1")
-    first = page.get_attribute("#chart path.line.s0:not(.faint)", "d")
+    first = page.get_attribute("#chart path.line.s0:not(.partial)", "d")
     page.click("#choices button:has-text('n')")
-    line = "document.querySelector('#chart path.line.s0:not(.faint)').getAttribute('d')"
+    line = "document.querySelector('#chart path.line.s0:not(.partial)').getAttribute('d')"
     until(page, f"first => {line} !== first", first)
     page.click("#spans button:has-text('1 h')")
     until(page, "document.querySelectorAll('#chart circle.event').length < 10")
