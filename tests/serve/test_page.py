@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from mta import Count, KeyedWindows, Max, Mean, Product, TimeWindow, Window
-from tests.support.serving import Served
+from tests.support.serving import TOKEN, Served
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="NOT TESTED: the page, as playwright is missing"
 )
-TOKEN = "a-token-of-32-characters-or-more"
 HOUR = 3600
 #: Milliseconds for what must come; only a test that fails waits so long.
 TIMEOUT = 60_000
