@@ -31,6 +31,7 @@ from spark_integration.runners.packing import (
     unpack,
 )
 from spark_integration.runners.streaming import advance_stream
+from spark_integration.runners.tasks import PARTITIONS
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
@@ -48,6 +49,7 @@ from .options import (
 from .plan import Plan
 from .publishing import follow
 from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
+from .starting import FILES
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
@@ -157,7 +159,6 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
         results = run_request(df, request, step, metrics)
-        check_starts(results)
         if publish is not None:
             follow(df.sparkSession, request.plan)
     return results
@@ -174,8 +175,10 @@ def run_request(
         F.coalesce(F.sum(F.col(NUMBERS)[place]), F.lit(0)).alias(name)
         for place, name in enumerate(COUNTS)
     )
-    results = advance(packed, plan, step).observe(metrics, *counts)
-    return results.mapInArrow(unpack, request.schema)
+    advanced = advance(packed, plan, step).observe(metrics, *counts)
+    results = advanced.mapInArrow(unpack, request.schema)
+    check_starts(results)
+    return results
 
 
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
@@ -199,30 +202,26 @@ def column(name: str) -> Column:
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Spark settings for a streaming query with windows; set them before its first start.
 
-    RocksDB keeps the snapshots off the JVM's heap, and with its changelog a commit writes what has
-    changed in place of files of the database, in a third of the time. Version 1 of the checkpoint's
-    format (Spark's own default) survives every death of a driver: with version 2, one that dies
-    when a file sink has a batch and Spark's log of commits has not leaves a query that never starts
-    again, since the sink skips the batch and the names of its state files are lost. What version 2
-    guards against, state files that two attempts write differently, does not happen here: equal
-    rows give equal snapshots and pages. ``partitions`` (about the number of cores, at most
-    ``buckets``) spares the commits of Spark's default of 200 state partitions.
+    A query that is started in this process needs none: what is not set is chosen as it starts
+    (``starting.py``). They are for whoever starts it otherwise, as a declarative pipeline does.
 
-    ``local_disk`` says that checkpoints are on this machine's disk. Without Hadoop's native
-    library, which PySpark does not have, Spark's way to them starts a process (``readlink``) for
-    each look at a file, some forty in a micro-batch; its older way looks by itself. On a local
-    disk both write a file aside and rename it. On another file system do not choose the older one:
-    there its renames may not be atomic.
+    Version 1 of the checkpoint's format (Spark's own default) survives every death of a driver:
+    with version 2, one that dies when a file sink has a batch and Spark's log of commits has not
+    leaves a query that never starts again, since the sink skips the batch and the names of its
+    state files are lost. What version 2 guards against, state files that two attempts write
+    differently, does not happen here: equal rows give equal snapshots and pages.
+
+    ``partitions`` (about the number of cores, at most ``buckets``) spares the tasks and commits of
+    Spark's default of 200 state partitions. ``local_disk`` says that checkpoints are on this
+    machine's disk, where Spark's older way to them starts no processes. On another file system do
+    not choose it: there its renames may not be atomic.
+
+    For ``spark://state`` set RocksDB beside them. Elsewhere Spark's own default is better: states
+    are small, and a commit takes 2 ms by it where RocksDB takes 60 to 110.
     """
-    store = "spark.sql.streaming.stateStore"
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    conf = {
-        f"{store}.providerClass": provider,
-        f"{store}.rocksdb.changelogCheckpointing.enabled": "true",
-        f"{store}.checkpointFormatVersion": "1",
-    }
+    conf = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "1"}
     if local_disk:
-        conf["spark.sql.streaming.checkpointFileManagerClass"] = BY_FILE_SYSTEM
+        conf[FILES] = BY_FILE_SYSTEM
     if partitions is not None:
-        conf["spark.sql.shuffle.partitions"] = str(partitions)
+        conf[PARTITIONS] = str(partitions)
     return conf
