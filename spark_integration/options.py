@@ -40,7 +40,12 @@ _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 @dataclass(frozen=True)
 class History:
-    """Windows that ``save_history`` has made: their name and store."""
+    """Windows that ``save_history`` has made.
+
+    Args:
+        name: Their name.
+        store: The URL of their store.
+    """
 
     name: str
     store: str
@@ -92,6 +97,7 @@ class Options:
         self._check_updates()
         self._check_duplicates()
         self._check_trigger()
+        self._check_ties()
         self._check_published()
 
     @property
@@ -168,6 +174,24 @@ class Options:
                 f"retain is {self.retain}: it must be at least 2, as a replay needs the "
                 "previous state"
             )
+
+    @property
+    def peers(self) -> list[AbstractPolicy]:
+        """The policies whose windows have all rows of their last time."""
+        return [policy for policy in self.windows.values() if policy.ties == "peers"]
+
+    def _check_ties(self) -> None:
+        """Results of peers are those of the last of them, so every row has one of its own."""
+        for argument, usual in (
+            ("emit_every", None), ("emit_updates", False), ("retractions", None),
+            ("on_duplicate", "append"),
+        ):  # fmt: skip
+            value = getattr(self, argument)
+            if self.peers and value != usual:
+                raise InvalidRequest(
+                    f"window is {self.peers[0]!r}, but with {argument}={value!r} not every row of "
+                    f"a time has a result of its own: leave ties= or {argument} out"
+                )
 
     def _check_published(self) -> None:
         if self.publish is None:

@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from mta import CheckedSum, Product, Sum, SumDistinct
 from mta.columns.schemas import Array, Decimals, Record, Schema, Times
 from mta.errors import MissingPage
+from mta.frames.base import NEWEST
 from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
@@ -63,6 +64,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_workers(df.sparkSession, streams=by_value)
     if by_value:
         check_encoding(df.sparkSession)
+    check_ties(options, whole=not df.isStreaming)
     asked = make_product(options.aggregations)
     values = values_of(asked, options.windows.values())
     marks = () if options.retractions is None else (options.retractions,)
@@ -193,6 +195,15 @@ def outside_pipelines() -> Iterator[None]:
         ) from error
 
 
+def check_ties(options: Options, whole: bool) -> None:
+    """Raises InvalidRequest where rows of a time may still come after its other ones."""
+    if options.peers and not whole:
+        raise InvalidRequest(
+            f"window is {options.peers[0]!r}, but later micro-batches may bring more rows of one "
+            "time: leave ties= out, or aggregate a batch DataFrame"
+        )
+
+
 def check_duplicates(product: Product, options: Options) -> None:
     """Raises InvalidRequest where events are to be one that cannot be."""
     if options.on_duplicate == "combine" and not product.joins_values:
@@ -232,7 +243,8 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     """The aggregations, whose results are of their columns' types unless other ones were given."""
     positional = all(policy.positional for policy in options.windows.values())
     by_period = options.trigger is not None and options.trigger.needs_times
-    nullable = by_period or options.idle == "emit" or not positional
+    lagging = any(policy.end != NEWEST for policy in options.windows.values())
+    nullable = by_period or options.idle == "emit" or not positional or lagging
     typed: Pairs = {}
     for alias, (columns, monoid) in pairs_of(options.aggregations).items():
         read = [fields[name] for name in column_names(columns)]

@@ -99,8 +99,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
-        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "serve",
-        "cli",
+        "publishing", "windows", "triggers", "keyed", "planning", "audit", "published", "laws",
+        "serve", "cli",
         "__main__",
     ),
     "spark_integration": (
