@@ -40,7 +40,12 @@ _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 @dataclass(frozen=True)
 class History:
-    """Windows that ``save_history`` has made: their name and store."""
+    """Windows that ``save_history`` has made.
+
+    Args:
+        name: Their name.
+        store: The URL of their store.
+    """
 
     name: str
     store: str
@@ -65,7 +70,8 @@ class Options:
     types: Mapping[str, str] | None = None
     name: str | None = None
     """What the windows' names begin with; None until a worker knows the query."""
-    buckets: int = 64
+    buckets: int | None = None
+    """Groups of keys; None for one per partition of Spark's state."""
     arity: int | None = None
     leaf_arity: int | None = None
     on_late: OnLate = "raise"
@@ -156,7 +162,7 @@ class Options:
                 f"name is {self.name!r}: use 1 to 40 letters, digits, dots, colons, dashes or "
                 "underscores"
             )
-        if not 1 <= self.buckets <= MAX_BUCKETS:
+        if self.buckets is not None and not 1 <= self.buckets <= MAX_BUCKETS:
             raise InvalidRequest(
                 f"buckets is {self.buckets}: it must be between 1 and {MAX_BUCKETS}"
             )

@@ -46,6 +46,8 @@ from .plan import Plan, StartFrom, values_of
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 #: Where a batch query's pages are: in the memory of its tasks.
 BATCH = "memory://"
+#: Groups of keys of a batch query, whose rows are in memory one group at a time.
+BATCH_BUCKETS = 64
 
 
 class Request(NamedTuple):
@@ -91,8 +93,10 @@ def make_request(df: DataFrame, options: Options) -> Request:
     found = dict(results)
     given = T.StructType([T.StructField(name, fields[name]) for name in columns])
     plan = _plan_of(options, typed, product, given, found)
+    if not df.isStreaming:
+        plan = replace(plan, buckets=options.buckets or BATCH_BUCKETS)
     if options.start_from is not None:
-        plan = replace(plan, start=start_of(plan, options.start_from, df.isStreaming))
+        plan = started(plan, options.start_from, df.isStreaming)
     return Request(plan, result_schema(df, plan, found, options.marks))
 
 
@@ -110,6 +114,7 @@ def _plan_of(
     own |= {
         "aggregations": typed,
         "store": options.store or BATCH,
+        "buckets": options.buckets or 0,
         "arity": options.arity or arity,
         "leaf_arity": options.leaf_arity or options.arity or leaf_arity,
     }
@@ -126,8 +131,11 @@ def _plan_of(
     )
 
 
-def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
-    """The start that a query is to go on from. Raises InvalidRequest, and the store's errors."""
+def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
+    """The plan with the start that it goes on from, whose buckets are the query's.
+
+    Raises InvalidRequest, and the store's errors.
+    """
     if not streaming:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
     if not vectorizes(plan):
@@ -145,10 +153,11 @@ def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
     with open_store(history.store) as store:
         try:
             start = read_start(store, history.name)
-            require_suitable(start, history.name, plan.buckets, plan.fixed)
+            require_suitable(start, history.name, plan.buckets or start.buckets, plan.fixed)
         except (MissingPage, StateMismatch) as error:
             raise InvalidRequest(f"start_from: {error}") from error
-    return StartFrom(history.name, history.store, start.until)
+    begin = StartFrom(history.name, history.store, start.until)
+    return replace(plan, start=begin, buckets=start.buckets)
 
 
 def result_schema(

@@ -38,11 +38,16 @@ _MONDAY = 4 * _DAY
 class CalendarWindow(TimeFrame):
     """The events of the last days, weeks, months, quarters or years by the clock of a time zone.
 
-    ``length`` is a number and a unit, as "1 day", "3 months" or "year"; an event exactly that old
-    is outside, as with ``TimeWindow``. ``zone`` is a name of the time zone database. ``closed``,
-    ``delay`` and ``ties`` are as of ``TimeWindow``; the delay is a duration and not of the
-    calendar. ValueError for other lengths and zones. Costs as ``TimeWindow``, and a few
-    whole-column operations.
+    An event that is exactly that old is outside, as with ``TimeWindow``. It costs as much as a
+    ``TimeWindow``, and a few operations on whole columns. Raises ValueError for other lengths and
+    zones.
+
+    Args:
+        length: A number and a unit, such as "1 day", "3 months" or "year".
+        zone: A name of the time zone database.
+        closed: As of ``TimeWindow``.
+        delay: As of ``TimeWindow``; a duration, and not of the calendar.
+        ties: As of ``TimeWindow``.
 
     >>> CalendarWindow("3 months", zone="Europe/Berlin")
     CalendarWindow('3 months', zone='Europe/Berlin')

@@ -35,7 +35,11 @@ Closed = Literal["right", "left", "both", "neither"]
 
 
 class CountWindow(AbstractPolicy):
-    """The last ``size`` events; with ``exclude_current`` those before the newest.
+    """The newest ``size`` events.
+
+    Args:
+        size: How many events, at least 1.
+        exclude_current: Whether the window has the events before the newest one.
 
     >>> CountWindow(3), CountWindow(100, exclude_current=True)
     (CountWindow(3), CountWindow(100, exclude_current=True))
@@ -181,15 +185,17 @@ def _not_past(moments: np.ndarray, age: int, oldest: int) -> int:
 class TimeWindow(TimeFrame):
     """The events of the last ``size``: now - size < t <= now, where now is the newest time.
 
-    An event exactly ``size`` old is outside, as in pandas. ``size`` is a number of seconds, a
-    timedelta of Python, numpy or pandas, or text such as "90 seconds", "5m", "1h30m", "30 days" or
-    "PT1H30M". A day has 24 hours; ``CalendarWindow`` follows the clock of a time zone, and has
-    months and years.
+    An event that is exactly ``size`` old is outside, as in pandas. A day has 24 hours;
+    ``CalendarWindow`` follows the clock of a time zone, and has months and years.
 
-    ``closed`` says which bounds belong to the window: "left" leaves out the newest event and others
-    of its time, and has one that is exactly ``size`` old. ``delay``, a duration as ``size``, moves
-    both bounds back. ``ties="peers"`` has all events of one time in each of their windows, where
-    all of them are given at once (``rolling``, batches); "rows" those up to each.
+    Args:
+        size: A number of seconds, a timedelta of Python, numpy or pandas, or text such as "90
+            seconds", "5m", "1h30m", "30 days" or "PT1H30M".
+        closed: Which bounds belong to the window. "left" leaves out the newest event and others of
+            its time, and has one that is exactly ``size`` old.
+        delay: A duration that moves both bounds back.
+        ties: "rows" has of the events of one time those up to each; "peers" has all of them, where
+            all are given at once (``rolling``, batches).
 
     >>> TimeWindow("1 hour"), TimeWindow(90)
     (TimeWindow('1 hour'), TimeWindow('90 seconds'))

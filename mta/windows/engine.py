@@ -155,12 +155,17 @@ class EventsWindow(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def range(self, after: Any, until: Any, partial: bool = False) -> Out:
-        """The result of the events with after < t <= until, the monoid's ``empty`` without any.
+        """Return the result of the events with after < t <= until; ``empty`` without any.
 
-        So ``range(now - size, now)`` is what a time window of that size holds. O(arity * log n)
-        combines, with PagedFlatFAT and PagedReactiveAggregator O(log n) and ``arity`` more for
-        each page read; at most two page reads a level. Raises InvalidTime, and EventsGone where
-        events of the range have left, unless ``partial``.
+        So ``range(now - size, now)`` is what a time window of that size holds. Costs O(arity * log
+        n) combines, with PagedFlatFAT and PagedReactiveAggregator O(log n) and ``arity`` more for
+        each page read, and at most two page reads per level. Raises InvalidTime, and EventsGone
+        where events of the range have left.
+
+        Args:
+            after: Seconds, or a datetime; events at this time are outside.
+            until: Seconds, or a datetime; events at this time are inside.
+            partial: Whether to answer from the events that remain where others have left.
 
         >>> from mta import Max, TimeWindow, Window
         >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
@@ -176,10 +181,15 @@ class EventsWindow(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def range_by_position(self, start: int, stop: int, partial: bool = False) -> Out:
-        """The result of the events from position ``start`` to ``stop``; costs as ``range``.
+        """Return the result of the events from one position to another; costs as ``range``.
 
-        Positions count accepted events from 0 on, in the order in which they are kept; the newest
-        is at ``stats().inserted - 1``. Raises ValueError, and EventsGone unless ``partial``.
+        Positions count accepted events from 0, in the order in which they are kept; the newest is
+        at ``stats().inserted - 1``. Raises ValueError, and EventsGone where events have left.
+
+        Args:
+            start: The position of the first event.
+            stop: The position after the last event.
+            partial: Whether to answer from the events that remain where others have left.
         """
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
         engine = self.engine
@@ -187,7 +197,7 @@ class EventsWindow(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def delete_pages(self) -> None:
-        """Delete every page; this and all its snapshots are of no use afterwards."""
+        """Delete every page; the window and all its snapshots are of no use afterwards."""
         self.engine.structure.delete_pages()
 
 
