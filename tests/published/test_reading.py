@@ -47,6 +47,7 @@ from tests.support.published import (
     Server,
     aggregations,
     agrees,
+    before,
     both,
     by_count,
     by_time,
@@ -55,12 +56,14 @@ from tests.support.published import (
 
 WINDOWS = {
     "minute": TimeWindow("60 seconds"),
+    "before": TimeWindow("60 seconds", closed="left"),
     "five": CountWindow(5),
     "short": TimeWindow("50 seconds") | CountWindow(3),
     "long": TimeWindow("20 seconds") & CountWindow(4),
 }
 FRAMES = {
     "minute": by_time(60),
+    "before": before(60),
     "five": by_count(5),
     "short": either(by_time(50), by_count(3)),
     "long": both(by_time(20), by_count(4)),

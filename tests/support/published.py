@@ -22,6 +22,11 @@ def by_time(seconds: int) -> Frame:
     return lambda events, at: [event for event in events if event[0] > at - seconds]
 
 
+def before(seconds: int) -> Frame:
+    """Those of so many seconds before a moment."""
+    return lambda events, at: [event for event in events if at - seconds <= event[0] < at]
+
+
 def by_count(size: int) -> Frame:
     return lambda events, at: events[-size:]
 
