@@ -119,8 +119,8 @@ class Bucket:
         self.counts = Counts()
         #: The latest moment at which windows that were expired had become empty.
         self.expired: int | None = None
-        #: The lateness that applied until now, where a greater one applies from now on; else None.
-        self.lateness_until_now: int | None = None
+        #: The lateness and ``retain_for`` that applied until now, where more applies from now on.
+        self.spans_until_now: tuple[int, int] | None = None
 
     @property
     def key_kind(self) -> str | None:
@@ -160,7 +160,7 @@ class Bucket:
 
     def _advance(self, batch: Batch, want: Want) -> Advance:
         keys, counts = batch.keys, self.counts
-        self._note_previous_lateness()
+        self._note_previous_spans()
         known, corrects = self.find(keys), self.kind.corrects or batch.retracts is not None
         if corrects:
             known = self.kind.trimmed(known)  # so that nothing replaces what has left
@@ -387,14 +387,16 @@ class Bucket:
             return NEVER
         return events.time_at(0) if events.back else first
 
-    def _note_previous_lateness(self) -> None:
-        """Note up to when a smaller lateness applied; reads every page, and that once."""
-        if self.lateness_until_now is None:
+    def _note_previous_spans(self) -> None:
+        """Note up to when shorter spans applied; reads every page, and that once."""
+        if self.spans_until_now is None:
             return
         newest = [int(table.newest().max()) for table in self.tree.everything()]
-        if newest:
-            self.kind.retention.note(self.lateness_until_now, max(newest))
-        self.lateness_until_now = None
+        retention, (late, retain_for) = self.kind.retention, self.spans_until_now
+        for span, length in ((retention.late, late), (retention.asked, max(late, retain_for))):
+            if newest and length < span.length:
+                span.note(length, max(newest))
+        self.spans_until_now = None
 
     def _late_event(self, batch: Batch, late: Late) -> LateEvent:
         place = int(np.argmax(late.mask))

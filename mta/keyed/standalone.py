@@ -15,6 +15,7 @@ larger leaf groups then, so that some ten of them hold what it begins with.
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -26,7 +27,7 @@ from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
-from mta.keyed.kind import Kind
+from mta.keyed.kind import Kind, Retention
 from mta.keyed.table import ALL, STANDALONE, Table, blank, join
 from mta.keyed.work import Boundaries, Found, Work, events_of, left_of, union_of
 from mta.logs.base import OnDuplicate, OrderedEvents
@@ -37,6 +38,7 @@ from mta.monoids.product import Product, result_name
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
+from mta.windows import moments
 from mta.windows.engine import by_time
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared import SharedWindows
@@ -105,8 +107,10 @@ def open_window(
         "on_invalid": "accept", "retain": settings.retain,
     }  # fmt: skip
     if settings.allowed_lateness is not None:
-        given["allowed_lateness"] = settings.allowed_lateness / 1e6
+        given["allowed_lateness"] = timedelta(microseconds=settings.allowed_lateness)
         given["on_duplicate"] = settings.on_duplicate
+        if settings.retain_for is not None:
+            given["retain_for"] = timedelta(microseconds=settings.retain_for)
     if kind.single is None:
         return SharedWindows(kind.monoid, kind.policies, **given)
     return Window(kind.monoid, kind.single, **given)
@@ -494,11 +498,31 @@ def _moments(times: np.ndarray | None) -> np.ndarray | None:
     return None if times is None else times.view("M8[us]")
 
 
+def result_at(
+    window: AnyWindow, name: str, policy: AbstractPolicy, moment: int, retention: Retention,
+    left: bool,
+) -> tuple[Any, bool]:  # fmt: skip
+    """The result of a window at a moment, and whether it misses events that have left.
+
+    ``left`` says that some left before the window had pages of its own.
+    """
+    newest = window.engine.intake.last_time
+    horizon = moments.FAR if newest is None else int(retention.horizons(np.array([newest]))[0])
+    return moments.result_at(
+        window.engine, policy, moment, lambda: current(window, name), horizon, left
+    )
+
+
+def current(window: AnyWindow, name: str) -> Any:
+    """The result of a window as of its newest event."""
+    return window.query(name) if isinstance(window, SharedWindows) else window.query()
+
+
 def results_now(kind: Kind, window: AnyWindow) -> list[Rows]:
     """The result of a window now, for each policy."""
     outputs = []
     for name in kind.policies:
-        result = window.query(name) if isinstance(window, SharedWindows) else window.query()
+        result = current(window, name)
         row = tuple(result.values()) if isinstance(result, dict) else result
         outputs.append(kind.monoid.outputs.one(row))
     return outputs

@@ -42,12 +42,12 @@ from mta.keyed.changes import (
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
+from mta.keyed.keys import read_key, read_keys
+from mta.keyed.kind import Kind, as_stored, columns_of
+from mta.keyed.moments import answers, gone_of, paired
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
-from mta.keyed.work import results_at
+from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.table import EXPIRED, Lanes, Table, blank
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
@@ -55,7 +55,7 @@ from mta.monoids.product import Product, reader_of, require_distinct, result_col
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
-from mta.times import TimeUnit, in_unit, to_time, to_times
+from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
 from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Settings
@@ -119,6 +119,9 @@ class KeyedWindows(Publishable):
     - ``timed``: whether events have times, and come in their order, even if no policy needs them.
     - ``allowed_lateness``: how much older than the newest event of its key an event may be. Unless
       it is given, the events of a key come in order.
+    - ``retain_for``: how far behind the newest event of its key ``query`` answers every moment, as
+      "90 days": what windows hold at such moments is retained. Events then have times, and an
+      ``allowed_lateness`` of 0 unless it is given.
     - ``on_missing="raise"`` or "drop": what to do with a retraction that finds no event.
     - ``promote_at``: how many events the window of a key may have before it becomes standalone.
     - ``page_bytes``: the approximate size of a page of keys, by default 256 KiB, and 16 KiB where
@@ -137,6 +140,7 @@ class KeyedWindows(Publishable):
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
@@ -219,11 +223,11 @@ class KeyedWindows(Publishable):
         """
         if emit not in ("all", "last"):
             raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
-        batch = self._read(keys, values, in_unit(times, time_unit), retracts)
+        batch = self.read(keys, values, in_unit(times, time_unit), retracts)
         each = emit == "all"
         if not len(batch):
             self.last_accepted = None
-            empty = self._as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
+            empty = self.as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
         done = self.bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
@@ -232,12 +236,12 @@ class KeyedWindows(Publishable):
             self.last_accepted[done.line] = self.last_accepted[done.retracted] = True
         results_of = done.found.outputs
         if not each:
-            return Latest(done.keys.as_column(), self._as_columns(results_of))
+            return Latest(done.keys.as_column(), self.as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
             place = np.argsort(done.line)
             outputs = self.monoid.outputs
             results_of = [outputs.take(rows, place) for rows in results_of]
-        return self._as_columns(results_of)
+        return self.as_columns(results_of)
 
     @alone
     def retract(self, key: Any, time: Any) -> None:
@@ -277,7 +281,7 @@ class KeyedWindows(Publishable):
         if marks.any():
             batch.retracts, batch.on_missing = marks, self._kind.settings.on_missing
 
-    def _as_columns(self, results: list[Rows]) -> Any:
+    def as_columns(self, results: list[Rows]) -> Any:
         """Results of a batch: one array, or a dictionary of columns."""
         found = self._as_results(results)
         return found if self._kind.single is not None else result_columns(found)
@@ -288,7 +292,7 @@ class KeyedWindows(Publishable):
             return found[0]
         return dict(zip(self._kind.policies, found, strict=True))
 
-    def _read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
+    def read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
         """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
         reader = self.reader
         if self._kind.timed and times is None:
@@ -352,46 +356,58 @@ class KeyedWindows(Publishable):
     # --- results ----------------------------------------------------------------------------------
 
     @alone
-    def query(self, keys: Any) -> Any:
+    def query(
+        self,
+        keys: Any,
+        at: Any = None,
+        *,
+        partial: bool = False,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
         """The result of a key's window, or an array with those of a list of keys.
 
-        ``empty`` of the monoid for a key that is not known. A ``get_many`` a level.
+        Without ``at`` of the window that ends with the key's newest event, however long ago that
+        was. ``at`` is the moment at which windows end: one for all, one per key, or many of one
+        key; numbers count ``time_unit``, seconds unless it is given, and "now" is the present. A
+        window at a moment is that of all events known now with times up to the moment, late ones
+        and retractions included: one by time holds those of its size before it, one by count the
+        newest that are no later.
+
+        Of no events, as of a key that is not known, the monoid's ``empty``. Searches in the times
+        of the keys and folds of all windows together, 1 us per question; a ``get_many`` a level.
+        Raises EventsGone where events have left that a window at the moment would hold, unless
+        ``partial``: ``retain_for`` says how far back all moments are answered. Raises InvalidTime
+        where events have no times, and UnsuitableKey.
+
+        >>> from mta import KeyedWindows, Sum, TimeWindow
+        >>> taps = KeyedWindows(Sum(), TimeWindow("1 hour"), name="asked", retain_for="1 day")
+        >>> _ = taps.extend(["a", "a", "b"], [1.0, 2.0, 5.0], [0, 1800, 600])
+        >>> taps.query("a", at=[0, 1800, 3600, 9000]).tolist(), taps.query(["a", "b"]).tolist()
+        ([1.0, 3.0, 2.0, 0.0], [3.0, 5.0])
         """
-        one = not isinstance(keys, list) and not (
-            hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
-        )
-        wanted, codes = read_keys([keys] if one else keys, self.bucket.key_kind)
-        found = self._current(wanted)
-        if one:
-            results = [self._lowered(rows, 0) for rows in found]
-            if self._kind.single is not None:
-                return results[0]
-            return dict(zip(self._kind.policies, results, strict=True))
-        return self._as_results([self.monoid.outputs.take(rows, codes) for rows in found])
+        one = not are_many(keys) and not are_many(at)
+        given = keys if are_many(keys) else [keys]
+        wanted, codes = read_keys(given, self.bucket.key_kind)
+        codes, moments = paired(codes, at, time_unit)
+        known = self.bucket.find(wanted)
+        if moments is not None:
+            known = self._kind.trimmed(known)  # so that what has left is not found here and there
+        window_of = self.bucket.standalone.window
+        found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of)
+        if moments is not None and not partial and found.gone.any():
+            raise gone_of(given, found.gone, moments)
+        if not one:
+            return self._as_results(found.outputs)
+        results = [self._lowered(rows, 0) for rows in found.outputs]
+        if self._kind.single is not None:
+            return results[0]
+        return dict(zip(self._kind.policies, results, strict=True))
 
     def _lowered(self, rows: Rows, at: int) -> Any:
         column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))
         if isinstance(column, dict):
             return {alias: plain(part[0]) for alias, part in column.items()}
         return plain(column[0])
-
-    def _current(self, keys: Keys) -> list[Rows]:
-        """For each policy, the results of keys' windows."""
-        monoid, kind = self.monoid, self._kind
-        found = [empties(monoid, len(keys)) for _ in kind.policies]
-        known = self.bucket.find(keys)
-        at = keys.find(known.keys)
-        some = np.flatnonzero((known.counts > 0) & (known.marks < STANDALONE))
-        if len(some) and kind.vectorized:
-            last = known.bounds[some + 1] - 1
-            current = results_at(kind, known, some, np.full(len(some), -1), last)
-            for rows, part in zip(found, current.outputs, strict=True):
-                monoid.outputs.put_at(rows, at[some], part)
-        for place in known.standalone.tolist():
-            window = self.bucket.standalone.window(known, place)
-            for rows, row in zip(found, results_now(kind, window), strict=True):
-                monoid.outputs.put_at(rows, at[[place]], row)
-        return found
 
     @alone
     def window(self, key: Any) -> AnyWindow:
@@ -485,15 +501,20 @@ class KeyedWindows(Publishable):
 
     def _snapshot(self) -> KeyedSnapshot:
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
-        lateness = bucket.lateness_until_now  # if so, nothing has come since
+        retention, lateness = kind.retention, kind.settings.allowed_lateness
+        late, retain_for = retention.late.length, retention.retain_for
+        if bucket.spans_until_now is not None:  # then nothing has come since
+            late, retain_for = map(min, (late, retain_for), bucket.spans_until_now)
         return KeyedSnapshot(
             window=self.name,
             kind=bucket.key_kind,
             monoid=(self.monoid.name, self.monoid.fingerprint),
             policies=[(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
             timed=kind.timed,
-            lateness=kind.settings.allowed_lateness if lateness is None else lateness,
-            earlier=kind.retention.earlier,
+            lateness=None if lateness is None else late,
+            retain_for=retain_for,
+            earlier=retention.late.earlier,
+            earlier_asked=retention.asked.earlier,
             number=tree.number,
             counts=bucket.counts,
             expired=bucket.expired,
@@ -518,6 +539,7 @@ class KeyedWindows(Publishable):
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
@@ -570,14 +592,15 @@ class KeyedWindows(Publishable):
         tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
         tree.memtable = [] if found.memtable is None else [found.memtable]
         bucket.counts, bucket.expired = found.counts, found.expired
-        self._note_lateness(found)
+        self._note_spans(found)
 
-    def _note_lateness(self, found: KeyedSnapshot) -> None:
-        """Note with how little lateness events of a snapshot were retained."""
-        before, asked = found.lateness, self._kind.settings.allowed_lateness
-        self._kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
-        if before is not None and asked is not None and before < asked:
-            self.bucket.lateness_until_now = before
+    def _note_spans(self, found: KeyedSnapshot) -> None:
+        """Note for how short spans events of a snapshot were retained."""
+        retention = self._kind.retention
+        retention.read(found.earlier, found.earlier_asked)
+        before = (found.lateness or 0, found.retain_for)
+        if before[0] < retention.late.length or max(before) < retention.asked.length:
+            self.bucket.spans_until_now = before
 
     def _require_suitable(self, found: KeyedSnapshot) -> None:
         """Raises SnapshotMismatch where events of a snapshot cannot be those of these windows."""
@@ -647,7 +670,7 @@ class KeyedWindows(Publishable):
         carry(source, bucket)
         bucket.counts = replace(found.counts, keys=bucket.counts.keys,
                                 standalone=bucket.counts.standalone)  # fmt: skip
-        self._note_lateness(found)
+        self._note_spans(found)
         self._starts = starts_after(source, kind.reader, kind.policies)
         return source
 
@@ -729,5 +752,6 @@ def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
         ("monoid", snapshot.monoid[0]),
         *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
         ("allowed lateness", lateness),
+        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
         ("timed", str(snapshot.timed)),
     ]

@@ -43,7 +43,7 @@ _CHOICES = {
     "on_missing": get_args(OnMissing),
 }
 #: Those that None leaves out.
-_OPTIONAL = ("arity", "leaf_arity", "aggregator", "allowed_lateness", "page_bytes")
+_OPTIONAL = ("arity", "leaf_arity", "aggregator", "allowed_lateness", "retain_for", "page_bytes")
 #: What errors call these, and the least and the largest number that each may be.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
@@ -68,6 +68,8 @@ class Settings:
     allowed_lateness: int | None = None
     """In microseconds; None where events must come in order."""
     on_duplicate: OnDuplicate = "append"
+    retain_for: int | None = None
+    """How far behind the newest event windows are answered, in microseconds."""
     on_missing: OnMissing = "raise"
     """This and what follows are settings of keyed windows."""
     promote_at: int = 1024
@@ -85,8 +87,8 @@ class Settings:
 
         ``arguments`` are the ``locals()`` of that call, so that its signature alone lists its
         settings. Unless an aggregator is given, events are kept ``in_order``, or ``by_time`` where
-        an ``allowed_lateness`` or another ``on_duplicate`` than "append" needs that. Raises
-        TypeError and ValueError, saying what would do.
+        an ``allowed_lateness``, ``retain_for`` or another ``on_duplicate`` than "append" needs
+        that. Raises TypeError and ValueError, saying what would do.
         """
         names = {each.name for each in fields(cls)}
         left_out = {name for name in _OPTIONAL if arguments.get(name) is None}
@@ -102,14 +104,17 @@ class Settings:
                 "retain must be at least 2: a snapshot is only safe once the next one is saved"
             )
         lateness = to_lateness(given.get("allowed_lateness", 0))
-        needs_times = "allowed_lateness" in given or given.get("on_duplicate", "append") != "append"
+        needs_times = bool(given.keys() & {"allowed_lateness", "retain_for"})
+        needs_times |= given.get("on_duplicate", "append") != "append"
+        if "retain_for" in given:
+            given["retain_for"] = to_duration(given["retain_for"], "retain_for", least=0)
         kind = given.get("aggregator", by_time if needs_times else in_order)
         if "aggregator" in given and not (isinstance(kind, type) and issubclass(kind, Aggregator)):
             raise TypeError(f"an aggregator is a class such as AmortizedMTA or FiBA, not {kind!r}")
         if needs_times and not kind.by_time:
             raise ValueError(
-                f"{kind.name} takes events in order, and appends each: for allowed_lateness= and "
-                "on_duplicate= leave aggregator= out, or choose aggregator=FiBA"
+                f"{kind.name} takes events in order, and appends each: for allowed_lateness=, "
+                "retain_for= and on_duplicate= leave aggregator= out, or choose aggregator=FiBA"
             )
         given |= {"aggregator": kind, "allowed_lateness": lateness if kind.by_time else None}
         return cls(**given)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import partial as partial_of
 from itertools import chain
 from typing import Any, Literal, Self, overload
 
@@ -43,9 +44,10 @@ from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
-from mta.times import TimeUnit, in_unit, to_time
+from mta.times import Duration, TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
+from mta.windows.moments import asked
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
@@ -79,8 +81,9 @@ class SharedStats:
 class SharedWindows(Publishable, EventsWindow[Out]):
     """The aggregate of multiple windows over one stream, after every event.
 
-    ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
-    ranges and for windows to come, though no window holds it; ``timed`` keeps times though no
+    ``windows`` are policies by name. ``retain_for`` says what to retain for earlier moments, ranges
+    and windows to come, though no window holds it: a duration, as in ``Window``, or a window by
+    count or time, all of whose events are retained; ``timed`` keeps times though no
     policy looks at them yet. The other settings are those of ``Window``, without ``aggregator``:
     with ``allowed_lateness`` events are kept in order of time, and a result is that of the window
     which ends with its event (of a window whose policy looks at values: with the newest).
@@ -95,7 +98,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
-        keep: AbstractPolicy | None = None,
+        retain_for: Duration | float | AbstractPolicy | None = None,
         timed: bool = False,
         arity: int | None = None,
         leaf_arity: int | None = None,
@@ -105,8 +108,8 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), LevelLog, FingerTreeLog)
-        _check_policies(windows, keep)
+        checked, keep = _read(locals())
+        _check_policies(windows)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
@@ -165,18 +168,28 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     @overload
     def query(self, /, which: str | AbstractPolicy, partial: bool = False) -> Out: ...
 
+    @overload
+    def query(
+        self, /, which: str | AbstractPolicy | None = None, partial: bool = False, at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any: ...  # fmt: skip
+
     @alone
     def query(
-        self, which: str | AbstractPolicy | None = None, partial: bool = False
-    ) -> Out | dict[str, Out]:
+        self,
+        which: str | AbstractPolicy | None = None,
+        partial: bool = False,
+        at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
         """The result of one window, of all by name, or of a policy that is no window.
 
         1 combine a window, none where nothing has changed. For a policy O(arity * log n) combines
         and at most two page reads a level; raises EventsGone where events have left that it asks
-        for, unless ``partial``.
+        for, unless ``partial``. They end with the newest event, or ``at`` a moment or at each of
+        many, as in ``Window.query``.
         """
-        results: Out | dict[str, Out] = self.engine.query(which, partial)
-        return results
+        return self.engine.query(which, partial, at, time_unit)
 
     # --- windows coming and going -----------------------------------------------------------------
 
@@ -283,7 +296,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         windows: Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
         *,
-        keep: AbstractPolicy | None = None,
+        retain_for: Duration | float | AbstractPolicy | None = None,
         arity: int | None = None,
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
@@ -301,10 +314,11 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         these events have none. Later, one page per level is read for each window's front.
         """
         state = SharedSnapshot.decode(snapshot)
-        _check_policies(windows, keep)
+        checked, keep = _read(locals())
+        _check_policies(windows)
         require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
-        checked = Settings.read(locals(), LevelLog, FingerTreeLog).of_snapshot(events)
+        checked = checked.of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
@@ -381,14 +395,27 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         return f"<SharedWindows {self.name!r}: {what}, {self.structure.back} events in {where}>"
 
 
-def _check_policies(windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None) -> None:
+def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
+    """The settings among the arguments of a call, and which events no window holds to retain.
+
+    Raises TypeError and ValueError.
+    """
+    keep = arguments["retain_for"]
+    if not isinstance(keep, AbstractPolicy):
+        return Settings.read(arguments, LevelLog, FingerTreeLog), None
+    if not keep.positional:
+        raise ValueError(
+            f"retain_for= takes a duration, or a window by count or time, not {keep!r}"
+        )
+    return Settings.read(arguments | {"retain_for": None}, LevelLog, FingerTreeLog), keep
+
+
+def _check_policies(windows: Mapping[str, AbstractPolicy]) -> None:
     """Raises TypeError and ValueError for what cannot be windows of one stream."""
     require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
     for name, policy in windows.items():
         _check_name(name)
         require_policy(policy)
-    if keep is not None and not (isinstance(keep, AbstractPolicy) and keep.positional):
-        raise ValueError(f"keep= takes a window by count or time, not {keep!r}")
 
 
 def _check_name(name: Any) -> None:
@@ -506,8 +533,16 @@ class SharedEngine(Engine[Out]):
             name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
         )
 
-    def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
+    def query(
+        self,
+        which: str | AbstractPolicy | None,
+        partial: bool,
+        at: Any = None,
+        unit: TimeUnit | None = None,
+    ) -> Any:
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+        if at is not None:
+            return self._query_at(which, partial, at, unit)
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -523,6 +558,20 @@ class SharedEngine(Engine[Out]):
                 f"{cursor.front} on are kept: ask for less, or say partial=True"
             )
         return self.result(cursor)
+
+    def _query_at(
+        self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
+    ) -> Any:
+        """The same at a moment, or at each of many."""
+        if which is None:
+            return {name: self._query_at(name, partial, at, unit) for name in self.cursors}
+        if isinstance(which, str):
+            cursor = self.window(which)
+        else:
+            require_policy(which)
+            cursor = self.cursor(which)
+        current = partial_of(self.result, cursor)
+        return asked(self, cursor.policy, at, unit, current, partial)
 
     def result(self, cursor: Cursor) -> Out:
         """The result of a window as it is now."""

@@ -11,7 +11,7 @@ One window takes one call at a time (WindowBusy); windows share a store safely.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
@@ -20,7 +20,7 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.snapshot import Snapshot
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
-from mta.times import TimeUnit, in_unit
+from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine, alone
 from mta.windows.published import what_of_engine
@@ -63,6 +63,8 @@ class Window(Publishable, EventsWindow[Out]):
       events in order of time, and a result is that of the window which ends with its event.
     - ``on_duplicate="append"``, "replace" or "combine": what an event does at a time that has one
       already. The last two select FiBA too, with an ``allowed_lateness`` of 0 unless it is given.
+    - ``retain_for``: how far behind the newest event ``query`` answers every moment, as "90 days":
+      what the window holds at such moments is retained. Selects FiBA too.
     - ``on_late="raise"`` or "drop": what to do with an event older than the last one, or by more
       than ``allowed_lateness``, where the policy looks at times.
     - ``on_invalid="raise"``, "drop" or "accept": what to do with nulls and NaN.
@@ -89,6 +91,7 @@ class Window(Publishable, EventsWindow[Out]):
         aggregator: type[Aggregator] | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
@@ -141,13 +144,39 @@ class Window(Publishable, EventsWindow[Out]):
         """
         self.engine.retract(time)
 
+    @overload
+    def query(self, /) -> Out: ...
+
+    @overload
+    def query(
+        self, /, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+    ) -> Any: ...
+
     @alone
-    def query(self) -> Out:
+    def query(
+        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+    ) -> Any:
         """The result over the window, the monoid's ``empty`` without events.
 
-        1 combine; none where nothing has changed since it was asked for.
+        1 combine; none where nothing has changed since it was asked for. It is that of the window
+        which ends with the newest event, however long ago that was.
+
+        ``at`` is a moment, or many, at which the window ends instead: a datetime, a number of
+        ``time_unit`` (seconds unless it is given), or "now". Of all events known now with times up
+        to it, late ones included. O(arity * log n) combines and a few page reads a level for each.
+        Raises InvalidTime where events have no times, and EventsGone where events have left that
+        the window at the moment would hold, unless ``partial``; ``retain_for`` says how far back
+        all moments are answered.
+
+        >>> from mta import Sum, TimeWindow, Window
+        >>> window = Window(Sum(), TimeWindow("1 hour"), name="moments", retain_for="1 day")
+        >>> _ = window.extend([3.0, 5.0, 4.0], [0, 1800, 7200])
+        >>> window.query(), window.query(at=1800), window.query(at=[3600, 9000]).tolist()
+        (4.0, 8.0, [5.0, 4.0])
         """
-        return self.engine.query()
+        if at is None:
+            return self.engine.query()
+        return self.engine.query_at(at, partial, time_unit)
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -233,6 +262,7 @@ class Window(Publishable, EventsWindow[Out]):
         aggregator: type[Aggregator] | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
