@@ -17,5 +17,6 @@
 - ``coverage``: which results are incomplete since such a change, and until when
 - ``windows``: what users hold
 - ``repartitioning``: keys redistributed over other snapshots
+- ``as_of``: windows as of the times of the rows of another table
 - ``rolling``: the same over a data frame
 """

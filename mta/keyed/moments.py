@@ -21,7 +21,7 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvalidTime
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
-from mta.kernels.segments import first_later
+from mta.kernels.segments import first_later, sort_within
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.standalone import AnyWindow, result_at, results_now
@@ -145,7 +145,7 @@ def in_lanes(
 ) -> tuple[list[Rows], np.ndarray]:
     """The results of requests for keys whose events lie in a table, ``of`` their places there."""
     outputs, misses = monoid.outputs, np.zeros(len(of), bool)
-    order = np.argsort(of, kind="stable") if moments is None else np.lexsort((moments, of))
+    order = _in_order(of, moments)
     of = of[order]
     rows = table.bounds[of + 1] - 1
     if moments is not None:
@@ -160,6 +160,15 @@ def in_lanes(
     for out, part in zip(results, found.outputs, strict=True):
         outputs.put_at(out, order[some], part)
     return results, misses
+
+
+def _in_order(of: np.ndarray, moments: np.ndarray | None) -> np.ndarray:
+    """The order by lane, and by moment if there are any."""
+    if moments is None:
+        return np.argsort(of, kind="stable")
+    sorted_lanes = (of[1:] >= of[:-1]).all()
+    order = sort_within(moments, of) if sorted_lanes else np.lexsort((moments, of))
+    return np.arange(len(of)) if order is None else order
 
 
 def _missing(

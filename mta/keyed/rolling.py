@@ -24,7 +24,8 @@ from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
-from mta.keyed.keys import codes_of
+from mta.keyed.as_of import Events, answered
+from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import (
@@ -59,6 +60,7 @@ def rolling(
     aggregations: Aggregations,
     by: str | Sequence[str] | None = None,
     on: str | None = None,
+    at: _Frame | None = None,
     time_unit: TimeUnit | None = None,
     store: StoreLike | None = None,
 ) -> _Frame:
@@ -71,6 +73,12 @@ def rolling(
     "ns"), seconds unless it is given. Without ``on`` rows are in order as they stand. ``window`` is
     a policy, a duration ("24 hours"), a number of rows, or several of these by name; then columns
     are called aggregation_window. With ``store`` what windows hold is there and not in memory.
+
+    ``at``, another table of the same library with the columns ``by`` and ``on``, asks questions:
+    its rows come back with the aggregates as of their own times. Each is of the events of its key
+    with times up to that of the row, those of that time included; the rows of ``frame`` are the
+    events. So no result knows of a later event: a point-in-time training set. A key without events
+    has the result of none. Needs ``on``, and windows by count, time or calendar.
 
     Extremes, first and last values are of their column's type: datetimes with their unit and zone,
     decimals with their precision and scale. A sum of whole numbers or booleans has 64 bits, and one
@@ -88,16 +96,20 @@ def rolling(
     windows = window if isinstance(window, Mapping) else {"": window}
     named = windows is window
     policies = {name: _policy(size) for name, size in windows.items()}
+    if on is None and at is not None:
+        raise ValueError("at= needs on=, the column of the time in both tables")
     if on is None and any(policy.needs_times for policy in policies.values()):
         raise ValueError(f"a window by time needs on=, the column of the time{_hint(frame)}")
     pairs = pairs_of(aggregations)
     table, read = open_frame(frame), _read_by(pairs, policies)
     table.require([*names, *read, *times_of])
+    asked = table if at is None else _asked(at, table, [*names, *times_of])
     called = {(alias, name): result_name(alias, name) for name in policies for alias in pairs}
-    _require_free([*called.values()], table)
+    _require_free([*called.values()], asked)
     columns = {name: table.column(name) for name in read}
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
-    keys, times = _keys(table, names), _times(table, on, time_unit)
+    keys, asked_keys = _keys(table, asked, names)
+    times = _times(table, on, time_unit)
     settings: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
     if store is None:  # nothing comes after these rows, so no window needs pages of its own
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
@@ -105,7 +117,13 @@ def rolling(
     of_all = policies if named else policies[""]
     rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
     try:
-        found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
+        values = {name: c.values for name, c in columns.items()}
+        if asked is table:
+            found = _swept(rows, keys, values, times)
+        else:
+            moments = _times(asked, on, time_unit)
+            assert times is not None and moments is not None
+            found = answered(rows, Events(keys, values, times), asked_keys, moments)
     except InvalidValue as error:
         raise _explained(error, typed, columns) from None
     finally:
@@ -117,7 +135,22 @@ def rolling(
         given, monoid = pairs[alias]
         like = [columns[each] for each in column_names(given)]
         results[result] = _result(found[result], monoid, typed[alias], like)
-    return cast(_Frame, table.with_columns(results))
+    return cast(_Frame, asked.with_columns(results))
+
+
+def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
+    """The table of questions. Raises TypeError and InvalidValue."""
+    asked = open_frame(at)
+    if type(asked) is not type(table):
+        raise TypeError(
+            f"at= is {type(at).__module__}.{type(at).__name__}, and the events are of another "
+            "library: convert one of them"
+        )
+    try:
+        asked.require(needed)
+    except InvalidValue as error:
+        raise InvalidValue(f"at=, the table of questions: {error}") from None
+    return asked
 
 
 def _hint(frame: Any) -> str:
@@ -160,17 +193,25 @@ def _require_free(called: list[str], table: Frame) -> None:
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
 
 
-def _keys(table: Frame, names: Sequence[str]) -> np.ndarray:
-    """A number for each row, the same for rows of one key. Raises UnsuitableKey."""
+def _keys(table: Frame, asked: Frame, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each row and each question, the same for those of one key.
+
+    Raises UnsuitableKey.
+    """
+    count = len(table)
     if not names:
-        return np.zeros(len(table), "i8")
+        return np.zeros(count, "i8"), np.zeros(len(asked), "i8")
     codes = []
     for name in names:
         try:
-            codes.append(codes_of([table.raw(name)]))
+            if asked is table:
+                codes.append(codes_of([table.raw(name)]))
+            else:
+                codes.append(np.concatenate(common_codes(table.raw(name), asked.raw(name))))
         except UnsuitableKey as error:
             raise UnsuitableKey(f"column {name!r}: {error}") from None
-    return codes_of(codes)
+    joint = codes_of(codes)
+    return joint[:count], joint[count:]
 
 
 def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | None:
