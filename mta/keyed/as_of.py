@@ -3,17 +3,19 @@
     events      key, time, values      in windows, key by key
     questions   key, time              each is answered by the events of its key up to its time
 
-In memory all events are laid out once, and all questions answered together (``moments``).
+In memory all events are laid out once, and all questions answered together (``moments``). With a
+store both come in order of time, part by part (``questions``), and only the windows are retained.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta.errors import UnsupportedOperation
-from mta.kernels.segments import bounds_of, group
+from mta.kernels.segments import bounds_of, group, inverse
 from mta.keyed.moments import in_lanes
 from mta.keyed.table import Table, empties
 from mta.keyed.windows import KeyedWindows
@@ -27,13 +29,18 @@ class Events(NamedTuple):
     times: np.ndarray
 
 
-def answered(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray) -> Any:
+def answered(
+    windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
+) -> Any:
     """Results at moments of keys, of windows that have no events but these.
 
-    Sorts events and questions by key and time, then 0.2 us per question and aggregation. Raises
-    UnsupportedOperation where a policy looks at values, and as ``KeyedWindows.extend``.
+    With a store ``chunk`` rows at once. Sorts events and questions by key and time, then 0.2 us per
+    question and aggregation. Raises UnsupportedOperation where a policy looks at values, and as
+    ``KeyedWindows.extend``.
     """
     require_positions(windows)
+    if windows.store is not None and len(events.keys) and len(events.keys) + len(keys) > chunk:
+        return _in_parts(windows, events, keys, moments, chunk)
     values = events.values or range(len(events.keys))
     batch = windows.read(events.keys, values, events.times.view("M8[us]"))
     kind, monoid, times = windows.bucket.kind, windows.monoid, batch.times
@@ -50,6 +57,42 @@ def answered(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: n
     for out, part in zip(outputs, found, strict=True):
         monoid.outputs.put_at(out, known, part)
     return windows.as_columns(outputs)
+
+
+def _in_parts(
+    windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
+) -> Any:
+    """As ``answered``, by parts in order of time, events before questions of one time."""
+    every = np.concatenate((events.keys, keys))
+    times = np.concatenate((events.times, moments))
+    asks = np.arange(len(every)) >= len(events.keys)
+    order = np.argsort(times, kind="stable")
+    parts, answers = [], []
+    for start in range(0, len(order), chunk):
+        rows = order[start : start + chunk]
+        is_asked = asks[rows]
+        # Of a question nobody looks at the values, as which those of any event will do.
+        of_events = np.where(is_asked, 0, rows)
+        values = {name: taken(column, of_events) for name, column in events.values.items()}
+        batch = windows.read(every[rows], values or range(len(rows)), times[rows].view("M8[us]"))
+        batch.asks = is_asked
+        found = windows.answers(batch)
+        windows.checkpoint(wait=False)
+        parts.append(rows[found.at] - len(events.keys))
+        answers.append(windows.as_columns(found.outputs))
+    return joined(answers, inverse(np.concatenate(parts)))
+
+
+def taken(column: Any, rows: np.ndarray) -> Any:
+    """Some rows of a column."""
+    return [column[row] for row in rows.tolist()] if isinstance(column, list) else column.take(rows)
+
+
+def joined(parts: Sequence[Any], order: np.ndarray) -> Any:
+    """Results of parts as results of all, in another order."""
+    if isinstance(parts[0], dict):
+        return {name: joined([part[name] for part in parts], order) for name in parts[0]}
+    return np.concatenate(parts)[order]
 
 
 def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarray:

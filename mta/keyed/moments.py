@@ -24,7 +24,7 @@ from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.segments import first_later, sort_within
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
-from mta.keyed.standalone import AnyWindow, result_at, results_now
+from mta.keyed.standalone import AnyWindow, put_answer, results_now
 from mta.keyed.table import STANDALONE, Lanes, Table, empties
 from mta.keyed.work import results_at
 from mta.monoids.base import AbstractMonoid
@@ -130,13 +130,8 @@ def answers(
             for out, row in zip(found.outputs, results, strict=True):
                 monoid.outputs.put_at(out, np.array([at]), row)
             continue
-        left = int(table.left[place]) > 0
-        for (name, policy), out in zip(kind.policies.items(), found.outputs, strict=True):
-            moment = int(moments[at])
-            result, misses = result_at(window, name, policy, moment, kind.retention, left)
-            found.gone[at] |= misses
-            row = tuple(result.values()) if isinstance(result, dict) else result
-            monoid.outputs.put(out, at, row)
+        left, moment = int(table.left[place]) > 0, int(moments[at])
+        found.gone[at] = put_answer(kind, window, moment, left, found.outputs, at)
     return found
 
 

@@ -24,7 +24,7 @@ from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
-from mta.keyed.as_of import Events, answered
+from mta.keyed.as_of import Events, answered, joined, taken
 from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
@@ -123,7 +123,7 @@ def rolling(
         else:
             moments = _times(asked, on, time_unit)
             assert times is not None and moments is not None
-            found = answered(rows, Events(keys, values, times), asked_keys, moments)
+            found = answered(rows, Events(keys, values, times), asked_keys, moments, _CHUNK)
     except InvalidValue as error:
         raise _explained(error, typed, columns) from None
     finally:
@@ -328,21 +328,9 @@ def _swept(
         some = order[at : at + _CHUNK]
         found = windows.extend(
             keys[some],
-            {name: _taken(column, some) for name, column in values.items()} or range(len(some)),
+            {name: taken(column, some) for name, column in values.items()} or range(len(some)),
             None if moments is None else moments[some],
         )
         windows.checkpoint(wait=False)
         parts.append(found)
-    return _joined(parts, inverse(order))
-
-
-def _taken(column: Any, rows: np.ndarray) -> Any:
-    """Some rows of a column."""
-    return [column[row] for row in rows.tolist()] if isinstance(column, list) else column.take(rows)
-
-
-def _joined(parts: Sequence[Any], order: np.ndarray) -> Any:
-    """Results of parts as results of all, in another order."""
-    if isinstance(parts[0], dict):
-        return {name: _joined([part[name] for part in parts], order) for name in parts[0]}
-    return np.concatenate(parts)[order]
+    return joined(parts, inverse(order))

@@ -29,7 +29,7 @@ from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.kind import Kind, Retention
 from mta.keyed.table import ALL, STANDALONE, Table, blank, join
-from mta.keyed.work import Boundaries, Found, Work, events_of, left_of, union_of
+from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, left_of, union_of
 from mta.logs.base import OnDuplicate, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
@@ -315,8 +315,11 @@ class _KeyBatch:
             first = last = 0
         else:
             first, last = np.searchsorted(taken.of, [self.place, self.place + 1]).tolist()
+        asked = self._work.asked
         if first < last:
             self._extend_and_retract(first, last)
+        elif asked is not None and self.place in asked.of:
+            self._extend_and_answer(asked)
         else:
             self._extend()
         self._work.parts += self._parts
@@ -410,6 +413,26 @@ class _KeyBatch:
             monoid = self.kind.monoid
             found_all = Found.joined(self._parts, monoid, len(self.kind.policies))
             self._parts = [found_all.take(monoid, found_all.lasts)]
+
+    def _extend_and_answer(self, asked: Asked) -> None:
+        """As ``_extend`` of a key with questions, each of which is answered in its turn."""
+        first, last = np.searchsorted(asked.of, [self.place, self.place + 1]).tolist()
+        done, left = self.start, bool(left_of(self._work.known, self._work.at)[self.place])
+        for at in range(first, last + 1):
+            slot = int(asked.slots[at]) if at < last else self.stop
+            if slot > done:
+                found = _outputs_of(self.kind, self.window.extend(*self._given(done, slot)))
+                of, line = np.full(slot - done, self.place), np.arange(done, slot)
+                self._parts.append(Found(of, line, found))
+                done = slot
+            if at < last:
+                moment, row = int(asked.times[at]), int(asked.rows[at])
+                put_answer(self.kind, self.window, moment, left, asked.outputs, row)
+        if self.want != "each":
+            assert self.want == "last", "questions go with results of events, or of the last ones"
+            monoid = self.kind.monoid
+            every = Found.joined(self._parts, monoid, len(self.kind.policies))
+            self._parts = [every.take(monoid, every.lasts)]
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """The results of earlier batches' events from a time on and before another."""
@@ -511,6 +534,19 @@ def result_at(
     return moments.result_at(
         window.engine, policy, moment, lambda: current(window, name), horizon, left
     )
+
+
+def put_answer(
+    kind: Kind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
+) -> bool:
+    """Write the results of a window at a moment into rows of outputs; whether they miss events."""
+    missing = False
+    for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
+        result, misses = result_at(window, name, policy, moment, kind.retention, left)
+        missing |= misses
+        row = tuple(result.values()) if isinstance(result, dict) else result
+        kind.monoid.outputs.put(out, at, row)
+    return missing
 
 
 def current(window: AnyWindow, name: str) -> Any:

@@ -45,6 +45,7 @@ from mta.keyed.coverage import incomplete
 from mta.keyed.keys import read_key, read_keys
 from mta.keyed.kind import Kind, as_stored, columns_of
 from mta.keyed.moments import answers, gone_of, paired
+from mta.keyed.questions import Questions
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, Lanes, Table, blank
@@ -402,6 +403,16 @@ class KeyedWindows(Publishable):
         if self._kind.single is not None:
             return results[0]
         return dict(zip(self._kind.policies, results, strict=True))
+
+    @alone
+    def answers(self, batch: Batch) -> Questions:
+        """Add a batch of events and questions that was read; return the answers.
+
+        Raises as ``extend``.
+        """
+        questions = self.bucket.advance(batch, "last").questions
+        assert questions is not None
+        return questions
 
     def _lowered(self, rows: Rows, at: int) -> Any:
         column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))

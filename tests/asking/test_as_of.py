@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -99,6 +102,22 @@ def test_questions_are_answered_as_duckdb_answers_them(library: str, frame: str)
         assert plain(found) == expected(events, asked, by, condition)
         assert type(found) is type(make(asked))
         assert list(found["id"]) == list(make(asked)["id"])
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("promote_at", [1024, 5])
+def test_tables_larger_than_memory_are_answered_alike(
+    frame: str, promote_at: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = sys.modules["mta.keyed.rolling"]
+    monkeypatch.setattr(module, "_CHUNK", 100)
+    made = partial(module.KeyedWindows, promote_at=promote_at)
+    monkeypatch.setattr(module, "KeyedWindows", made)
+    events, asked = tables(5)
+    given: dict[str, Any] = {"on": "t", "aggregations": AGGREGATIONS, "window": FRAMES[frame][0]}
+    for by in ("k", None):
+        found = rolling(events, at=asked, by=by, store=f"file://{tmp_path}", **given)
+        assert plain(found) == plain(rolling(events, at=asked, by=by, **given))
 
 
 def test_several_windows_have_columns_of_their_own() -> None:
