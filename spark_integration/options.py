@@ -17,8 +17,7 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
-from mta.times import Duration, TimeUnit, is_duration, require_unit
-from mta.windows.settings import to_lateness
+from mta.times import Duration, TimeUnit, is_duration, require_unit, to_duration
 from stores.address import without_credentials
 
 from .errors import InvalidRequest
@@ -75,6 +74,9 @@ class Options:
     emit_updates: bool = False
     on_duplicate: OnDuplicate = "append"
     retractions: str | None = None
+    asks: str | None = None
+    """The column that marks questions; None where all rows are events."""
+    retain_for: Lateness = None
     on_missing: OnBadRow = "raise"
     on_invalid: OnBadRow = "raise"
     idle: Idle = "keep"
@@ -90,6 +92,7 @@ class Options:
         self._check_idle()
         self._check_updates()
         self._check_duplicates()
+        self._check_asks()
         self._check_trigger()
         self._check_published()
 
@@ -107,11 +110,23 @@ class Options:
     def lateness(self) -> int | None:
         """The allowed lateness in microseconds; None where windows take events in order."""
         given = self.allowed_lateness
+        if given is None and self.retain_for is not None:
+            return 0
+        return self._duration("allowed_lateness")
+
+    @cached_property
+    def retained_for(self) -> int | None:
+        """How far behind its newest event questions about a key are answered, in microseconds."""
+        return self._duration("retain_for")
+
+    def _duration(self, name: str) -> int | None:
+        """An option that is a duration, in microseconds."""
+        given = getattr(self, name)
         try:
-            return None if given is None else to_lateness(given)
+            return None if given is None else to_duration(given, name, least=0)
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"allowed_lateness is {given!r}: give a duration, as '10 minutes', a timedelta or "
+                f"{name} is {given!r}: give a duration, as '10 minutes', a timedelta or "
                 f"a number of seconds, or leave it out ({error})"
             ) from error
 
@@ -256,6 +271,40 @@ class Options:
                 f"{what}with emit_every={self.emit_every!r} results are periodic, and would not "
                 "show corrections: leave emit_every out"
             )
+
+    def _check_asks(self) -> None:
+        """Questions go with results of rows, of windows that are known at any moment."""
+        retained = self.retained_for  # read first, so that a wrong one is named
+        if self.asks is None:
+            if retained is not None and self.publish is None:
+                raise InvalidRequest(
+                    f"retain_for is {self.retain_for!r}, but nobody asks: mark questions by asks=, "
+                    "or publish the windows for other processes to ask"
+                )
+            return
+        what = f"asks is {self.asks!r}, but "
+        if self.asks in (*self.keys, self.on, *self.carry):
+            raise InvalidRequest(
+                f"{what}that column is a key, the time or a carried one: mark questions in a "
+                "column of booleans of its own"
+            )
+        others: dict[str, object] = {
+            "emit_every": self.emit_every, "emit_updates": self.emit_updates or None,
+            "retractions": self.retractions, "idle": "emit" if self.idle == "emit" else None,
+            "on_duplicate": None if self.on_duplicate == "append" else self.on_duplicate,
+        }  # fmt: skip
+        for name, value in others.items():
+            if value is not None:
+                raise InvalidRequest(
+                    f"{what}{name} is {value!r}: questions go with events that are added, and with "
+                    f"a result for each; leave {name} out, or ask in a query of its own"
+                )
+        for policy in self.windows.values():
+            if not policy.predictable:
+                raise InvalidRequest(
+                    f"{what}a {policy!r} looks at values, and cannot be asked for a moment between "
+                    "events: give windows by count, time or calendar"
+                )
 
     def _check_trigger(self) -> None:
         """Periodic results do not go with options that emit rows of other events."""

@@ -103,7 +103,12 @@ class Plan(Options):
     @property
     def patience(self) -> int:
         """How far behind the watermark rows may still come, in microseconds."""
-        return self.lateness or 0
+        return max(self.lateness or 0, self.retained_for or 0)
+
+    @property
+    def without_values(self) -> str | None:
+        """The column that marks rows whose values are not looked at."""
+        return self.retractions or self.asks
 
     @property
     def row_schema(self) -> pa.Schema:

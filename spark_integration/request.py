@@ -63,7 +63,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
         check_encoding(df.sparkSession)
     asked = make_product(options.aggregations)
     values = values_of(asked, options.windows.values())
-    marks = () if options.retractions is None else (options.retractions,)
+    marks = tuple(name for name in (options.retractions, options.asks) if name is not None)
     check_columns(
         df,
         by=options.keys,
@@ -71,7 +71,8 @@ def make_request(df: DataFrame, options: Options) -> Request:
         aggregations=asked.columns,
         window=values,
         carry=options.carry,
-        retractions=marks,
+        retractions=marks[:1] if options.retractions else (),
+        asks=marks[-1:] if options.asks else (),
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
@@ -156,10 +157,8 @@ def result_schema(
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
         # A row about an idle key, or a boundary, has nothing else.
-        if (plan.idle == "emit" or plan.by_boundaries) and field.name not in (
-            *plan.keys,
-            plan.on,
-        ):
+        sparse = plan.idle == "emit" or plan.by_boundaries or plan.asks is not None
+        if sparse and field.name not in (*plan.keys, plan.on):
             field.nullable = True
     marks = [T.StructField(mark, T.BooleanType()) for mark in marked]
     results = [T.StructField(alias, kind) for alias, kind in found.items()]
@@ -191,11 +190,12 @@ def check_duplicates(product: Product, options: Options) -> None:
             "on_duplicate is 'combine', but not every aggregation can make one value of two, each "
             "of a column of its own: take Sum, Max, Min and the like, or on_duplicate='replace'"
         )
-    if options.retractions in values_of(product, options.windows.values()):
-        raise InvalidRequest(
-            f"retractions is {options.retractions!r}, but an aggregation reads that column: mark "
-            "retractions in a column of its own"
-        )
+    for argument in ("retractions", "asks"):
+        if getattr(options, argument) in values_of(product, options.windows.values()):
+            raise InvalidRequest(
+                f"{argument} is {getattr(options, argument)!r}, but an aggregation reads that "
+                "column: mark rows in a column of its own"
+            )
 
 
 def make_product(aggregations: Aggregations) -> Product:
@@ -223,7 +223,8 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     """The aggregations, whose results are of their columns' types unless other ones were given."""
     positional = all(policy.positional for policy in options.windows.values())
     by_period = options.trigger is not None and options.trigger.needs_times
-    nullable = by_period or options.idle == "emit" or not positional
+    asked = options.asks is not None
+    nullable = by_period or options.idle == "emit" or not positional or asked
     typed: Pairs = {}
     for alias, (columns, monoid) in pairs_of(options.aggregations).items():
         read = [fields[name] for name in column_names(columns)]
@@ -275,12 +276,7 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
                 f"key column {key!r} is {fields[key].simpleString()}: a key is an atomic value; "
                 "name the fields that make it up as several columns"
             )
-    mark = options.retractions
-    if mark is not None and not isinstance(fields[mark], T.BooleanType):
-        raise InvalidRequest(
-            f"retractions column {mark!r} is {fields[mark].simpleString()}: give one of booleans, "
-            "true in rows that take out an earlier event"
-        )
+    _check_marks(fields, options)
     time, kind = options.on, fields[options.on]
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.NumericType)):
         raise InvalidRequest(
@@ -310,6 +306,20 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
                     f"{what}: {monoid.name} cannot read column {name!r}, which is "
                     f"{fields[name].simpleString()}; cast it, or choose another column or monoid"
                 )
+
+
+def _check_marks(fields: dict[str, T.DataType], options: Options) -> None:
+    """Raises InvalidRequest for a column that marks rows, and is not of booleans."""
+    marks = {
+        "retractions": (options.retractions, "take out an earlier event"),
+        "asks": (options.asks, "are questions"),
+    }
+    for argument, (mark, meaning) in marks.items():
+        if mark is not None and not isinstance(fields[mark], T.BooleanType):
+            raise InvalidRequest(
+                f"{argument} column {mark!r} is {fields[mark].simpleString()}: give one of "
+                f"booleans, true in rows that {meaning}"
+            )
 
 
 def inputs_of(monoid: AbstractMonoid) -> list[Schema]:

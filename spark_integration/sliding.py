@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -39,7 +39,14 @@ from .options import (
 )
 from .plan import Plan
 from .publishing import follow
-from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
+from .request import (
+    WATERMARK_DELAY,
+    Request,
+    check_columns,
+    make_request,
+    outside_pipelines,
+    watermark_delay,
+)
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
@@ -73,6 +80,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     emit_updates: bool = False,
     on_duplicate: OnDuplicate = "append",
     retractions: str | None = None,
+    at: DataFrame | None = None,
+    asks: str | None = None,
+    retain_for: Lateness = None,
     on_missing: OnBadRow = "raise",
     on_invalid: OnBadRow = "raise",
     idle: Idle = "keep",
@@ -115,6 +125,12 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     - retractions: a column of booleans, true in rows that take out the newest event of their key
       and time. They come out unchanged, with null results. on_missing: "raise" stops the query at
       one that finds no event, "drop" drops and counts it
+    - at: of a batch, another DataFrame with the columns ``by`` and ``on``: its rows come back with
+      the aggregates as of their own times, by the events of ``df`` up to then
+    - asks: a column of booleans, true in rows that are questions: they are answered as of their own
+      times, at equal times after the events, and never become events. Null means an event.
+      retain_for: how far behind the key's newest event before the micro-batch a question may be, as
+      "90 days"; one that is older is a late row
     - idle: "keep" keeps every key; "expire" deletes those whose time window is empty by the
       watermark on the time column; "emit" does so, too, and emits a row for each moment at which a
       window became empty
@@ -138,6 +154,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     store's errors, inside Spark's own exception.
     """
     given = locals()
+    if at is not None:
+        return _answered(df, at, given)
     options = Options(**{option.name: given[option.name] for option in fields(Options)})
     if publish is not None and not df.isStreaming:
         raise InvalidRequest(
@@ -153,6 +171,54 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         if publish is not None:
             follow(df.sparkSession, request.plan)
     return results
+
+
+def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
+    """The rows of ``at`` with the aggregates as of their own times.
+
+    They go through the windows as questions among the events, their other columns carried.
+    """
+    if df.isStreaming or at.isStreaming:
+        raise InvalidRequest(
+            "at= is for batches: in a stream, unite the questions with the events, mark them in a "
+            "column of booleans, and name it by asks="
+        )
+    for name in ("asks", "carry"):
+        if given[name]:
+            raise InvalidRequest(
+                f"at= and {name}= are both given: the rows of at= are the questions, and come with "
+                f"all their columns; leave {name} out"
+            )
+    keys = [given["by"]] if isinstance(given["by"], str) else list(given["by"])
+    shared = [*keys, given["on"]]
+    check_columns(df, by=keys, on=shared[-1:])
+    check_columns(at, by=keys, on=shared[-1:])
+    for name in shared:
+        here, there = (frame.schema[name].dataType.simpleString() for frame in (df, at))
+        if here != there:
+            raise InvalidRequest(
+                f"column {name!r} is {here} in the events and {there} in at=: cast one of them"
+            )
+    own = {name: f"__asked_{place}" for place, name in enumerate(at.columns) if name not in shared}
+    asked = at.select(*(column(name).alias(own.get(name, name)) for name in at.columns))
+    both = df.withColumn(_ASKS, F.lit(False)).unionByName(
+        asked.withColumn(_ASKS, F.lit(True)), allowMissingColumns=True
+    )
+    results = sliding_aggregate(both, **{
+        name: value for name, value in given.items() if name not in ("df", "at")
+    } | {"asks": _ASKS, "carry": [*own.values()]})  # fmt: skip
+    rest = [name for name in results.columns if name not in both.columns]
+    taken = [name for name in rest if name.lower() in map(str.lower, at.columns)]
+    if taken:
+        raise InvalidRequest(
+            f"aggregation {taken[0]!r} has the name of a column of at=: call it otherwise"
+        )
+    answers = (column(own.get(name, name)).alias(name) for name in at.columns)
+    return results.where(column(_ASKS)).select(*answers, *map(column, rest))
+
+
+#: The column that marks the rows of ``at`` among the events.
+_ASKS = "__asks"
 
 
 def run_request(

@@ -22,6 +22,7 @@ import pyarrow as pa
 from mta.columns.schemas import Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
+from mta.keyed.questions import Questions
 from mta.keyed.table import empties
 from mta.keyed.work import Found
 from mta.monoids.product import result_name
@@ -59,7 +60,9 @@ def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incompl
     """What became of the rows, so many of which were in what the windows began with."""
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
-    invalid = read - before_cutover - len(done.line) - len(done.retracted) - late - missing
+    asked = 0 if done.questions is None else len(done.questions)
+    taken = len(done.line) + len(done.retracted) + asked
+    invalid = read - before_cutover - taken - late - missing
     dropped = before_cutover + invalid + missing + (0 if plan.on_late == "side" else late)
     return Counts(read, dropped, late, invalid, missing, incomplete)
 
@@ -86,14 +89,30 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
         again, found = (
             found.take(monoid, np.flatnonzero(is_old)) for is_old in (found.at < 0, found.at >= 0)
         )
-    rows, places = group.rows, done.line[found.at]
+    rows, places, outputs = group.rows, done.line[found.at], found.outputs
+    if done.questions is not None:
+        places, outputs = _with_answers(plan, places, outputs, done.questions)
     if len(places) < rows.num_rows or (places[1:] < places[:-1]).any():
         rows = rows.take(pa.array(places))
-    rows = _with_results(plan, rows, found.outputs)
+    rows = _with_results(plan, rows, outputs)
     if plan.idle == "emit":
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
     return _marked(plan, rows, corrected, late, gone_out)
+
+
+def _with_answers(
+    plan: Plan, places: Ints, outputs: list[Rows], questions: Questions
+) -> tuple[Ints, list[Rows]]:
+    """The places of events and questions among the rows, in their order, and their results."""
+    schema, every = plan.monoid.outputs, np.concatenate((places, questions.at))
+    order, joined = np.argsort(every, kind="stable"), []
+    for of_events, answers in zip(outputs, questions.outputs, strict=True):
+        room = schema.new(len(every))
+        schema.put_many(room, 0, of_events)
+        schema.put_many(room, len(places), answers)
+        joined.append(schema.take(room, order))
+    return every[order], joined
 
 
 def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Table:

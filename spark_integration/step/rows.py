@@ -25,7 +25,6 @@ from spark_integration.step.columns import (
     NO_TIME,
     Ints,
     bytes_in,
-    filled,
     joined,
     packed_parts,
     plain,
@@ -59,7 +58,7 @@ class Sorted:
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows that have a key, a time and every value, unless they are retractions; linear.
+    """The rows that have a key, a time and every value, unless nobody looks at it; linear.
 
     With ``on_invalid="raise"`` other rows raise NullKey, InvalidTime or InvalidValue. A time beyond
     ``TIME_LIMIT`` is none (NaT as a number is such a one); a value's NaN is the window's to judge.
@@ -68,13 +67,11 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
     roles |= dict.fromkeys(plan.keys, "key")
     for name, role in roles.items():
         column = rows.column(name)
-        if column.null_count and role == "value" and plan.retractions is not None:
-            good = pc.or_(pc.is_valid(column), pc.fill_null(rows.column(plan.retractions), False))
+        if column.null_count and role == "value" and plan.without_values is not None:
+            marks = pc.fill_null(rows.column(plan.without_values), False)
+            good = pc.or_(pc.is_valid(column), marks)
             if not pc.all(good).as_py():
                 rows = _kept(rows, good, "null value", f"have no {name!r}", role, plan)
-            column = rows.column(name)
-            at = rows.column_names.index(name)
-            rows = rows.set_column(at, rows.schema.field(name), filled(column))
         elif column.null_count:
             rows = _kept(rows, pc.is_valid(column), f"null {role}", f"have no {name!r}", role, plan)
         if role == "time":
