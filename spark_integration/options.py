@@ -23,7 +23,7 @@ from stores.address import without_credentials
 from .errors import InvalidRequest
 
 Emit = Literal["all", "last"]
-EmitEvery = int | Duration | None
+EmitEvery = int | Duration | EveryPeriod | EveryCount | None
 Idle = Literal["keep", "expire", "emit"]
 OnBadRow = Literal["raise", "drop"]
 OnLate = Literal["raise", "drop", "side"]
@@ -134,8 +134,8 @@ class Options:
     def trigger(self) -> Trigger | None:
         """When results are emitted; None for after every event."""
         every = self.emit_every
-        if every is None:
-            return None
+        if every is None or isinstance(every, EveryPeriod | EveryCount):
+            return every
         try:
             if is_duration(every):
                 return EveryPeriod(every)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
+from mta import EveryPeriod
 from mta.monoids.product import column_names
 from mta.publishing.batches import Part
 
@@ -86,9 +87,9 @@ class Plan(Options):
         return self.trigger is not None and self.trigger.needs_times
 
     @property
-    def period(self) -> int | None:
-        """How far apart boundaries are, in microseconds; None where results belong to rows."""
-        return getattr(self.trigger, "period", None)
+    def period(self) -> EveryPeriod | None:
+        """What says when boundaries are; None where results belong to rows."""
+        return self.trigger if isinstance(self.trigger, EveryPeriod) else None
 
     @property
     def lifetime(self) -> int | None:

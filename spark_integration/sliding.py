@@ -105,7 +105,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
       pages in the query's own state. A batch query needs none: its windows are in its tasks' memory
     - emit: "all" gives one row per event, "last" the last one per key and micro-batch
     - emit_every: 100 gives the row of each 100th event of a key, "1 minute" or a timedelta a row
-      for each whole minute since 1970, in place of the events' rows
+      for each whole minute since 1970, in place of the events' rows; ``EveryPeriod("1 day",
+      offset="9h30m", zone="America/New_York")`` one for each day at 09:30 there
     - carry: other columns to carry. types: aggregation -> DDL type, where a plain Python monoid's
       result is not what its identity tells
     - name: what the pages' names begin with, by default the query's id; it must differ between two

@@ -157,7 +157,7 @@ class Windows:
             return None
         past, period = watermark - plan.patience - 1, plan.period
         if period is not None:  # the last boundary for which all events have come
-            past = past // period * period
+            past = period.last_boundary(past)
         # An event at a boundary belongs to it, and so is late once it is given.
         table = self.bucket.expire(
             past - lifetime, lambda newest: self._end_of(newest) + (period is not None)
@@ -172,7 +172,7 @@ class Windows:
         """When windows become empty after their newest events, or the first boundaries then."""
         assert self.plan.lifetime is not None
         end, period = newest + self.plan.lifetime, self.plan.period
-        return end if period is None else -(-end // period) * period
+        return end if period is None else period.boundary(end)
 
     def timer(self, watermark: int | None) -> int | None:
         """Once the watermark is later than this, the bucket must be called; None for never.
