@@ -17,8 +17,9 @@ import numpy as np
 from mta.errors import UnsupportedOperation
 from mta.kernels.segments import bounds_of, group, inverse
 from mta.keyed.moments import in_lanes
-from mta.keyed.table import Table, empties
+from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
+from mta.monoids.base import empties
 
 
 class Events(NamedTuple):
@@ -105,12 +106,17 @@ def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarra
 
 
 def require_positions(windows: KeyedWindows) -> None:
-    """Raises UnsupportedOperation where a policy looks at values."""
+    """Raises UnsupportedOperation where a policy looks at values, or at the row that asks."""
     for policy in windows.bucket.kind.policies.values():
         if not policy.predictable:
             raise UnsupportedOperation(
                 f"{policy!r} looks at values, and cannot be asked for a moment between events: "
                 "with at= take windows by count, time or calendar"
+            )
+        if policy.end.rows:
+            raise UnsupportedOperation(
+                f"{policy!r} leaves out the row that is asked about, and a question is no event: "
+                "with at= leave exclude_current out"
             )
 
 

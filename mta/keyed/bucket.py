@@ -39,7 +39,7 @@ from mta.windows.engine import by_time
 from mta.windows.settings import OnMissing
 
 #: The bytes of a page of keys, unless they are given.
-_LOCAL_PAGE, _REMOTE_PAGE = 1 << 18, 1 << 14
+LOCAL_PAGE, REMOTE_PAGE = 1 << 18, 1 << 14
 #: What stands for the time of an event that never was.
 NEVER = int(np.iinfo("i8").min)
 
@@ -63,6 +63,8 @@ class Batch:
     that find nothing."""
     on_missing: OnMissing = "raise"
     """What becomes of a retraction of nothing."""
+    ahead: np.ndarray | None = None
+    """Which events are dropped as they are ahead of the clock; None if none is."""
     asks: np.ndarray | None = None
     """Which rows are questions, and no events (``mta.keyed.questions``); None if none is."""
 
@@ -116,12 +118,14 @@ class Bucket:
         layout = TableLayout(kind.name, "", kind.reader.inputs, kind.timed)
         pages = None
         if kind.store is not None:
-            usual = _REMOTE_PAGE if kind.store.capabilities.remote else _LOCAL_PAGE
+            usual = REMOTE_PAGE if kind.store.capabilities.remote else LOCAL_PAGE
             size = PageSize(settings.page_bytes or usual, settings.cache_bytes)
             pages = RunPages(kind.store, layout, size)
         self.tree = LSMTree(layout, pages, kind.trimmed, settings.allowed_lateness is not None)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
+        #: How many events were dropped since the bucket was opened, as they were ahead.
+        self.ahead = 0
         #: The latest moment at which windows that were expired had become empty.
         self.expired: int | None = None
         #: The lateness and ``retain_for`` that applied until now, where more applies from now on.
@@ -209,6 +213,10 @@ class Bucket:
         counts.late += missed
         counts.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
         counts.invalid -= 0 if questions is None else len(questions)
+        if batch.ahead is not None:
+            ahead = int(batch.ahead.sum())
+            counts.invalid -= ahead
+            self.ahead += ahead
         of = retracted if taken is None else taken.of
         return Advance(
             line, late, work.found, keys, bounds, before, last, retracted, of, missing, questions
@@ -562,9 +570,12 @@ class Bucket:
 
 
 def _events_of(batch: Batch, count: int) -> np.ndarray:
-    """The rows of a batch of so many keys that are no questions, key by key."""
+    """The rows of a batch of so many keys that are events, key by key, but for those ahead."""
     line = group(batch.codes, count)
-    return line if batch.asks is None else line[~batch.asks[line]]
+    for others in (batch.asks, batch.ahead):
+        if others is not None:
+            line = line[~others[line]]
+    return line
 
 
 def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:

@@ -6,6 +6,7 @@
              ``retain_for`` where that is longer
     needed   the oldest event in the window at the clock, or in the window at the horizon
 
+Of a frame that ends before the newest event, what lies behind its end stays for frames to come.
 Everything before ``needed`` has left: no result contains it, no event replaces it, no retraction
 finds it. That holds for a key in columns (``needed``) and for one with a window of its own
 (``needed_in``), and while a snapshot is carried over to other windows.
@@ -124,12 +125,12 @@ class Retention:
         elif clocks is None:
             clocks = lanes.times[np.minimum(last, len(lanes.times) - 1)]
         policies = self.policies.values()
-        found = [lanes.fronts_at(policy, keys, last, clocks) for policy in policies]
+        found = [lanes.frame_at(policy, keys, last, clocks)[0] for policy in policies]
         if self.asked.length and clocks is not None and lanes.times is not None:
             horizons, late = self.asked.cutoffs(clocks), not self.answers
             places = first_later(lanes.times, bounds, keys, horizons - (late and self._replaces))
             places -= not late
-            found += [lanes.fronts_at(policy, keys, places, horizons) for policy in policies]
+            found += [lanes.frame_at(policy, keys, places, horizons)[0] for policy in policies]
         return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
 
     def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:

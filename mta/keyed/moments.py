@@ -25,9 +25,9 @@ from mta.kernels.segments import first_later, sort_within
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.standalone import AnyWindow, put_answer, results_now
-from mta.keyed.table import STANDALONE, Lanes, Table, empties
+from mta.keyed.table import STANDALONE, Lanes, Table
 from mta.keyed.work import results_at
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.times import TimeUnit, are_many, moments_of
 from mta.windows.moments import UNKNOWN, gone
 
@@ -85,7 +85,7 @@ def first_rows(
         return joined
     starts = lanes.bounds[of]
     if isinstance(policy, CountWindow):
-        places = rows + 1 - policy.size
+        places = rows + 1 - policy.end.rows - policy.size
         return np.where(places >= starts, places, UNKNOWN)
     assert isinstance(policy, TimeFrame) and lanes.times is not None
     places = first_later(lanes.times, lanes.bounds, of, policy.starts(moments))

@@ -24,8 +24,9 @@ from mta.kernels.segments import first_later
 from mta.keyed.kind import Kind
 from mta.keyed.moments import in_lanes
 from mta.keyed.standalone import StandaloneWindows, put_answer
-from mta.keyed.table import EXPIRED, STANDALONE, Table, empties
+from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.keyed.work import Asked, union_of
+from mta.monoids.base import empties
 
 
 @dataclass(slots=True)

@@ -21,8 +21,7 @@ from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
 from mta.keyed.keys import Keys, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
-from mta.keyed.table import empties
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Product, result_columns, result_name
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
@@ -130,7 +129,7 @@ class Cut:
         given = keys if are_many(keys) else [keys]
         wanted, codes = self._read(given)
         codes, moments = paired(codes, at, unit)
-        if one and (quick := self._result(wanted, moments)) is not None:
+        if one and (quick := self._quick(wanted, moments)) is not None:
             return quick
         found = self._results(wanted, codes, moments)
         if moments is not None and not partial and found.gone.any():
@@ -142,7 +141,13 @@ class Cut:
         }
         return results[""] if list(names) == [""] else result_columns(results)
 
-    def _result(self, key: Keys, moments: np.ndarray | None) -> Any:
+    def query_quickly(self, key: Any, at: Moment) -> Any:
+        """See ``PublishedWindows.query_cached``."""
+        if self.operation.what.shape != "keys":
+            return None
+        return self._quick(self._read([key])[0], None if at is None else moments_of(at))
+
+    def _quick(self, key: Keys, moments: np.ndarray | None) -> Any:
         """The results of one key, where it is simple; else None."""
         bucket = 0 if self._bucket_of is None else self._bucket_of(key.packed(0))
         view = self._view(bucket)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
+from mta.evaluators.ends import stop_of
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.logs.base import Remembered
@@ -59,7 +60,10 @@ def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment
         found = [first_position(side, events, stop, moment) for side in (policy.one, policy.other)]
         return max(found) if policy.any_of else min(found)
     if isinstance(policy, CountWindow):
-        place, left = stop - policy.size, events.time_before(front) if events.by_time else None
+        place, left = (
+            stop - policy.end.rows - policy.size,
+            events.time_before(front) if events.by_time else None,
+        )
         if place >= front and left is not None:  # and there may be later ones than it among these
             oldest = events.time_before(place + 1)
             return UNKNOWN if oldest is None or oldest < left else place
@@ -92,6 +96,7 @@ def result_at(
     misses = (left or front > 0) and newest is not None and moment < min(newest, horizon)
     if misses:
         misses = first_position(policy, events, stop, moment) == UNKNOWN
+    stop = stop_of(policy, events, stop, moment)
     start = min(start, stop)
     return engine.lowered(events.fold(start, stop), stop - start), misses
 

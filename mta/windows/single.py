@@ -37,7 +37,7 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.errors import WindowBusy
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
@@ -87,6 +87,12 @@ class WindowOwner(Owner, Protocol):
 
     def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
         """The result at a moment, or at each of many."""
+
+    def current(self) -> tuple[Partial, int]:
+        """The aggregate of the window, and how many events it has."""
+
+    def __len__(self) -> int:
+        """How many events the window has."""
 
 
 class Asked(NamedTuple):
@@ -274,11 +280,14 @@ class SingleEvents(NewEvents[WindowOwner]):
         self._size: float = 0
         if asked is not None:
             self._size = asked.size
-        elif isinstance(policy, CountWindow | TimeWindow):
-            self._size = policy.size if self._by_count else float(policy.size)
+        elif isinstance(policy, CountWindow):
+            self._size = policy.size
+        elif isinstance(policy, TimeWindow):
+            self._size = float(policy.lifetime)
         #: The result, if it is known.
         self._shown: Any = UNKNOWN
         usual = asked is not None or type(policy) in (CountWindow, TimeWindow)
+        usual = usual and policy.end == NEWEST
         super().__init__(owner, usual, paged)
 
     def _reset(self) -> None:
@@ -458,10 +467,9 @@ class SingleEvents(NewEvents[WindowOwner]):
                 fold = left if right is self.identity else combine(left, right)
             else:
                 with np.errstate(all="ignore"):
-                    structure = self._owner.structure
-                    if structure.front == structure.back:
+                    fold, count = self._owner.current()
+                    if not count:
                         return self._monoid.empty
-                    fold = structure.query()
             lower, shown = self._lower, fold
             if lower is positive_zero:
                 shown = fold + 0.0
@@ -480,7 +488,7 @@ class SingleEvents(NewEvents[WindowOwner]):
 
     def __len__(self) -> int:
         if not self._held:
-            return len(self._owner.structure)
+            return len(self._owner)
         return len(self._structure) + len(self._rows) - self._gone()
 
     # --- what is prefetched
