@@ -30,6 +30,8 @@ OnLate = Literal["raise", "drop", "side"]
 Lateness = float | Duration | None
 #: The column that marks late rows among the results, with ``on_late="side"``.
 LATE = "late"
+#: The column that marks rows ahead of the clock, with ``on_ahead="side"``.
+AHEAD = "ahead"
 #: The column that marks updates of earlier results, with ``emit_updates=True``.
 CORRECTED = "corrected"
 MAX_BUCKETS = 1 << 16
@@ -75,6 +77,8 @@ class Options:
     leaf_arity: int | None = None
     on_late: OnLate = "raise"
     allowed_lateness: Lateness = None
+    max_ahead: Lateness = None
+    on_ahead: OnLate = "raise"
     time_unit: TimeUnit | None = None
     """The unit of numbers in the time column; None where they must be seconds."""
     emit_updates: bool = False
@@ -126,6 +130,11 @@ class Options:
         """How far behind its newest event questions about a key are answered, in microseconds."""
         return self._duration("retain_for")
 
+    @cached_property
+    def ahead_by(self) -> int | None:
+        """How far ahead of the micro-batch's time events may be, in microseconds; None for any."""
+        return self._duration("max_ahead")
+
     def _duration(self, name: str) -> int | None:
         """An option that is a duration, in microseconds."""
         given = getattr(self, name)
@@ -156,7 +165,8 @@ class Options:
     @property
     def marks(self) -> list[str]:
         """The columns that mark rows, in the order of the result."""
-        return [CORRECTED] * self.emit_updates + [LATE] * (self.on_late == "side")
+        late, ahead = self.on_late == "side", self.on_ahead == "side"
+        return [CORRECTED] * self.emit_updates + [LATE] * late + [AHEAD] * ahead
 
     def _check_choices(self) -> None:
         for argument, kind in get_type_hints(Options).items():
@@ -299,6 +309,11 @@ class Options:
 
     def _check_asks(self) -> None:
         """Questions go with results of rows, of windows that are known at any moment."""
+        if self.ahead_by is None and self.on_ahead != "raise":
+            raise InvalidRequest(
+                f"on_ahead is {self.on_ahead!r}, but max_ahead is not given: say how far ahead of "
+                "the clock events may be, as max_ahead='5 minutes', or leave on_ahead out"
+            )
         retained = self.retained_for  # read first, so that a wrong one is named
         if self.asks is None:
             if retained is not None and self.publish is None:

@@ -39,7 +39,7 @@ from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store, ping_store
 
 from .errors import InvalidRequest, StateMismatch
-from .options import LATE, History, Options
+from .options import AHEAD, LATE, History, Options
 from .plan import Plan, StartFrom, values_of
 
 #: Where Spark notes that a column is under a watermark.
@@ -304,6 +304,11 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
             f"time column {time!r} is {kind.simpleString()}: cast it to timestamp "
             "(to_timestamp), or give a date or a number of seconds, or of the stated time_unit"
         )
+    if options.ahead_by is not None and isinstance(kind, T.TimestampNTZType):
+        raise InvalidRequest(
+            f"max_ahead is {options.max_ahead!r}, but the time column {time!r} has no zone, and "
+            "cannot be compared with the clock: cast it to timestamp"
+        )
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         by_period = options.trigger is not None and options.trigger.needs_times
         if by_period or options.idle == "emit":
@@ -362,7 +367,8 @@ def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Opt
     seen = {name.lower(): name for name in columns}
     for mark in options.marks:
         if mark in seen:
-            option = "on_late='side'" if mark == LATE else "emit_updates=True"
+            of_marks = {LATE: "on_late='side'", AHEAD: "on_ahead='side'"}
+            option = of_marks.get(mark, "emit_updates=True")
             raise InvalidRequest(
                 f"{option} adds a column {mark!r}, but the DataFrame has {seen[mark]!r}: rename "
                 "it (withColumnRenamed), or leave it out"

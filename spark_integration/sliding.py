@@ -31,6 +31,7 @@ from spark_integration.runners.packing import (
     unpack,
 )
 from spark_integration.runners.streaming import advance_stream
+from spark_integration.step.rows import NOW
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
@@ -84,6 +85,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     leaf_arity: int | None = None,
     on_late: OnLate = "raise",
     allowed_lateness: Lateness = None,
+    max_ahead: Lateness = None,
+    on_ahead: OnLate = "raise",
     time_unit: TimeUnit | None = None,
     emit_updates: bool = False,
     on_duplicate: OnDuplicate = "append",
@@ -112,8 +115,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
 
     Raises InvalidRequest for arguments that do not fit, and the error of a stream's store that does
     not answer within two seconds; while the query runs, NullKey, InvalidTime, InvalidValue,
-    LateEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage and the
-    store's errors, inside Spark's own exception.
+    LateEvent, AheadEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage
+    and the store's errors, inside Spark's own exception.
 
     Args:
         df: A stream or a batch.
@@ -146,6 +149,10 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         allowed_lateness: How much older than the newest event of its key before the micro-batch a
             row may be: seconds, a timedelta, or text such as "10 minutes". Its result covers the
             window that ends with it.
+        max_ahead: How far ahead of the time of the micro-batch an event may be, as "5 minutes"; any
+            unless it is given.
+        on_ahead: What a row does that is further ahead: "raise" stops the query, "drop" drops and
+            counts it, "side" emits it with null results and true in a column ``ahead``.
         time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
             given.
         emit_updates: Whether events that follow a late one are emitted again, with their current
@@ -262,9 +269,14 @@ def run_request(
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
     hashed = F.xxhash64(*map(column, plan.keys))
-    columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
+    columns = [column(name).alias(f"c{i}") for i, name in enumerate(plan.columns)]
+    names = plan.columns
+    if plan.ahead_by is not None:
+        # In a stream it is the micro-batch's own, which a replay has too.
+        columns.append(F.unix_micros(F.current_timestamp()).alias("now"))
+        names = (*names, NOW)
     rows = df.select(hashed.alias("hash"), *columns)
-    packer = partial(pack, names=plan.columns, buckets=plan.buckets, timed=df.isStreaming)
+    packer = partial(pack, names=names, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}

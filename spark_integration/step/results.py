@@ -13,7 +13,7 @@ row has. Values come back as the input's types.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from mta.keyed.questions import Questions
 from mta.keyed.work import Found
 from mta.monoids.base import empties
 from mta.monoids.product import result_name
-from spark_integration.options import CORRECTED, LATE
+from spark_integration.options import AHEAD, CORRECTED, LATE
 from spark_integration.plan import Plan
 from spark_integration.step.columns import (
     Ints,
@@ -55,6 +55,15 @@ class Counts(NamedTuple):
     """Retractions that found no event to take out."""
     rows_incomplete: int = 0
     """Rows whose results may be incomplete, as windows or aggregations were changed."""
+    rows_ahead: int = 0
+    """Rows further ahead of the micro-batch's time than they may be."""
+
+    def with_ahead(self, ahead: int, dropped: bool) -> Counts:
+        """These with rows that are ahead, which count as invalid so far."""
+        return self._replace(
+            rows_ahead=ahead, rows_invalid=self.rows_invalid - ahead,
+            rows_dropped=self.rows_dropped - (0 if dropped else ahead),
+        )  # fmt: skip
 
 
 def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
@@ -68,7 +77,9 @@ def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incompl
     return Counts(read, dropped, late, invalid, missing, incomplete)
 
 
-def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -> pa.Table:
+def results_of(
+    plan: Plan, group: Sorted, done: Advance, gone: Expired | None, ahead: pa.Table | None = None
+) -> pa.Table:
     """All rows that come out."""
     monoid, found = plan.monoid, done.found
     if plan.peers and len(found):
@@ -86,7 +97,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
         if gone is not None and gone.due is not None:
             due = gone.due.take(monoid, gone.due.lasts) if last else gone.due
             parts.append(_at_boundaries(plan, gone.table.keys, due))
-        return _marked(plan, pa.concat_tables(parts), None, late)
+        return _marked(plan, pa.concat_tables(parts), {LATE: late, AHEAD: ahead})
     again = None
     if plan.emit_updates and (found.at < 0).any():
         again, found = (
@@ -101,7 +112,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
     if plan.idle == "emit":
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
-    return _marked(plan, rows, corrected, late, gone_out)
+    return _marked(plan, rows, {LATE: late, AHEAD: ahead}, corrected, gone_out)
 
 
 def _with_answers(
@@ -223,19 +234,20 @@ def _with_emptied(
 def _marked(
     plan: Plan,
     rows: pa.Table,
-    again: pa.Table | None,
-    late: pa.Table | None,
+    aside: Mapping[str, pa.Table | None],
+    again: pa.Table | None = None,
     retracted: pa.Table | None = None,
 ) -> pa.Table:
-    """All rows, with the columns that tell those given again, and late ones, from the others."""
+    """All rows, with columns that mark those given again, and those set aside, by these columns."""
     parts = {"": rows}
     if again is not None:
         parts[CORRECTED] = again
     if retracted is not None and plan.retractions is not None:
         parts[plan.retractions] = _without_results(plan, retracted)
-    if late is not None and plan.on_late == "side":
-        parts[LATE] = _without_results(plan, late)
-    for mark in [CORRECTED] * plan.emit_updates + [LATE] * (plan.on_late == "side"):
+    for mark, others in aside.items():
+        if others is not None and mark in plan.marks:
+            parts[mark] = _without_results(plan, others)
+    for mark in plan.marks:
         for name, part in parts.items():
             parts[name] = part.append_column(mark, pa.repeat(pa.scalar(name == mark), len(part)))
     return pa.concat_tables(parts.values())

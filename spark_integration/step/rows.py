@@ -15,16 +15,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mta.errors import InvalidTime, InvalidValue
+from mta.errors import AheadEvent, InvalidTime, InvalidValue
 from mta.kernels.segments import bounds_of, group
 from mta.keyed.keys import Keys, ranked_bytes
-from mta.times import CERTAIN, doubt_of
+from mta.times import CERTAIN, as_text, clock, doubt_of
 from spark_integration.errors import NullKey
 from spark_integration.plan import Plan
 from spark_integration.step.columns import (
     NO_TIME,
     Ints,
     bytes_in,
+    filled,
     joined,
     packed_parts,
     plain,
@@ -32,6 +33,8 @@ from spark_integration.step.columns import (
 )
 from stores.errors import WindowStoreError
 
+#: The column of the time of the micro-batch, where it is looked at; no user's is called so.
+NOW = "__now"
 #: Rows that tell whether most keys of a bucket have one row or many.
 _SOME = 1000
 _ERRORS: dict[str, type[WindowStoreError]] = {
@@ -55,6 +58,32 @@ class Sorted:
     def key(self, number: int) -> str:
         """One as people write it, of several columns with commas between."""
         return ", ".join(map(str, msgpack.unpackb(self.keys.packed(number), timestamp=3)))
+
+
+def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
+    """The rows that are not too far ahead of the micro-batch's time, and the others if there are.
+
+    Raises AheadEvent, unless these are dropped or set aside.
+    """
+    if plan.ahead_by is None or NOW not in rows.column_names:
+        return rows, None
+    now, rows = rows.column(NOW).to_numpy(), rows.drop_columns([NOW])
+    times = to_micros(filled(rows.column(plan.on)), plan.time_unit)
+    ahead = times > now + plan.ahead_by
+    if plan.asks is not None:
+        ahead &= ~pc.fill_null(rows.column(plan.asks), False).to_numpy()
+    if not ahead.any():
+        return rows, None
+    if plan.on_ahead == "raise":
+        first = int(np.argmax(ahead))
+        raise AheadEvent(
+            f"{int(ahead.sum())} of {len(ahead)} rows of a bucket are ahead of the micro-batch's "
+            f"time, {clock(int(now[first]))}, by more than {as_text(plan.ahead_by)}, the first by "
+            f"{plan.on!r} at {clock(int(times[first]))}; correct the source's clock, or set "
+            "on_ahead='drop' to drop and count them, or on_ahead='side' to have them marked among "
+            "the results"
+        )
+    return rows.filter(pa.array(~ahead)), rows.filter(pa.array(ahead))
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:

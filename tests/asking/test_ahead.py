@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from mta import CountWindow, KeyedWindows, SharedWindows, Sum, TimeWindow, Window
@@ -72,3 +74,83 @@ def test_what_does_not_go_together_is_named() -> None:
         Window(Sum(), CountWindow(5), max_ahead=5)
     with pytest.raises(ValueError, match="on_ahead is one of"):
         Window(Sum(), TimeWindow(5), max_ahead=5, on_ahead="side")  # type: ignore[arg-type]
+
+
+# --- in Spark -------------------------------------------------------------------------------------
+
+
+def plan_of(**changes: Any) -> Any:
+    pytest.importorskip("pyspark")
+    from tests.support.spark.plans import make_plan
+
+    return make_plan(window=TimeWindow(60), max_ahead="5 minutes", **changes)
+
+
+def rows_of(seconds: list[float]) -> pa.Table:
+    """Rows of one device in a micro-batch at NOW."""
+    times = pa.array([round(s * 1e6) for s in seconds], pa.timestamp("us", "UTC"))
+    count = len(seconds)
+    return pa.table({
+        "device": ["a"] * count, "ts": times, "watts": np.ones(count),
+        "__now": np.full(count, round(NOW * 1e6)),
+    })  # fmt: skip
+
+
+def test_a_stream_refuses_drops_or_sets_aside() -> None:
+    from spark_integration.step.step import step
+    from stores.memory import MemoryStore
+
+    rows = rows_of([NOW, 1e9, NOW + 300, NOW + 301])
+    with pytest.raises(AheadEvent, match=r"2 of 4 rows .* by more than 5 minutes.*on_ahead='drop'"):
+        step(None, rows, plan_of(), MemoryStore())
+    done = step(None, rows, plan_of(on_ahead="drop"), MemoryStore())
+    assert done.rows.column("sum").to_pylist() == [1.0, 1.0]
+    counts = done.counts
+    assert (counts.rows_read, counts.rows_ahead, counts.rows_dropped) == (4, 2, 2)
+    assert counts.rows_invalid == counts.rows_late == 0
+    done = step(None, rows, plan_of(on_ahead="side", on_late="side"), MemoryStore())
+    assert done.rows.column("ahead").to_pylist() == [False, False, True, True]
+    assert done.rows.column("late").to_pylist() == [False] * 4
+    assert done.rows.column("sum").to_pylist() == [1.0, 1.0, None, None]
+    assert (done.counts.rows_ahead, done.counts.rows_dropped) == (2, 0)
+
+
+def test_a_query_compares_with_the_time_of_its_micro_batch(spark: Any, tmp_path: Any) -> None:
+    from pyspark.sql import functions as F
+
+    from spark_integration import sliding_aggregate
+
+    (tmp_path / "input").mkdir()
+    now = spark.range(1).select(F.current_timestamp().alias("t")).first().t.timestamp()
+    lines = [f'{{"k": "a", "t": {now + ahead}, "v": 1.0}}' for ahead in (-60, 0, 86400)]
+    (tmp_path / "input" / "one.json").write_text("\n".join(lines))
+    source = spark.readStream.schema("k string, t double, v double").json(f"{tmp_path}/input")
+    results = sliding_aggregate(
+        source, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("1 hour"),
+        max_ahead="1 hour", on_ahead="side", store=f"file://{tmp_path}/pages", buckets=1,
+    )  # fmt: skip
+    found: list[Any] = []
+    writer = results.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
+    query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint")
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert [(row.n, row.ahead) for row in found] == [(1.0, False), (2.0, False), (None, True)]
+    assert query.lastProgress["observedMetrics"]["sliding_aggregate"]["rows_ahead"] == 1
+    batch = spark.read.schema("k string, t double, v double").json(f"{tmp_path}/input")
+    found = sliding_aggregate(
+        batch, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("1 hour"),
+        max_ahead="1 hour", on_ahead="drop",
+    ).collect()  # fmt: skip
+    assert [row.n for row in found] == [1.0, 2.0]
+
+
+def test_what_does_not_go_together_is_named_by_the_request() -> None:
+    pytest.importorskip("pyspark")
+    from spark_integration.errors import InvalidRequest
+    from spark_integration.options import Options
+
+    given: dict[str, Any] = {"by": "k", "on": "t", "aggregations": {}, "window": TimeWindow(5)}
+    with pytest.raises(InvalidRequest, match="max_ahead is not given"):
+        Options(**given, on_ahead="drop")
+    with pytest.raises(InvalidRequest, match="max_ahead is 'soon': give a duration"):
+        Options(**given, max_ahead="soon")
