@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from mta import BoundWindow, Count, CountWindow, Max, Product, Sum, TimeWindow
 from mta.errors import LateEvent
+from mta.monoids.product import skipping
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
@@ -59,7 +60,7 @@ def expected(rows: list[Event], size: int = 10, until: int | None = None) -> lis
             w for d, t, w, other in events
             if d == device and not other and w is not None and moment - size < t <= moment
         ]  # fmt: skip
-        some = (max(held), sum(held)) if held else (None, 0.0)
+        some = (max(held), sum(held)) if held else (None, None)
         found.append((device, moment, watts, bool(asks), *some, len(held)))
     return sorted(found, key=str)
 
@@ -80,7 +81,7 @@ def in_form(results: pa.Table | list[Row]) -> list[tuple[Any, ...]]:
 
 def plan_of(**changes: Any) -> Plan:
     settings: dict[str, Any] = {
-        "monoid": Product(AGGREGATIONS), "window": TimeWindow(10), "asks": "asks",
+        "monoid": skipping(Product(AGGREGATIONS)), "window": TimeWindow(10), "asks": "asks",
         "results": {"peak": pa.float64(), "sum": pa.float64(), "n": pa.int64()},
         "columns": SCHEMA.names, "schema": SCHEMA,
     }  # fmt: skip
