@@ -30,7 +30,7 @@ from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
 from mta.keyed.kind import EarlierLateness, Kind, Retention
 from mta.keyed.leaves import TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.lsm import LSMTree
 from mta.keyed.snapshot import UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
@@ -42,7 +42,7 @@ from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
 from mta.published.moments import UNKNOWN, first_position, first_rows
-from mta.published.single import Indexes, NotSimple, SingleKeys, results_of
+from mta.published.single import IndexedPages, Indexes, NotSimple, SingleKeys, results_of
 from mta.publishing.records import What
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
@@ -117,7 +117,7 @@ class KeyedView:
             found.window, found.kind or "int", self.kind.reader.inputs, found.timed
         )
         self.snapshot = unread.read(self._layout)
-        self._pattern = open_window(self.kind)
+        self._pattern, self._indexes = open_window(self.kind), operation.indexes
         self._single = SingleKeys(
             self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
             operation.store, operation.indexes,
@@ -144,7 +144,7 @@ class KeyedView:
     def find(self, keys: Keys) -> Table:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
         lateness = self.kind.settings.allowed_lateness
-        pages = RunPages(self.store, self._layout, PageSize(1, 0))
+        pages = IndexedPages(self.store, self._layout, self._indexes)
         tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
         tree.runs = self.snapshot.runs
         tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
