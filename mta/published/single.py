@@ -83,9 +83,9 @@ class IndexedPages(RunPages):
         found = {name: self._known.get(name) for _, _, name in places}
         missing = [place for place in places if found[place[2]] is None]
         if missing:
-            for (_, _, name), index in zip(missing, super().indexes(missing), strict=True):
-                found[name] = index
-                self._known.keep(name, index)
+            for place, read in zip(missing, super().indexes(missing), strict=True):
+                found[place[2]] = read
+                self._known.keep(place[2], read)
         return [index for _, _, name in places if (index := found[name]) is not None]
 
 

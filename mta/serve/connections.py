@@ -40,7 +40,8 @@ class Connection(HttpToolsProtocol):
     _head_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(_Transport(transport))
+        dropping: Any = _Transport(transport)
+        super().connection_made(dropping)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
