@@ -143,8 +143,9 @@ spark-versions: $(ALL) spark-environments
 	echo "-- ran with PySpark $${ran:-none}; 'make test' runs all with" \
 		"$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
 
-## run thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how many writers are
-## killed, and a Spark driver for each hundred; the printed MTA_SOAK_SEED replays a run)
+## run thousands of kills and faults, and what else takes long, under an hour (MTA_SOAK_KILLS=2000
+## is how many writers are killed, and a Spark driver for each hundred; the printed MTA_SOAK_SEED
+## replays a run)
 soak: $(ALL) $(CLASSES)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
