@@ -149,11 +149,12 @@ spark-versions: $(ALL) spark-environments
 soak: $(ALL) $(CLASSES)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
-## run ruff and mypy
+## run ruff, mypy and codespell
 lint: $(ALL)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell $(PACKAGES) benchmarks tests docs examples docker *.md
 
 ## make these documents as a site, docs-output/index.html, which needs no network; fails where
 ## a link or a name leads nowhere

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
+from mta import EveryPeriod
 from mta.monoids.product import column_names
 from mta.publishing.batches import Part
 
@@ -46,6 +47,8 @@ class Plan(Options):
     results: dict[str, pa.DataType]
     """The Arrow type of each column of results (``result_name``), in their order."""
     store: str = field(repr=False)
+    buckets: int = 0
+    """Groups of keys; 0 until a worker knows how many partitions the query's state has."""
     key_types: tuple[str, ...] = ()
     sized: bool = True
     """Whether all windows have these sizes; else vectorized ones, once standalone, have larger leaf
@@ -86,9 +89,9 @@ class Plan(Options):
         return self.trigger is not None and self.trigger.needs_times
 
     @property
-    def period(self) -> int | None:
-        """How far apart boundaries are, in microseconds; None where results belong to rows."""
-        return getattr(self.trigger, "period", None)
+    def period(self) -> EveryPeriod | None:
+        """What says when boundaries are; None where results belong to rows."""
+        return self.trigger if isinstance(self.trigger, EveryPeriod) else None
 
     @property
     def lifetime(self) -> int | None:
@@ -103,7 +106,12 @@ class Plan(Options):
     @property
     def patience(self) -> int:
         """How far behind the watermark rows may still come, in microseconds."""
-        return self.lateness or 0
+        return max(self.lateness or 0, self.retained_for or 0)
+
+    @property
+    def without_values(self) -> str | None:
+        """The column that marks rows whose values are not looked at."""
+        return self.retractions or self.asks
 
     @property
     def row_schema(self) -> pa.Schema:
@@ -147,9 +155,9 @@ class Plan(Options):
             part = replace(part, bucket=number)
         return replace(self, start=start, part=part) if start or part else self
 
-    def of_batch(self, query: str, number: int) -> Self:
-        """This plan for one batch of a query."""
-        named = self if self.name else replace(self, name=query)
+    def of_batch(self, query: str, number: int, partitions: int) -> Self:
+        """This plan for one batch of a query, whose state has so many partitions."""
+        named = replace(self, name=self.name or query, buckets=self.buckets or partitions)
         if named.part is None:
             return named
         return replace(named, part=replace(named.part, source=query, batch=number))

@@ -103,7 +103,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if position == back == self._cursor.back:
             self._cursor.take_in(row)
         is_late = position < back
-        if (is_late or is_empty) and self.setting.allowed_lateness and self.setting.policy.merges:
+        if (is_late or is_empty) and self.setting.reach and self.setting.policy.merges:
             self._receded, self.front = self.front, self.kept_from
             self._front_time = (-1, 0)
 
@@ -128,9 +128,9 @@ class FiBA(FingerTreeLog, Aggregator):
         A few events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
-        if not self.setting.allowed_lateness and position > self.kept_from:
+        if not self.setting.reach and position > self.kept_from:
             self.tree.load_left()
-        if position > self._cut_at and (self.tree.has_left or not self.setting.allowed_lateness):
+        if position > self._cut_at and (self.tree.has_left or not self.setting.reach):
             self._cut_off(self._kept(position))
             self._cut_at = position
         if self._cursor.back == self.back:
@@ -161,12 +161,12 @@ class FiBA(FingerTreeLog, Aggregator):
 
         Without a left spine, or one before it where a leaf begins; then no leaf is read.
         """
-        tree, policy, lateness = self.tree, self.setting.policy, self.setting.allowed_lateness
+        tree, policy, reach = self.tree, self.setting.policy, self.setting.reach
         if tree.has_left:
             return self.needed_from(self._cursor, front)
         newest = self.newest_time()
-        if lateness and newest is not None and policy.positional:
-            needed = self._as_of(self._cursor, newest - lateness, self.leaf_after)
+        if reach and newest is not None and policy.positional:
+            needed = self._as_of(self._cursor, newest - reach, self.leaf_after)
             if needed <= front and type(policy) is TimeWindow:
                 return needed
             front = min(front, needed)
@@ -180,7 +180,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
         On the same way as single events have it, so that it is the same to the last bit.
         """
-        if self.setting.allowed_lateness or self.front != self.kept_from:
+        if self.setting.reach or self.front != self.kept_from:
             return self._placed().query()
         return self.tree.query()
 
@@ -202,7 +202,7 @@ class FiBA(FingerTreeLog, Aggregator):
         setting = self.setting
         if setting.on_duplicate != "append":
             return None
-        if not setting.allowed_lateness:
+        if not setting.reach:
             return self.tree.prefetched(most) if self.front == self.kept_from else None
         room = self.tree.room
         if not room or self.back - self.front < 2:
@@ -233,7 +233,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         assert new.times is not None
-        if self.setting.allowed_lateness:
+        if self.setting.reach:
             newest = self.newest_time()
             if newest is not None and new.size and int(new.times.min()) < newest:
                 self._merge(new, gone, right)
@@ -276,9 +276,10 @@ class FiBA(FingerTreeLog, Aggregator):
         found = self._run(new, into=(batch, start))
         if found is None:
             return 0
-        _, folds, is_new = found
+        _, outputs, is_new = found
         if is_new is not None:
-            batch.put(start, self.monoid.partials.take(folds, np.flatnonzero(is_new)))
+            new_ones = self.monoid.outputs.take(outputs, np.flatnonzero(is_new))
+            batch.put_results(start, new_ones)
         return new.size
 
     def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
@@ -303,10 +304,9 @@ class FiBA(FingerTreeLog, Aggregator):
             found = self._run(new, end)
             if found is None:
                 raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
-            chunk, folds, is_new = found
+            chunk, outputs, is_new = found
             assert chunk.times is not None
             mask = np.ones(chunk.count, bool) if is_new is None else is_new
-            outputs = self.monoid.lower_rows(folds)
             yield Revised(chunk.times, chunk.rows, outputs, mask)
             start = stop
 
@@ -320,11 +320,10 @@ class FiBA(FingerTreeLog, Aggregator):
         if first >= stop:
             return None
         chunk = self._stored(first, stop)
-        folds = self._cursor.run(chunk)
+        outputs = self._cursor.results(chunk)
         self._cursor.place(self.kept_from, self.kept_from)
-        if folds is None or chunk.times is None:
+        if outputs is None or chunk.times is None:
             raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
-        outputs = self.monoid.lower_rows(folds)
         return Revised(chunk.times, chunk.rows, outputs, np.zeros(chunk.count, bool))
 
     def _run(
@@ -333,11 +332,11 @@ class FiBA(FingerTreeLog, Aggregator):
         end: Callable[[], int] | None = None,
         into: tuple[Batch, int] | None = None,
     ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
-        """Insert a run; what was looked at, the aggregates as of each, and which are new.
+        """Insert a run; what was looked at, the result as of each, and which are new.
 
         ``end`` is asked for the position up to which stored events are looked at, if any are
         later than the first. Where all are new, results go ``into`` a batch from a place on, if
-        there is one, and no aggregates are returned. None, and nothing done, where the cuts cannot
+        there is one, and none are returned. None, and nothing done, where the cuts cannot
         be known ahead.
         """
         self._make_ready(self._left_behind)
@@ -347,10 +346,10 @@ class FiBA(FingerTreeLog, Aggregator):
             self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
         chunk, is_new = self.chunk_with(rows, times, count, end)
-        folds = None
+        outputs = None
         if into is None or is_new is not None:
-            folds = self._cursor.run(chunk)
-            if folds is None:
+            outputs = self._cursor.results(chunk)
+            if outputs is None:
                 return None
         elif not self._cursor.run_into(chunk, *into):
             return None
@@ -371,7 +370,7 @@ class FiBA(FingerTreeLog, Aggregator):
         self.front = max(self.front, front)
         with suppress(Exception):  # the next run will try again, and fail before it does anything
             self._settle()
-        return chunk, folds, is_new
+        return chunk, outputs, is_new
 
     # --- what a policy asks -----------------------------------------------------------------------
 

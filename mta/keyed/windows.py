@@ -42,12 +42,13 @@ from mta.keyed.changes import (
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
+from mta.keyed.keys import read_key, read_keys
+from mta.keyed.kind import Kind, as_stored, columns_of
+from mta.keyed.moments import answers, gone_of, paired
+from mta.keyed.questions import Questions
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
-from mta.keyed.work import results_at
+from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.table import EXPIRED, Lanes, Table, blank
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
@@ -55,16 +56,16 @@ from mta.monoids.product import Product, reader_of, require_distinct, result_col
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
-from mta.times import TimeUnit, in_unit, to_time, to_times
+from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
-from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Settings
+from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
 #: How many snapshots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
 #: Tables that weigh less stay in the snapshot.
-_INLINE = 1 << 12
+INLINE_BYTES = 1 << 12
 
 
 class Latest(NamedTuple):
@@ -76,7 +77,7 @@ class Latest(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyedStats:
-    """What keyed windows hold and have done."""
+    """The sizes of keyed windows, and what they have done."""
 
     keys: int
     standalone: int
@@ -89,6 +90,8 @@ class KeyedStats:
     """Events dropped because they came too late."""
     invalid: int
     """Events dropped because they held a null or NaN."""
+    ahead: int
+    """Events dropped since these windows were opened, as they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
@@ -99,30 +102,60 @@ class KeyedStats:
     @property
     def dropped(self) -> int:
         """Events dropped for any reason."""
-        return self.late + self.invalid
+        return self.late + self.invalid + self.ahead
 
 
 class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of that key.
 
-    ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
-    time, and these joined by ``|`` and ``&``, under a monoid of columns are *vectorized*: many keys
-    cost as much as one key with as many events, 0.1 to 2 us per event. With other policies or
-    monoids every key has a standalone window, at 200 us per key and batch.
+    Windows by count and time, and these joined by ``|`` and ``&``, under an aggregation of columns
+    are *vectorized*: many keys cost as much as one key with as many events, 0.1 to 2 us per event.
+    With other frames or aggregations every key has a standalone window, at 200 us per key and
+    batch. In a store, new events are written about 3 times in all, and the pages that hold keys of
+    the batch are read.
 
-    In a store, new events are written about 3 times in all, and pages are read that hold keys of
-    the batch. Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes,
-    durations, times of day, UUIDs, or tuples of these, all of one type; they come back in it.
+    Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes, durations, times
+    of day, UUIDs, or tuples of these, all of one type; they are returned as that type. One call at
+    a time.
 
-    One call at a time. Settings are those of ``Window``, without ``aggregator``, and:
+    Args:
+        monoid: The aggregation.
+        window: One frame, or several by name, as for ``SharedWindows``.
+        store: A URL, an open store, or None to keep everything in memory, where values may be any
+            objects.
+        name: Distinguishes the windows in a store, as for ``Window``.
+        timed: Whether events have times and come in their order, even if no frame looks at them.
+        arity: How many elements a group of a standalone window has.
+        leaf_arity: How many events a leaf group of a standalone window has.
+        allowed_lateness: How much older than the newest event of its key an event may be: seconds
+            or a duration. Without it the events of a key must come in order.
+        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
+            replaces the old one, "combine" joins both. The last two select FiBA too, with an
+            ``allowed_lateness`` of 0 unless it is given.
+        retain_for: How far behind the newest event of its key ``query`` answers every moment, as
+            "90 days": what windows hold at such moments is retained. Events have times then, and an
+            ``allowed_lateness`` of 0 unless it is given.
+        on_missing: Whether a retraction that finds no event raises NoSuchEvent or is dropped and
+            counted.
+        on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
+        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
+            accepted.
+        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
+            unless it is given. One event of tomorrow makes all of today late.
+        on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
+        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
+        promote_at: How many events the window of a key may have before it becomes standalone.
+        page_bytes: The approximate size of a page of keys; 256 KiB unless it is given, and 16 KiB
+            in a remote store.
+        cache_bytes: How many bytes of pages stay in memory.
+        retain: How many of the newest snapshots can be restored.
 
-    - ``timed``: whether events have times, and come in their order, even if no policy needs them.
-    - ``allowed_lateness``: how much older than the newest event of its key an event may be. Unless
-      it is given, the events of a key come in order.
-    - ``on_missing="raise"`` or "drop": what to do with a retraction that finds no event.
-    - ``promote_at``: how many events the window of a key may have before it becomes standalone.
-    - ``page_bytes``: the approximate size of a page of keys, by default 256 KiB, and 16 KiB where
-      the store is remote. ``cache_bytes``: how many bytes of the pages read stay in memory.
+    >>> from mta import KeyedWindows, Max, TimeWindow
+    >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="example")
+    >>> rooms.extend(["hall", "attic", "hall"], [9.0, 5.0, 3.0], [0, 60, 120]).tolist()
+    [9.0, 5.0, 9.0]
+    >>> rooms.query(["attic", "hall", "cellar"]).tolist()
+    [5.0, 9.0, nan]
     """
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
@@ -137,9 +170,13 @@ class KeyedWindows(Publishable):
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         promote_at: int = 1024,
         page_bytes: int | None = None,
         cache_bytes: int = 1 << 23,
@@ -169,7 +206,7 @@ class KeyedWindows(Publishable):
             raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
         require_joins(monoid, settings.on_duplicate)
         require_distinct(monoid, policies)
-        timed |= settings.allowed_lateness is not None
+        timed |= settings.allowed_lateness is not None or settings.max_ahead is not None
         timed |= any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
@@ -203,27 +240,33 @@ class KeyedWindows(Publishable):
     ) -> Any:
         """Add a batch of events; return the result after each, or of each key after its last.
 
-        Columns of equal length: lists, numpy, pandas, polars or Arrow; ``keys`` may be a tuple of
-        columns. Numbers among ``times`` count ``time_unit``, as in ``Window.extend``. Results are
-        an array in the order of the events, or a dictionary of arrays for a Product or several
-        policies (named ``aggregation_window``), with a row for each accepted event, as
-        ``last_accepted`` says. With ``emit="last"``, ``Latest(keys, results)``. A ``get_many`` a
-        level; nothing is written before ``checkpoint``.
+        All columns are of equal length: lists, numpy, pandas, polars or Arrow. Results are an array
+        in the order of the events, or a dictionary of arrays for a Product or several frames (named
+        ``aggregation_window``), with a row for each accepted event, as ``last_accepted`` says. With
+        ``emit="last"`` they are ``Latest(keys, results)``. Costs one ``get_many`` per level;
+        nothing is written before ``checkpoint``.
 
-        ``retracts``, a column of booleans, marks rows that take out the newest event of their key
-        and time, as ``retract``; their values are not looked at, and they have no results. A batch
-        is taken in order of time, and rows of one time as they stand.
+        A batch is processed in order of time, and rows of one time in their order. Raises
+        UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and what the
+        store raises; then nothing was added.
 
-        Raises UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and
-        what the store raises; then nothing was added.
+        Args:
+            keys: The key of each event, or a tuple of columns.
+            values: The value of each event; for a Product a mapping or table of columns.
+            times: Datetimes, or numbers; needed where a frame looks at times.
+            emit: "all" returns the result after each event, "last" that of each key of the batch.
+            retracts: Booleans, true for rows that remove the newest event of their key and time, as
+                ``retract`` does. Their values are ignored, and they have no results.
+            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
+                is given.
         """
         if emit not in ("all", "last"):
             raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
-        batch = self._read(keys, values, in_unit(times, time_unit), retracts)
+        batch = self.read(keys, values, in_unit(times, time_unit), retracts)
         each = emit == "all"
         if not len(batch):
             self.last_accepted = None
-            empty = self._as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
+            empty = self.as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
         done = self.bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
@@ -232,20 +275,24 @@ class KeyedWindows(Publishable):
             self.last_accepted[done.line] = self.last_accepted[done.retracted] = True
         results_of = done.found.outputs
         if not each:
-            return Latest(done.keys.as_column(), self._as_columns(results_of))
+            return Latest(done.keys.as_column(), self.as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
             place = np.argsort(done.line)
             outputs = self.monoid.outputs
             results_of = [outputs.take(rows, place) for rows in results_of]
-        return self._as_columns(results_of)
+        return self.as_columns(results_of)
 
     @alone
     def retract(self, key: Any, time: Any) -> None:
-        """Take out the newest event of a key at a time, wherever it lies.
+        """Remove the newest event of a key at a time, wherever it is in the window.
 
         Needs ``allowed_lateness``, even 0. As ``Window.retract``, and as ``extend`` of one row with
         ``retracts``; the next snapshot writes the whole key. Raises NoSuchEvent, with the key,
         unless ``on_missing="drop"``.
+
+        Args:
+            key: The key.
+            time: Seconds, or a datetime.
 
         >>> from mta import KeyedWindows, Max, TimeWindow
         >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="retracted", allowed_lateness=60)
@@ -277,7 +324,7 @@ class KeyedWindows(Publishable):
         if marks.any():
             batch.retracts, batch.on_missing = marks, self._kind.settings.on_missing
 
-    def _as_columns(self, results: list[Rows]) -> Any:
+    def as_columns(self, results: list[Rows]) -> Any:
         """Results of a batch: one array, or a dictionary of columns."""
         found = self._as_results(results)
         return found if self._kind.single is not None else result_columns(found)
@@ -288,7 +335,7 @@ class KeyedWindows(Publishable):
             return found[0]
         return dict(zip(self._kind.policies, found, strict=True))
 
-    def _read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
+    def read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
         """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
         reader = self.reader
         if self._kind.timed and times is None:
@@ -301,6 +348,8 @@ class KeyedWindows(Publishable):
         if micros is not None and len(micros) != count:
             raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
         batch = Batch(distinct, codes, rows, micros)
+        if micros is not None:
+            batch.ahead = self._kind.settings.ahead(micros)
         if retracts is not None:
             self._mark(batch, retracts)
         invalid = self._invalid(batch, count)
@@ -352,22 +401,63 @@ class KeyedWindows(Publishable):
     # --- results ----------------------------------------------------------------------------------
 
     @alone
-    def query(self, keys: Any) -> Any:
-        """The result of a key's window, or an array with those of a list of keys.
+    def query(
+        self,
+        keys: Any,
+        at: Any = None,
+        *,
+        partial: bool = False,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
+        """Return the result of a key's window, or an array with those of a list of keys.
 
-        ``empty`` of the monoid for a key that is not known. A ``get_many`` a level.
+        Without ``at`` the window ends with the newest event of its key, however long ago that was.
+        A window as of a moment is that of all events known now with times up to the moment, late
+        ones and retractions included. A key that is not known has the aggregation's ``empty``.
+        About 1 us per question; one ``get_many`` per level. Raises EventsGone where events have
+        left that a window at the moment would hold (see ``retain_for``), InvalidTime where events
+        have no times, and UnsuitableKey.
+
+        Args:
+            keys: A key, or a list or array of keys.
+            at: The moment at which windows end: one for all keys, one per key, or many for one key:
+                datetimes, numbers, or "now".
+            partial: Whether to answer from the events that are retained where others have left.
+            time_unit: What numbers count; seconds unless it is given.
+
+        >>> from mta import KeyedWindows, Sum, TimeWindow
+        >>> taps = KeyedWindows(Sum(), TimeWindow("1 hour"), name="asked", retain_for="1 day")
+        >>> _ = taps.extend(["a", "a", "b"], [1.0, 2.0, 5.0], [0, 1800, 600])
+        >>> taps.query("a", at=[0, 1800, 3600, 9000]).tolist(), taps.query(["a", "b"]).tolist()
+        ([1.0, 3.0, 2.0, 0.0], [3.0, 5.0])
         """
-        one = not isinstance(keys, list) and not (
-            hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
-        )
-        wanted, codes = read_keys([keys] if one else keys, self.bucket.key_kind)
-        found = self._current(wanted)
-        if one:
-            results = [self._lowered(rows, 0) for rows in found]
-            if self._kind.single is not None:
-                return results[0]
-            return dict(zip(self._kind.policies, results, strict=True))
-        return self._as_results([self.monoid.outputs.take(rows, codes) for rows in found])
+        one = not are_many(keys) and not are_many(at)
+        given = keys if are_many(keys) else [keys]
+        wanted, codes = read_keys(given, self.bucket.key_kind)
+        codes, moments = paired(codes, at, time_unit)
+        known = self.bucket.find(wanted)
+        if moments is not None:
+            known = self._kind.trimmed(known)  # so that what has left is not found here and there
+        window_of = self.bucket.standalone.window
+        found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of)
+        if moments is not None and not partial and found.gone.any():
+            raise gone_of(given, found.gone, moments)
+        if not one:
+            return self._as_results(found.outputs)
+        results = [self._lowered(rows, 0) for rows in found.outputs]
+        if self._kind.single is not None:
+            return results[0]
+        return dict(zip(self._kind.policies, results, strict=True))
+
+    @alone
+    def answers(self, batch: Batch) -> Questions:
+        """Add a batch of events and questions that was read; return the answers.
+
+        Raises as ``extend``.
+        """
+        questions = self.bucket.advance(batch, "last").questions
+        assert questions is not None
+        return questions
 
     def _lowered(self, rows: Rows, at: int) -> Any:
         column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))
@@ -375,30 +465,15 @@ class KeyedWindows(Publishable):
             return {alias: plain(part[0]) for alias, part in column.items()}
         return plain(column[0])
 
-    def _current(self, keys: Keys) -> list[Rows]:
-        """For each policy, the results of keys' windows."""
-        monoid, kind = self.monoid, self._kind
-        found = [empties(monoid, len(keys)) for _ in kind.policies]
-        known = self.bucket.find(keys)
-        at = keys.find(known.keys)
-        some = np.flatnonzero((known.counts > 0) & (known.marks < STANDALONE))
-        if len(some) and kind.vectorized:
-            last = known.bounds[some + 1] - 1
-            current = results_at(kind, known, some, np.full(len(some), -1), last)
-            for rows, part in zip(found, current.outputs, strict=True):
-                monoid.outputs.put_at(rows, at[some], part)
-        for place in known.standalone.tolist():
-            window = self.bucket.standalone.window(known, place)
-            for rows, row in zip(found, results_now(kind, window), strict=True):
-                monoid.outputs.put_at(rows, at[[place]], row)
-        return found
-
     @alone
     def window(self, key: Any) -> AnyWindow:
-        """One key's window, to read: ``query``, ``range``, ``len``. Raises UnsuitableKey.
+        """Return a copy of one key's window, to read: ``query``, ``range``, ``len``.
 
-        A copy of what is now: what it takes in is not seen here. Raises KeyError for a key that is
-        not known.
+        Events that are added to the copy are not seen here. Raises UnsuitableKey, and KeyError for
+        a key that is not known.
+
+        Args:
+            key: The key.
         """
         known = self._known(key)
         if not len(known):
@@ -429,7 +504,7 @@ class KeyedWindows(Publishable):
             return False
 
     def keys(self) -> Iterator[Any]:
-        """All keys, in no order; reads every page."""
+        """Return all keys, in no particular order; reads every page."""
         for table in self.bucket.tree.everything():
             yield from table.keys.as_column().tolist()
 
@@ -437,10 +512,13 @@ class KeyedWindows(Publishable):
 
     @alone
     def expire(self, before: Any) -> np.ndarray:
-        """Expire idle keys, those whose windows are empty at a moment; return these keys.
+        """Delete the keys whose windows are empty at a moment; return these keys.
 
-        Their windows' policies must say when time empties them. Events that are older come late
-        from now on. Reads the pages of keys that may be meant.
+        The frames must say when time empties them. Older events come late from now on. Reads the
+        pages of keys that may be affected.
+
+        Args:
+            before: The moment: seconds, or a datetime.
         """
         moment = to_time(before)
         lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
@@ -451,7 +529,7 @@ class KeyedWindows(Publishable):
         return gone.keys.as_column()
 
     def earliest(self) -> int | None:
-        """A moment before which ``expire`` finds no event that is the newest of its key.
+        """Return a moment before which ``expire`` finds no key to delete.
 
         In microseconds since 1970; None without keys or times. No store call.
         """
@@ -463,13 +541,17 @@ class KeyedWindows(Publishable):
     def checkpoint(self, wait: bool = True) -> bytes:
         """Return a snapshot of at most 64 KiB, once all pages are in the store.
 
-        As ``Window.checkpoint``: save the snapshot before you take the next one. Writes what has
-        come since the last snapshot, and merges runs where the rule says so. Raises NotPageable.
+        As with ``Window.checkpoint``, save the snapshot before you take the next one. Writes what
+        has come since the last snapshot, and merges runs where the rule says so. Raises
+        NotPageable.
+
+        Args:
+            wait: Whether to wait for the store.
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
         self._settle_published()
-        self.bucket.write(_INLINE)
+        self.bucket.write(INLINE_BYTES)
         if wait or self._publisher is not None:
             self.store.flush()
         self.bucket.retain()
@@ -485,15 +567,20 @@ class KeyedWindows(Publishable):
 
     def _snapshot(self) -> KeyedSnapshot:
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
-        lateness = bucket.lateness_until_now  # if so, nothing has come since
+        retention, lateness = kind.retention, kind.settings.allowed_lateness
+        late, retain_for = retention.late.length, retention.retain_for
+        if bucket.spans_until_now is not None:  # then nothing has come since
+            late, retain_for = map(min, (late, retain_for), bucket.spans_until_now)
         return KeyedSnapshot(
             window=self.name,
             kind=bucket.key_kind,
             monoid=(self.monoid.name, self.monoid.fingerprint),
             policies=[(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
             timed=kind.timed,
-            lateness=kind.settings.allowed_lateness if lateness is None else lateness,
-            earlier=kind.retention.earlier,
+            lateness=None if lateness is None else late,
+            retain_for=retain_for,
+            earlier=retention.late.earlier,
+            earlier_asked=retention.asked.earlier,
             number=tree.number,
             counts=bucket.counts,
             expired=bucket.expired,
@@ -518,20 +605,24 @@ class KeyedWindows(Publishable):
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         promote_at: int = 1024,
         page_bytes: int | None = None,
         cache_bytes: int = 1 << 23,
         retain: int = 2,
     ) -> Self:
-        """The windows that a snapshot describes; no store call until pages are needed.
+        """Return the windows that a snapshot describes; no store call until pages are needed.
 
-        With other policies, or a Product of other aggregations, they go on from the events that are
-        kept, all of which are read and written for it at once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the snapshot is
-        of a monoid that reads other values, of events in order where ``allowed_lateness`` is given
+        With other frames, or a Product of other aggregations, they continue with the events that
+        are retained, all of which are read and written at once; ``coverage`` lists incomplete
+        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch for a snapshot of an
+        aggregation that reads other values, of events in order where ``allowed_lateness`` is given
         or the other way round, or of events without times.
         """
         if store is None:
@@ -543,7 +634,11 @@ class KeyedWindows(Publishable):
         return windows
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """The windows that a snapshot describes, with all settings and the store of these ones."""
+        """Return the windows that a snapshot describes, with the settings and the store of these.
+
+        Args:
+            snapshot: What ``checkpoint`` of such windows returned.
+        """
         unread = UnreadSnapshot.decode(snapshot)
         windows = type(self).__new__(type(self))
         kind = self._kind
@@ -570,14 +665,15 @@ class KeyedWindows(Publishable):
         tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
         tree.memtable = [] if found.memtable is None else [found.memtable]
         bucket.counts, bucket.expired = found.counts, found.expired
-        self._note_lateness(found)
+        self._note_spans(found)
 
-    def _note_lateness(self, found: KeyedSnapshot) -> None:
-        """Note with how little lateness events of a snapshot were retained."""
-        before, asked = found.lateness, self._kind.settings.allowed_lateness
-        self._kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
-        if before is not None and asked is not None and before < asked:
-            self.bucket.lateness_until_now = before
+    def _note_spans(self, found: KeyedSnapshot) -> None:
+        """Note for how short spans events of a snapshot were retained."""
+        retention = self._kind.retention
+        retention.read(found.earlier, found.earlier_asked)
+        before = (found.lateness or 0, found.retain_for)
+        if before[0] < retention.late.length or max(before) < retention.asked.length:
+            self.bucket.spans_until_now = before
 
     def _require_suitable(self, found: KeyedSnapshot) -> None:
         """Raises SnapshotMismatch where events of a snapshot cannot be those of these windows."""
@@ -612,10 +708,14 @@ class KeyedWindows(Publishable):
 
     @alone
     def take_over(self, snapshot: bytes, store: StoreLike) -> None:
-        """Go on from a snapshot of another name or in another store, having no keys yet.
+        """Continue from a snapshot of another name or in another store.
 
-        As ``restore`` under other windows; what the snapshot names stays as it is. Reads and writes
+        As ``restore`` under another name; what the snapshot names stays as it is. Reads and writes
         all that is retained. Raises ValueError where there are keys, and as ``restore``.
+
+        Args:
+            snapshot: What ``checkpoint`` of the other windows returned.
+            store: The store of the other windows.
         """
         if self.bucket.counts.keys or self.bucket.tree.number:
             raise ValueError("only windows without any keys take over those of a snapshot")
@@ -647,7 +747,7 @@ class KeyedWindows(Publishable):
         carry(source, bucket)
         bucket.counts = replace(found.counts, keys=bucket.counts.keys,
                                 standalone=bucket.counts.standalone)  # fmt: skip
-        self._note_lateness(found)
+        self._note_spans(found)
         self._starts = starts_after(source, kind.reader, kind.policies)
         return source
 
@@ -688,11 +788,11 @@ class KeyedWindows(Publishable):
         return html_table(repr(self), rows)
 
     def stats(self) -> KeyedStats:
-        """Sizes and counts; no store call."""
+        """Return sizes and counts; no store call."""
         counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
             counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
-            counts.invalid, len(tree.runs), sum(run.weight for run in tree.runs),
+            counts.invalid, self.bucket.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
             sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 
@@ -729,5 +829,6 @@ def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
         ("monoid", snapshot.monoid[0]),
         *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
         ("allowed lateness", lateness),
+        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
         ("timed", str(snapshot.timed)),
     ]

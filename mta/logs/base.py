@@ -57,6 +57,13 @@ class Setting:
     """How many microseconds an event may be older than the newest one before its batch."""
     on_duplicate: OnDuplicate = "append"
     """What an event does at a time that has one already."""
+    retain_for: int = 0
+    """How many microseconds before the newest event earlier windows are asked for."""
+
+    @property
+    def reach(self) -> int:
+        """How far behind the newest event windows are asked for, by late events or questions."""
+        return max(self.allowed_lateness, self.retain_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,11 @@ class Batch:
 
     def put(self, start: int, folds: Rows) -> None:
         """The windows' aggregates after the events from ``start`` on."""
-        self.monoid.outputs.put_many(self.results, start, self.monoid.lower_rows(folds))
+        self.put_results(start, self.monoid.lower_rows(folds))
+
+    def put_results(self, start: int, outputs: Rows) -> None:
+        """The windows' results after the events from ``start`` on."""
+        self.monoid.outputs.put_many(self.results, start, outputs)
 
 
 @dataclass(frozen=True, slots=True)

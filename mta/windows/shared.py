@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial as partial_of
 from itertools import chain
 from typing import Any, Literal, Self, overload
 
@@ -31,9 +32,10 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
+from mta.evaluators.lagging import LaggingCursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
@@ -43,11 +45,19 @@ from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
-from mta.times import TimeUnit, in_unit, to_time
+from mta.times import Duration, TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
-from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
+from mta.windows.engine import (
+    Engine,
+    EventsWindow,
+    alone,
+    by_time,
+    require_kind,
+    require_policy,
+)
+from mta.windows.moments import asked
 from mta.windows.published import what_of_engine
-from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
+from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
 from mta.windows.single import UNKNOWN
@@ -61,7 +71,7 @@ _TRIM_GROUPS = 32
 
 @dataclass(frozen=True)
 class SharedStats:
-    """What multiple windows hold and have done."""
+    """The sizes of multiple windows, and what they have done."""
 
     windows: dict[str, int]
     """Events in each window."""
@@ -74,16 +84,48 @@ class SharedStats:
     """Events dropped because they were older than the last one."""
     invalid: int
     """Events dropped because they held a null or NaN."""
+    ahead: int
+    """Events dropped since these windows were opened, as they were ahead of the clock."""
 
 
 class SharedWindows(Publishable, EventsWindow[Out]):
-    """The aggregate of multiple windows over one stream, after every event.
+    """The aggregates of multiple windows over one stream, after every event.
 
-    ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
-    ranges and for windows to come, though no window holds it; ``timed`` keeps times though no
-    policy looks at them yet. The other settings are those of ``Window``, without ``aggregator``:
-    with ``allowed_lateness`` events are kept in order of time, and a result is that of the window
-    which ends with its event (of a window whose policy looks at values: with the newest).
+    Events are stored once. With ``allowed_lateness`` they are kept in order of time, and a result
+    covers the window that ends with its event (for a frame that looks at values: with the newest).
+
+    Args:
+        monoid: The aggregation.
+        windows: The frame of each window, by its name.
+        store: A URL, an open store, or None to keep everything in memory, where values may be any
+            objects.
+        name: Distinguishes the windows in a store, as for ``Window``.
+        retain_for: Which events to retain though no window holds them, for earlier moments, ranges
+            and windows that are added later: a duration, as in ``Window``, or a window by count or
+            time.
+        timed: Whether events have times, even if no frame looks at them yet.
+        arity: How many elements a group has; a full group is one page. The default depends on the
+            size of a partial result, and suits a single large window.
+        leaf_arity: How many events a leaf group has; ``arity`` unless only that is given.
+        allowed_lateness: How much older than the newest event an event may be: seconds or a
+            duration. It selects FiBA, which keeps events in order of time, and a result covers the
+            window that ends with its event. Without it events must come in order.
+        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
+            replaces the old one, "combine" joins both. The last two select FiBA too, with an
+            ``allowed_lateness`` of 0 unless it is given.
+        on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
+        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
+            accepted.
+        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
+            unless it is given. One event of tomorrow makes all of today late.
+        on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
+        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
+        retain: How many of the newest snapshots can be restored.
+
+    >>> from mta import CountWindow, Max, SharedWindows
+    >>> peaks = SharedWindows(Max(), {"two": CountWindow(2), "three": CountWindow(3)})
+    >>> {name: found.tolist() for name, found in peaks.extend([5.0, 1.0, 2.0]).items()}
+    {'two': [5.0, 5.0, 2.0], 'three': [5.0, 5.0, 5.0]}
     """
 
     engine: SharedEngine[Out]
@@ -95,7 +137,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
-        keep: AbstractPolicy | None = None,
+        retain_for: Duration | float | AbstractPolicy | None = None,
         timed: bool = False,
         arity: int | None = None,
         leaf_arity: int | None = None,
@@ -103,10 +145,13 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), LevelLog, FingerTreeLog)
-        _check_policies(windows, keep)
+        checked, keep = _read(locals())
+        _check_policies(windows)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
@@ -115,7 +160,8 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, single = engine.main, engine.single
         # A call less for every event.
-        self.insert = single.insert  # type: ignore[method-assign]
+        if engine.settings.max_ahead is None:
+            self.insert = single.insert  # type: ignore[method-assign]
         if single.is_quick:
             self.query = single.query  # type: ignore[method-assign]
 
@@ -127,18 +173,33 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     # --- events and results -----------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event to all windows; amortised O(1) combines a window.
+        """Add an event to all windows; amortized O(1) combines per window.
 
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
+
+        Args:
+            value: The value; for a Product a mapping from column to value.
+            time: Seconds, or a datetime; needed where a frame looks at times.
         """
-        self.engine.single.insert(value, time)
+        engine = self.engine
+        if engine.settings.max_ahead is None:
+            engine.single.insert(value, time)
+        else:  # each time is compared with the clock
+            self._insert(value, time)
+
+    @alone
+    def _insert(self, value: Any, time: Any) -> None:
+        self.engine.insert(value, time)
 
     @alone
     def retract(self, time: Any) -> None:
-        """Take out the event at a time from all windows, as ``Window.retract``.
+        """Remove an event from all windows by its time, as ``Window.retract``.
 
-        For windows with ``allowed_lateness``. Each stands then where its policy says.
+        Needs ``allowed_lateness``, even 0.
+
+        Args:
+            time: Seconds, or a datetime.
         """
         self.engine.retract(time)
 
@@ -152,10 +213,18 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     ) -> dict[str, Any]:
         """Add a batch of events; return each window's result after each event, or after the last.
 
-        As ``Window.extend``, with an array for each window by its name; for a Product with one for
-        each aggregation and window, named ``aggregation_window``. Each window adds about two
-        whole-group combines per event and the scan of each leaf; once it is longer than what is
-        still in memory, also one page read per leaf.
+        Returns an array for each window by its name; for a Product one for each aggregation and
+        window, named ``aggregation_window``. Each window adds about two whole-group combines per
+        event and the scan of each leaf; once it is longer than what is still in memory, also one
+        page read per leaf.
+
+        Args:
+            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+                mapping or table of columns.
+            times: Datetimes, or numbers; needed where the frame looks at times.
+            emit: "all" returns the result after each event, "last" the one after the last event.
+            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
+                is given.
         """
         return result_columns(self.engine.extend(values, in_unit(times, time_unit), emit))
 
@@ -165,27 +234,41 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     @overload
     def query(self, /, which: str | AbstractPolicy, partial: bool = False) -> Out: ...
 
+    @overload
+    def query(
+        self, /, which: str | AbstractPolicy | None = None, partial: bool = False, at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any: ...  # fmt: skip
+
     @alone
     def query(
-        self, which: str | AbstractPolicy | None = None, partial: bool = False
-    ) -> Out | dict[str, Out]:
+        self,
+        which: str | AbstractPolicy | None = None,
+        partial: bool = False,
+        at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
         """The result of one window, of all by name, or of a policy that is no window.
 
         1 combine a window, none where nothing has changed. For a policy O(arity * log n) combines
         and at most two page reads a level; raises EventsGone where events have left that it asks
-        for, unless ``partial``.
+        for, unless ``partial``. They end with the newest event, or ``at`` a moment or at each of
+        many, as in ``Window.query``.
         """
-        results: Out | dict[str, Out] = self.engine.query(which, partial)
-        return results
+        return self.engine.query(which, partial, at, time_unit)
 
     # --- windows coming and going -----------------------------------------------------------------
 
     @alone
     def add(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """A new window, over as many of the events that it asks for as are kept.
+        """Add a window over as many of the events that it asks for as are retained.
 
-        At most a page read a level. Raises ValueError for a name that is taken, and for a policy
-        that needs times or aggregates that these events are not kept with.
+        At most one page read per level. Raises ValueError for a name that is taken, and for a frame
+        that needs times or aggregates that are not kept with these events.
+
+        Args:
+            name: The name of the window.
+            policy: Its frame.
         """
         _check_name(name)
         if name in self.engine.cursors:
@@ -194,10 +277,14 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def resize(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """Another policy for a window, longer or shorter, from now on; costs as ``add``.
+        """Give a window another frame, longer or shorter, from now on; costs as ``add``.
 
-        A longer one holds the events that are retained; the result says how many it misses, also
-        for the results of events that may yet come late.
+        A longer one holds the events that are retained; the returned coverage says how many are
+        missing, also for the results of late events.
+
+        Args:
+            name: The name of the window.
+            policy: Its new frame.
         """
         self.engine.window(name)
         return self._set(name, policy)
@@ -214,17 +301,24 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def remove(self, name: str) -> None:
-        """Do without a window; events that only it needed leave. No store call."""
+        """Remove a window; events that only it needed leave. No store call.
+
+        Args:
+            name: The name of the window.
+        """
         self.engine.window(name)
         self.engine.require_observed(p for n, p in self.windows.items() if n != name)
         del self.engine.cursors[name]
 
     @alone
     def coverage(self, name: str | None = None) -> Coverage:
-        """Return whether a window, or each one, holds all events that its policy asks for.
+        """Return whether a window, or each one, holds all events that its frame asks for.
 
-        With a name also how many events the window holds and misses. Reads at most two pages per
-        level and window.
+        With a name it also says how many events the window holds and how many are missing. Reads at
+        most two pages per level and window.
+
+        Args:
+            name: The name of one window; all unless it is given.
         """
         engine, late = self.engine, self.engine.settings.allowed_lateness or 0
         names = list(engine.cursors) if name is None else [name]
@@ -243,9 +337,13 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """All windows as one snapshot of a few kilobytes, once all their pages are in the store.
+        """Return all windows as one snapshot of a few kilobytes, once all pages are in the store.
 
-        As ``Window.checkpoint``: save the snapshot before you take the next one.
+        As with ``Window.checkpoint``, save the snapshot before you take the next one.
+
+        Args:
+            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
+                snapshot is used.
         """
         engine = self.engine
         self._settle_published()
@@ -283,35 +381,43 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         windows: Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
         *,
-        keep: AbstractPolicy | None = None,
+        retain_for: Duration | float | AbstractPolicy | None = None,
         arity: int | None = None,
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         retain: int = 2,
     ) -> Self:
-        """Windows over the events that a snapshot describes; no store call until pages are needed.
+        """Return windows over the events of a snapshot; no store call until pages are needed.
 
-        Those of the same name and policy continue at the same front; others, as with ``add`` and
-        ``resize``, hold the events that are retained; ``coverage`` says what they miss. Raises
-        CorruptSnapshot for damaged bytes, SnapshotMismatch when the snapshot is of another monoid
-        or of policies that look at other values, and ValueError for a policy that needs times where
-        these events have none. Later, one page per level is read for each window's front.
+        Windows of the same name and frame continue. Others, as with ``add`` and ``resize``, hold
+        the events that are retained; ``coverage`` says which are missing. Later, one page per level
+        is read for each window's front. Raises CorruptSnapshot for damaged bytes, SnapshotMismatch
+        for a snapshot of another aggregation or of frames that look at other values, and ValueError
+        for a frame that needs times where these events have none.
         """
         state = SharedSnapshot.decode(snapshot)
-        _check_policies(windows, keep)
+        checked, keep = _read(locals())
+        _check_policies(windows)
         require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
-        checked = Settings.read(locals(), LevelLog, FingerTreeLog).of_snapshot(events)
+        checked = checked.of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
         return cls._of(engine)
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """The windows that a snapshot describes, with all settings and the store of these ones."""
+        """Return the windows that a snapshot describes, with the settings and the store of these.
+
+        Args:
+            snapshot: What ``checkpoint`` of such windows returned.
+        """
         state, windows = SharedSnapshot.decode(snapshot), self.windows
         fronts = state.fronts_for(windows)
         engine = self.engine.restore_like(Snapshot.decode(state.events))
@@ -334,7 +440,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def stats(self) -> SharedStats:
-        """Sizes and counts; one page per level for each window that is not settled."""
+        """Return sizes and counts; one page per level for each window that is not settled."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
         with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
@@ -345,6 +451,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             structure.height,
             intake.late_count,
             intake.invalid_count,
+            intake.ahead_count,
         )
 
     def _rows(self) -> list[tuple[str, Any]]:
@@ -354,7 +461,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             *[(f"events in {name}", count) for name, count in stats.windows.items()],
             ("events retained", stats.kept),
             ("events accepted", stats.inserted),
-            ("events dropped", stats.late + stats.invalid),
+            ("events dropped", stats.late + stats.invalid + stats.ahead),
         ]
 
     @alone
@@ -381,14 +488,27 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         return f"<SharedWindows {self.name!r}: {what}, {self.structure.back} events in {where}>"
 
 
-def _check_policies(windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None) -> None:
+def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
+    """The settings among the arguments of a call, and which events no window holds to retain.
+
+    Raises TypeError and ValueError.
+    """
+    keep = arguments["retain_for"]
+    if not isinstance(keep, AbstractPolicy):
+        return Settings.read(arguments, LevelLog, FingerTreeLog), None
+    if not keep.positional:
+        raise ValueError(
+            f"retain_for= takes a duration, or a window by count or time, not {keep!r}"
+        )
+    return Settings.read(arguments | {"retain_for": None}, LevelLog, FingerTreeLog), keep
+
+
+def _check_policies(windows: Mapping[str, AbstractPolicy]) -> None:
     """Raises TypeError and ValueError for what cannot be windows of one stream."""
     require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
     for name, policy in windows.items():
         _check_name(name)
         require_policy(policy)
-    if keep is not None and not (isinstance(keep, AbstractPolicy) and keep.positional):
-        raise ValueError(f"keep= takes a window by count or time, not {keep!r}")
 
 
 def _check_name(name: Any) -> None:
@@ -469,7 +589,8 @@ class SharedEngine(Engine[Out]):
             if (key := _key(observer)) not in known:
                 raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        return Cursor(self.monoid, policy, self.structure, lenses)
+        kind = Cursor if policy.end == NEWEST else LaggingCursor
+        return kind(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
         """What policies look at is kept with the events, so a snapshot is only restored with it."""
@@ -483,7 +604,7 @@ class SharedEngine(Engine[Out]):
 
     def ready(self, cursor: Cursor) -> Cursor:
         """A window that has taken in every event; at most a page read a level if it had not."""
-        if cursor.back != self.structure.back:
+        if cursor.back != self.structure.back or not cursor.is_settled:
             cursor.settle(self.intake.last_time)
         return cursor
 
@@ -502,12 +623,21 @@ class SharedEngine(Engine[Out]):
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
         """The coverage of a window."""
         time = self.intake.last_time if self.timed else None
-        return coverage_of(
+        found = coverage_of(
             name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
         )
+        return replace(found, events=len(cursor))
 
-    def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
+    def query(
+        self,
+        which: str | AbstractPolicy | None,
+        partial: bool,
+        at: Any = None,
+        unit: TimeUnit | None = None,
+    ) -> Any:
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+        if at is not None:
+            return self._query_at(which, partial, at, unit)
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -523,6 +653,20 @@ class SharedEngine(Engine[Out]):
                 f"{cursor.front} on are kept: ask for less, or say partial=True"
             )
         return self.result(cursor)
+
+    def _query_at(
+        self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
+    ) -> Any:
+        """The same at a moment, or at each of many."""
+        if which is None:
+            return {name: self._query_at(name, partial, at, unit) for name in self.cursors}
+        if isinstance(which, str):
+            cursor = self.window(which)
+        else:
+            require_policy(which)
+            cursor = self.cursor(which)
+        current = partial_of(self.result, cursor)
+        return asked(self, cursor.policy, at, unit, current, partial)
 
     def result(self, cursor: Cursor) -> Out:
         """The result of a window as it is now."""
@@ -642,9 +786,9 @@ class SharedEngine(Engine[Out]):
             for name, cursor in self.cursors.items():
                 if is_new is None:
                     cursor.run_into(chunk, Batch(monoid, rows, micros, stop, outs[name]), start)
-                elif (folds := cursor.run(chunk)) is not None:  # stored events are in it as well
-                    folds = monoid.partials.take(folds, np.flatnonzero(is_new))
-                    monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
+                elif (found := cursor.results(chunk)) is not None:  # also of stored events
+                    found = monoid.outputs.take(found, np.flatnonzero(is_new))
+                    monoid.outputs.put_many(outs[name], start, found)
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
         stamp = structure.stamp
         while start < stop:

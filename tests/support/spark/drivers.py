@@ -28,10 +28,15 @@ PATIENCE = 600.0
 
 
 class Driver:
-    """One query, whose driver is started, killed and started again on the same folder."""
+    """One query, whose driver is started, killed and started again on the same folder.
 
-    def __init__(self, folder: Path, store: str, **job: Any) -> None:
-        self.folder, self.store = folder, store
+    ``program`` is the module that runs it.
+    """
+
+    def __init__(
+        self, folder: Path, store: str, program: str = "tests.support.spark.driver", **job: Any
+    ) -> None:
+        self.folder, self.store, self.program = folder, store, program
         self.log = folder / "driver.log"
         self.input, self.output = folder / "input", folder / "output"
         self.checkpoint = folder / "checkpoint"
@@ -61,7 +66,7 @@ class Driver:
         command = [
             sys.executable,
             "-m",
-            "tests.support.spark.driver",
+            self.program,
             json.dumps([{**self.job, **changes}, *(other.job for other in more)]),
         ]
         with self.log.open("ab") as log:
