@@ -196,7 +196,8 @@ $(ALL): $(RUN)
 $(CLASSES): $(RUN)
 	@echo "-- archiving Spark's classes for the tests"
 	@rm -f $(VENV)/mta-tests-spark/classes.jsa
-	@$(BIN)/python -m tests.support.spark.classes >/dev/null
+	@$(BIN)/python -m tests.support.spark.classes >/dev/null || \
+		echo "-- there is no archive: the tests' Javas start more slowly"
 	@touch $@
 
 # The libraries that the benchmarks compare with; they skip those that a platform has no wheel of.
