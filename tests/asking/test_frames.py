@@ -96,6 +96,15 @@ def in_frame(
     ]
 
 
+def at_moment(frame: AbstractPolicy, times: list[int], moment: int) -> list[int]:
+    """The events of the frame of a moment at which there may be no event."""
+    known = [time for time in times if time <= moment]
+    if "CountWindow" in repr(frame):
+        return in_frame(frame, known, len(known) - 1)
+    rows = in_frame(frame, [*known, moment], len(known))
+    return [row for row in rows if row < len(known)]
+
+
 def expected(monoid: Any, values: list[float], places: list[int]) -> Any:
     if not places:
         return monoid.empty
@@ -399,13 +408,36 @@ def test_results_at_boundaries_are_as_of_them(frame: AbstractPolicy) -> None:
     found |= dict(zip(last.moments.astype("i8").tolist(), last.results.tolist(), strict=True))
     assert len(found) > 20
     for moment, result in found.items():
-        known = [time for time in times if time <= moment]
-        if isinstance(frame, CountWindow) or "CountWindow" in repr(frame):
-            rows = in_frame(frame, known, len(known) - 1)
-        else:
-            rows = in_frame(frame, [*known, moment], len(known))
-            rows = [row for row in rows if row < len(known)]
-        assert result == expected(Sum(), values, rows), moment
+        assert result == expected(Sum(), values, at_moment(frame, times, moment)), moment
+
+
+@pytest.mark.parametrize("kind", ["vectorized", "standalone", "shared"])
+@pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+def test_a_step_of_spark_has_results_at_boundaries(frame: AbstractPolicy, kind: str) -> None:
+    """As of each boundary, until time has emptied the window."""
+    rng = random.Random(f"{frame!r} {kind}")
+    times = sorted(set(drawn_times(rng, 80)))
+    values = [float(rng.randint(-9, 9)) for _ in times]
+    total = Sum() if kind == "vectorized" else Monoid(0.0, lambda a, b: a + b, name="plain sum")
+    window: Any = {"it": frame, "other": CountWindow(3)} if kind == "shared" else frame
+    name = "sum_it" if kind == "shared" else "sum"
+    names = [name, "sum_other"] if kind == "shared" else [name]
+    schema = {"device": pa.string(), "ts": pa.timestamp("us", "UTC"), "watts": pa.float64()}
+    plan = make_plan(
+        window=window, columns=tuple(schema), schema=pa.schema(schema), emit_every="4us",
+        monoid=Product({"sum": ("watts", total)}), results={each: pa.float64() for each in names},
+    )  # fmt: skip
+    rows = pa.table(
+        {"device": ["a"] * len(times), "ts": times, "watts": values}, schema=plan.schema
+    )
+    store, state, found = MemoryStore(), None, {}
+    for at in range(0, len(times), 9):
+        done = step(state, rows.slice(at, 9), plan, store)
+        state, moments = done.state, done.rows.column("ts").cast(pa.int64()).to_pylist()
+        found |= dict(zip(moments, done.rows.column(name).to_pylist(), strict=True))
+    assert len(found) > 20
+    for moment, result in found.items():
+        assert result == expected(total, values, at_moment(frame, times, moment)), moment
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
