@@ -23,7 +23,9 @@ from mta import (
     Count,
     CountWindow,
     EveryPeriod,
+    FiBA,
     KeyedWindows,
+    LogMTA,
     Max,
     Mean,
     Monoid,
@@ -32,12 +34,14 @@ from mta import (
     SampleStdDev,
     SharedWindows,
     SlicedWindow,
+    SteadyMTA,
     Sum,
     TimeWindow,
     TriggeredWindow,
     Window,
 )
 from mta.frames.known import policy_of
+from mta.laws import check_policy
 from mta.publishing.known import CLASSES
 from mta.recipes import rebuilt, recipe_of
 from spark_integration.step.step import step
@@ -157,18 +161,19 @@ def test_keyed_windows_fold_what_is_in_the_frame(frame: AbstractPolicy) -> None:
 TEXTS: Monoid[str, str, str] = Monoid("", lambda a, b: a + b, name="texts")
 
 
-@pytest.mark.parametrize("kind", ["numbers", "texts"])
+@pytest.mark.parametrize("values_are", ["numbers", "texts"])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, kind: str) -> None:
+def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, values_are: str) -> None:
     """By single events, batches of any size and after a restore; a window of its own and shared."""
-    rng = random.Random(f"{frame!r} {kind}")
+    rng = random.Random(f"{frame!r} {values_are}")
     times = drawn_times(rng, 150)
     values: list[Any] = [rng.choice("abcdef") for _ in times]
     monoid: Any = TEXTS
-    if kind == "numbers":
+    if values_are == "numbers":
         values, monoid = [float(rng.randint(-9, 9)) for _ in times], Sum()
     other = TimeWindow("7us")
-    one = Window(monoid, frame, "memory://", name="own", arity=3)
+    kind = rng.choice([None, FiBA if frame.needs_times else None, LogMTA, SteadyMTA])
+    one = Window(monoid, frame, "memory://", name="own", arity=3, aggregator=kind)
     many = SharedWindows(monoid, {"it": frame, "other": other}, "memory://", name="shared", arity=3)
     at = 0
     while at < len(times):
@@ -194,7 +199,7 @@ def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, kind: str) -
             one.check()
             many.check()
             store, shared = one.store, many.store
-            one = Window.restore(one.checkpoint(), monoid, frame, store)
+            one = Window.restore(one.checkpoint(), monoid, frame, store, aggregator=kind)
             many = SharedWindows.restore(
                 many.checkpoint(), monoid, {"it": frame, "other": other}, shared
             )
@@ -476,6 +481,13 @@ def test_peers_in_a_batch_query() -> None:
     found = step(None, rows, plan, MemoryStore()).rows
     results = zip(found.column("watts").to_pylist(), found.column("sum").to_pylist(), strict=True)
     assert sorted(results) == [(1.0, 3.0), (2.0, 3.0), (4.0, 7.0), (5.0, 5.0)]
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+def test_the_laws_of_policies_hold(frame: AbstractPolicy) -> None:
+    times = drawn_times(random.Random(1), 20)
+    moments = np.array(times, "M8[us]") if frame.needs_times else None
+    check_policy(frame, [float(time % 7) for time in times], times=moments, on=Sum())
 
 
 # --- what is refused --------------------------------------------------------------------------
