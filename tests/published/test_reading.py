@@ -44,6 +44,7 @@ from mta.published import NotCached
 from stores import CountingStore, MemoryStore, PageStore
 from tests.support.published import (
     Lists,
+    Server,
     aggregations,
     agrees,
     before,
@@ -324,7 +325,7 @@ def test_one_lookup_costs_a_call_for_each_level_that_is_not_cached_and_one_for_t
     assert features.status().cached_bytes < 32 << 20
 
 
-def test_an_event_loop_is_told_which_pages_to_fetch() -> None:
+def test_an_event_loop_learns_which_pages_to_fetch() -> None:
     store, height = many_keys()
     features = open_published(store, "many", refresh=None)
     store.reset()
@@ -357,13 +358,7 @@ def test_what_is_not_simple_is_left_to_a_query() -> None:
 
 def many_keys() -> tuple[CountingStore, int]:
     """A server with 20,000 published keys, and the levels of their index."""
-
-    class Remote(MemoryStore):
-        capabilities = MemoryStore().capabilities.__class__(
-            durable=True, shared=True, max_key_bytes=250, max_page_bytes=1 << 20, remote=True
-        )
-
-    store = CountingStore(Remote())
+    store = CountingStore(Server())
     windows = KeyedWindows(Sum("int64"), CountWindow(5), store, name="many", page_bytes=64)
     windows.publish("many")
     windows.extend(range(20000), range(20000), emit="last")
