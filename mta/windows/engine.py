@@ -639,8 +639,8 @@ def require_policy(policy: Any) -> None:
 
 
 def _require_lagging(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
-    """Raises ValueError for an aggregator that folds up to the newest event, and no less."""
-    if aggregator not in (AmortizedMTA, FiBA):
+    """Raises ValueError for an aggregator without a log that ranges of events are folded from."""
+    if not issubclass(aggregator, (AmortizedMTA, FiBA)):
         raise ValueError(
             f"{aggregator.name} folds up to the newest event, and {policy!r} ends before it: leave "
             "aggregator= out"
