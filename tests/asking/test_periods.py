@@ -72,7 +72,7 @@ def test_what_is_no_period_is_named(arguments: dict[str, Any], message: str) -> 
         EveryPeriod(arguments.pop("period"), **arguments)
 
 
-def test_triggers_are_told_apart() -> None:
+def test_triggers_of_other_boundaries_differ() -> None:
     one, other = EveryPeriod("1 day", offset="6h"), EveryPeriod("1 day")
     assert one != other
     assert one == EveryPeriod(86400, offset=6 * 3600)
