@@ -119,6 +119,21 @@ def test_what_has_left_is_not_passed_over(promote_at: int) -> None:
 
 
 @pytest.mark.parametrize("promote_at", [1024, 4])
+def test_what_a_key_had_before_it_expired_is_not_passed_over(promote_at: int) -> None:
+    given: dict[str, Any] = {"retain_for": 1000, "promote_at": promote_at}
+    windows = KeyedWindows(Sum(), TimeWindow(10), name="expired", **given)
+    windows.extend(["a"] * 9 + ["b"], [1.0] * 10, [*range(9), 200])
+    assert windows.expire(100).tolist() == ["a"]
+    for start in (300, 400):
+        assert windows.query(["a", "b", "c"], at=200).tolist() == [0.0, 1.0, 0.0]
+        for key in ("a", "b", "c"):
+            with pytest.raises(EventsGone, match=f"of the key '{key}'"):
+                windows.query(key, at=5)
+        windows.extend(["a"] * 9, [2.0] * 9, [*range(start, start + 9)])
+    assert windows.query("a", at=[299, 304]).tolist() == [0.0, 10.0]
+
+
+@pytest.mark.parametrize("promote_at", [1024, 4])
 def test_more_is_retained_only_from_when_on_it_is_asked_for(promote_at: int) -> None:
     """A restore that retains for longer does not answer what had left before it."""
     store = MemoryStore()
