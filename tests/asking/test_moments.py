@@ -29,6 +29,8 @@ WINDOWS: dict[str, AbstractPolicy] = {
     "count": CountWindow(3),
     "either": TimeWindow(10) | CountWindow(3),
     "both": TimeWindow(4) & CountWindow(3),
+    "left": TimeWindow(10, closed="left"),
+    "delayed": TimeWindow(10, delay=3),
 }
 
 
@@ -41,7 +43,11 @@ def held(policy: AbstractPolicy, times: list[int], moment: int) -> list[int]:
     if isinstance(policy, CountWindow):
         return until[-policy.size :]
     assert isinstance(policy, TimeWindow)
-    return [place for place in until if times[place] > moment - policy.size // 1_000_000]
+    if policy is WINDOWS["left"]:
+        return [place for place in until if moment - 10 <= times[place] < moment]
+    end = moment - 3 if policy is WINDOWS["delayed"] else moment
+    size = policy.size // 1_000_000
+    return [place for place in until if end - size < times[place] <= end]
 
 
 def summed(policy: AbstractPolicy, events: list[tuple[int, int]], moment: int) -> int:
