@@ -163,8 +163,8 @@ class KeyedView:
 
         Raises MissingPage, CorruptPage, and InvalidTime where events have no times.
         """
-        found = self.find(keys)
-        return answers(self.kind, self.monoid, found, keys, codes, moments, self.window)
+        found, expired = self.find(keys), self.snapshot.expired
+        return answers(self.kind, self.monoid, found, keys, codes, moments, self.window, expired)
 
     def window(self, table: Table, place: int) -> AnyWindow:
         """The window of its own that a key has."""
