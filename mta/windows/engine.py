@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
 from sys import maxsize
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar
 
@@ -32,10 +32,11 @@ from mta.errors import (
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
+from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
-from mta.frames.windows import CountWindow
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
@@ -45,9 +46,16 @@ from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.times import to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
-from mta.windows.native import native_events
+from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
-from mta.windows.single import Asked, SingleEvents, busy
+from mta.windows.single import (
+    UNKNOWN,
+    Ahead,
+    Asked,
+    SingleEvents,
+    WindowAhead,
+    busy,
+)
 from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
@@ -370,15 +378,36 @@ class WindowEngine(Engine[Out]):
         self._size = policy.size if type(policy) is CountWindow else None
         #: Whether events have come since the policy, one on positions, was asked.
         self._is_behind = False
+        self._asked: Asked | None = None
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
-        native = native_events(self, self._structure, paged)
-        if native is not None:
-            return native
-        return SingleEvents(self, self._structure, paged, self._asked())
+        block = block_for(self.monoid, self.policy) if self.monoid is self.main else None
+        if block is not None:
+            return NativeEvents(self, block, paged)
+        self._asked = self._as_asked()
+        usual = self._asked is not None or type(self.policy) in (CountWindow, TimeWindow)
+        return SingleEvents(self, usual, paged, self._asked)
 
-    def _asked(self) -> Asked | None:
+    def ahead(self, most: int) -> Ahead | None:
+        """What is prefetched for single events; see ``single.Owner``."""
+        structure, policy, asked = self.structure, self.policy, self._asked
+        # Under a policy on an aggregate, whatever moves the front must ask it.
+        found = structure.prefetched(most if asked is None else 0)
+        if found is None:
+            return None
+        by_count = not isinstance(policy, TimeWindow)
+        size = policy.size if isinstance(policy, CountWindow | TimeWindow) else maxsize
+        if asked is not None:
+            size = asked.size
+        window = WindowAhead(size, by_count, len(structure), found)
+        return Ahead({"": window}, found.room, found.late_from)
+
+    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
+        """Have what came, and be without what left, since ``ahead``; no store call."""
+        self._structure.sync(new, *gone[""])
+
+    def _as_asked(self) -> Asked | None:
         """The policy for single events, where it is one on an aggregate, alone or ``|`` a count."""
         policy, view, size = self.policy, self._view, maxsize
         if isinstance(policy, Both) and policy.any_of:
@@ -390,7 +419,12 @@ class WindowEngine(Engine[Out]):
         monoid, pick = view.lens(policy)
         lower = monoid.lower
         total = lower if pick is same_value else lambda fold: lower(pick(fold))
-        return Asked(size, total, partial(view.kept_total, policy))
+
+        def stays() -> Any:
+            """Once the window stands where its policy says."""
+            return view.kept_total(policy) if len(self.structure) else None
+
+        return Asked(size, total, stays)
 
     @property
     def structure(self) -> Aggregator:
@@ -532,10 +566,23 @@ class WindowEngine(Engine[Out]):
 
     # --- results --------------------------------------------------------------------------------
 
-    def query(self) -> Out:
+    def query(self, which: str = "", partial: bool = False) -> Out:
         """The result over the window; 1 combine, none where nothing has changed since."""
-        result: Out = self.single.query(alone=True)
+        del which, partial  # there is one window
+        found: Out = self.single.found("")
+        if found is not UNKNOWN:
+            return found
+        structure = self.structure
+        if not len(structure):
+            return self.monoid.empty
+        self.single.note(structure.query())
+        result: Out = self.single.found("")
         return result
+
+    def length(self) -> int:
+        """How many events are in the window."""
+        more = self.single.length()
+        return len(self.structure) if more is None else len(self._structure) + more
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events; see ``Window.evict``."""

@@ -34,11 +34,12 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
-from mta.monoids.base import AbstractMonoid, Out, Refold
+from mta.monoids.base import AbstractMonoid, Out, Partial, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.publisher import Publishable
@@ -48,13 +49,14 @@ from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
-from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
-from mta.windows.single import UNKNOWN
+from mta.windows.single import UNKNOWN, Ahead, SingleEvents, WindowAhead
 from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.
 _CHUNK = 1 << 16
+#: The windows whose single events are prefetched.
+_USUAL = (CountWindow, TimeWindow)
 #: After how many leaf groups events that no window needs are released, where no snapshot does it.
 _TRIM_GROUPS = 32
 
@@ -113,11 +115,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, single = engine.main, engine.single
-        # A call less for every event.
-        self.insert = single.insert  # type: ignore[method-assign]
-        if single.is_quick:
-            self.query = single.query  # type: ignore[method-assign]
+        self.monoid, self._single = engine.main, engine.single
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
@@ -132,7 +130,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
         """
-        self.engine.single.insert(value, time)
+        self._single.insert(value, time)
 
     @alone
     def retract(self, time: Any) -> None:
@@ -165,7 +163,6 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     @overload
     def query(self, /, which: str | AbstractPolicy, partial: bool = False) -> Out: ...
 
-    @alone
     def query(
         self, which: str | AbstractPolicy | None = None, partial: bool = False
     ) -> Out | dict[str, Out]:
@@ -175,7 +172,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         and at most two page reads a level; raises EventsGone where events have left that it asks
         for, unless ``partial``.
         """
-        results: Out | dict[str, Out] = self.engine.query(which, partial)
+        results: Out | dict[str, Out] = self._single.query(which, partial)
         return results
 
     # --- windows coming and going -----------------------------------------------------------------
@@ -422,7 +419,8 @@ class SharedEngine(Engine[Out]):
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
-        self.single = SharedSingles(self, self._structure, self.store is not None)
+        self._windows: dict[str, Cursor] = {}
+        self.single = SingleEvents(self, self.monoid is self.main, self.store is not None)
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
@@ -439,7 +437,7 @@ class SharedEngine(Engine[Out]):
     def cursors(self) -> dict[str, Cursor]:
         """Each window, by its name, with all events that it has taken in."""
         self.single.write_back()
-        return self.single.cursors
+        return self._windows
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
@@ -448,7 +446,7 @@ class SharedEngine(Engine[Out]):
 
     def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
         """Have these windows, those with a front up to the newest event."""
-        self.single.cursors = {name: self.cursor(policy) for name, policy in windows.items()}
+        self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
         self._trimmed = self.structure.back
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
@@ -533,6 +531,31 @@ class SharedEngine(Engine[Out]):
         self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
 
     # --- events in ------------------------------------------------------------------------------
+
+    def ahead(self, most: int) -> Ahead | None:
+        """What is prefetched for single events; see ``single.Owner``.
+
+        Of the windows that have taken in every event; one that is behind is put in its place when
+        somebody looks at it.
+        """
+        structure = self.structure
+        windows = {name: c for name, c in self._windows.items() if c.back == structure.back}
+        if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
+            return None
+        found, room = {}, min(structure.spare, most)
+        for name, cursor in windows.items():
+            policy = cursor.policy
+            assert isinstance(policy, CountWindow | TimeWindow)
+            by_count = isinstance(policy, CountWindow)
+            found[name] = WindowAhead(policy.size, by_count, len(cursor), cursor.ahead(room))
+        is_whole = len(found) == len(self._windows)
+        return Ahead(found, room, is_whole=is_whole)
+
+    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
+        """Have what came, and be without what left, since ``ahead``; no store call."""
+        self._structure.take_in(new)
+        for name, (count, right) in gone.items():
+            self._windows[name].sync(new.size, count, right)
 
     def insert(self, value: Any, time: Any) -> None:
         """Read an event and add it to all windows; see ``SharedWindows.insert``."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
@@ -26,6 +28,7 @@ from mta.windows.engine import EventsWindow, WindowEngine, alone
 from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
+from mta.windows.single import busy
 from stores import StoreLike
 
 
@@ -97,12 +100,8 @@ class Window(Publishable, EventsWindow[Out]):
 
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self.policy, single = engine.main, engine.policy, engine.single
-        # A call less for every event.
-        self.insert = single.of_policy  # type: ignore[method-assign]
-        self.evict = single.evict  # type: ignore[method-assign]
-        if single.is_quick:
-            self.query = single.query  # type: ignore[method-assign]
+        self.monoid, self.policy = engine.main, engine.policy
+        self._single = engine.single
 
     @property
     def structure(self) -> Aggregator:
@@ -117,11 +116,20 @@ class Window(Publishable, EventsWindow[Out]):
         ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
-        self.engine.single.of_policy(value, time)
+        self._single.insert(value, time)
 
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
-        self.engine.single.evict(n)
+        engine = self.engine
+        if engine.busy:
+            raise busy()
+        engine.busy = True
+        try:
+            if n.__class__ is not int or n != 1 or not self._single.evict():
+                with np.errstate(all="ignore"):
+                    engine.evict(n)
+        finally:
+            engine.busy = False
 
     @alone
     def retract(self, time: Any) -> None:
@@ -141,13 +149,12 @@ class Window(Publishable, EventsWindow[Out]):
         """
         self.engine.retract(time)
 
-    @alone
     def query(self) -> Out:
         """The result over the window, the monoid's ``empty`` without events.
 
         1 combine; none where nothing has changed since it was asked for.
         """
-        return self.engine.query()
+        return self._single.result()  # type: ignore[no-any-return]
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -261,7 +268,7 @@ class Window(Publishable, EventsWindow[Out]):
 
     def __len__(self) -> int:
         """How many events are in the window."""
-        return len(self.engine.single)
+        return self.engine.length()
 
     def stats(self) -> Stats:
         """Sizes and counts; no store call."""
