@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.couchbase_server import Couchbase, MockServer, couchbase, mock_jar
+from tests.support.couchbase_server import Couchbase, MockServer, couchbase, gocaves, mock_jar
 from tests.support.s3_server import go_s3, own_s3, s3_server
 from tests.support.servers import (
     own_redis,
@@ -41,6 +41,7 @@ pytest.register_assert_rewrite("stores.testing.conformance")
 
 __all__ = [
     "go_s3",
+    "gocaves",
     "own_redis",
     "own_s3",
     "redis_cluster_url",

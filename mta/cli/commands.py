@@ -20,7 +20,7 @@ from platform import platform, python_version
 from typing import Any
 
 from mta import __version__
-from mta.cli import serving, snapshots
+from mta.cli import planning, serving, snapshots
 from mta.cli.console import as_options, say
 from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
@@ -109,6 +109,10 @@ class CommandLine:
                         help="rewrite objects of S3 and the like that are mostly deleted or small"
                         )  # fmt: skip
 
+        planning.add_options(
+            self.add("plan", planning.show_plan, help="what windows will take, before they run"),
+            at_least_one,
+        )
         serving.add_options(
             self.add("serve", serving.serve, help="serve published windows over HTTP"), at_least_one
         )

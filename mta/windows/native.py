@@ -15,7 +15,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Row
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.block import Block, Loaded, ProductBlock
 from mta.monoids.base import AbstractMonoid, Partial
@@ -27,7 +27,7 @@ from mta.windows.single import EXACT, SECOND, UNIT, UNKNOWN, Ahead, Owner, Singl
 
 def block_for(monoid: AbstractMonoid, policy: AbstractPolicy) -> Block | ProductBlock | None:
     """The block that takes single events of a window; None where there is no kernel for them."""
-    if type(policy) not in (CountWindow, TimeWindow):
+    if type(policy) not in (CountWindow, TimeWindow) or policy.end != NEWEST:
         return None
     if not isinstance(monoid, Product):
         return _block_of(monoid)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _MESSAGES = "pyspark.sql.streaming.proto.StateMessage_pb2"
 STATE_SCHEMA = "state binary"
 
