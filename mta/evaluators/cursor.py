@@ -585,7 +585,7 @@ class Cursor(ObservedWindow):
         return folds, size, times
 
     def ahead(self, most: int) -> Prefetched:
-        """What single events need of one of several windows; see ``sync``."""
+        """What single events need of one of multiple windows; see ``sync``."""
         folds, size, times = self.prefetched(most)
         return Prefetched(folds, size, self.grown, times[: size or None], most)
 

@@ -1,6 +1,6 @@
 """Single events: what they need is prefetched, and written back all at once.
 
-Nearly every event does no more than this, whatever holds the events, for one window or several:
+Nearly every event does no more than this, whatever holds the events and whatever windows there are:
 
     [ x x f1 f2 f3 ... | middle ... n n n . . . ]        f: the oldest events, n: the newest
           folds                right
@@ -98,7 +98,7 @@ class Ahead(NamedTuple):
 
 
 class Owner(Protocol):
-    """The engine of one window or of several, as far as single events know it."""
+    """The engine of one window or of multiple ones, as far as single events know it."""
 
     busy: bool
     intake: Intake
@@ -286,12 +286,10 @@ class SingleEvents:
         try:
             is_row = value.__class__ is self._double and value == value
             row = value if is_row else self._reader.read(value)
-            if not self._timed:
-                micros = 0.0
-            elif time.__class__ is float:
-                micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
-            else:
-                micros = -inf if row is None or time is None else float(to_time(time))
+            micros = 0.0
+            if self._timed:  # rounds, half to even
+                is_float = time.__class__ is float
+                micros = (time * SECOND + UNIT) - UNIT if is_float else _micros(row, time)
             if (
                 self._skip
                 or row is None
@@ -321,7 +319,7 @@ class SingleEvents:
             owner.busy = False
 
     def _add(self, new: Partial) -> None:
-        """Combine an event to the aggregates of several windows, each of those asked for."""
+        """Combine an event with the aggregates of all windows that somebody asked for."""
         combine = self._combine
         if self._live:
             rights = [new if w.right is None else combine(w.right, new) for w in self._live]
@@ -537,6 +535,11 @@ class SingleEvents:
             times = packed(self._times, "<f8").astype("<i8") if self._timed else None
             new = Events(self._monoid.inputs.gathered(self._rows), times, count)
             self._owner.write_back(new, gone)
+
+
+def _micros(row: Row | None, time: Any) -> float:
+    """The time of a valid event as whole microseconds; before any other where it has none."""
+    return -inf if row is None or time is None else float(to_time(time))
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:
