@@ -57,7 +57,7 @@ from spark_integration.options import MAX_BUCKETS
 from spark_integration.runners.labels import LABEL_TYPE, label_of
 from spark_integration.runners.packing import BLOB, LABEL, TIME
 from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
-from spark_integration.runners.streaming import PROVIDER, ROCKSDB, STATE_SCHEMA
+from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB, STATE_SCHEMA
 from spark_integration.runners.tasks import PARTITIONS
 from spark_integration.step.states import State
 from stores import PageStore
@@ -69,7 +69,6 @@ TIME_LIMIT = 1800.0
 PERIOD = 10.0
 #: Version 1 of a state partition, as Spark's two providers write it whole.
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
-_ROCKSDB = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 Report = Callable[[str], None]
@@ -300,7 +299,7 @@ def _write_states(
     for name, value in settings_of(offsets).items():
         session.conf.set(name, value)
     # Each version whole in its own files, which say nothing of their number.
-    session.conf.set(_ROCKSDB, "false")
+    session.conf.set(CHANGELOG, "false")
     session.conf.set(_FORMAT, "1")
     session.conf.set(_STOP_TIMEOUT, "10s")
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")

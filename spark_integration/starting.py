@@ -4,6 +4,7 @@
 |---|---|
 | ``spark.sql.shuffle.partitions`` | as many as there are cores, in place of Spark's 200 |
 | ``spark.sql.streaming.checkpointFileManagerClass`` | the older one, on local disk |
+| ``spark.sql.streaming.stateStore.providerClass`` | for ``spark://state`` RocksDB |
 
 Spark copies the session's settings as a query starts. So they are set for that moment, and nothing
 else in the session sees them. The checkpoint has the number of partitions from then on: a query
@@ -29,6 +30,7 @@ from pyspark.sql import functions as F
 from spark_integration.checkpoint import partitions_of
 from spark_integration.interpreter import context_of
 from spark_integration.options import MAX_BUCKETS
+from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB
 from spark_integration.runners.tasks import PARTITIONS
 from spark_integration.versions import BY_FILE_SYSTEM
 
@@ -40,20 +42,24 @@ _starting = threading.RLock()
 
 
 @contextmanager
-def fitting_settings(spark: SparkSession, checkpoint: str | None) -> Iterator[None]:
+def fitting_settings(
+    spark: SparkSession, checkpoint: str | None, *, rocksdb: bool
+) -> Iterator[None]:
     """Set for a query that is started within what the session does not set.
 
-    Warns where the query's state partitions do not fit the cores.
+    ``rocksdb`` says that the pages are in Spark's state, which must be in RocksDB then. Warns where
+    the query's state partitions do not fit the cores.
     """
     with _starting:
-        chosen: dict[str, str] = {}
         cores = cores_of(spark)
         folder = local_folder(spark, checkpoint or spark.conf.get(CHECKPOINTS, None))
         asked = spark.conf.get(PARTITIONS, None)
-        if asked is None:
-            chosen[PARTITIONS] = str(min(cores, MAX_BUCKETS))
-        if folder is not None and spark.conf.get(FILES, None) is None:
-            chosen[FILES] = BY_FILE_SYSTEM
+        wanted = {PARTITIONS: str(min(cores, MAX_BUCKETS))}
+        if folder is not None:
+            wanted[FILES] = BY_FILE_SYSTEM
+        if rocksdb:
+            wanted |= {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+        chosen = {name: wanted[name] for name in wanted if not spark.conf.get(name, None)}
         recorded = None if folder is None else partitions_of(folder)
         _warn_of(recorded or int(asked or cores), cores, "checkpoint" if recorded else "session")
         for name, value in chosen.items():

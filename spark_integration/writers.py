@@ -41,12 +41,17 @@ def check_starts(results: DataFrame) -> None:
             setattr(writer, name, wrapper)
 
 
-def _has_windows(writer: Any) -> bool:
-    """Whether a query has windows, by the columns that they put into its plan."""
+def _plan(writer: Any) -> str:
+    """What a query does, as Spark writes it."""
     frame = getattr(writer, "_df", None)
     if frame is None:  # of Spark Connect
-        return BLOB in str(writer._write_stream.command(writer._session.client))
-    return BLOB in frame._jdf.queryExecution().logical().toString()
+        return str(writer._write_stream.command(writer._session.client))
+    return str(frame._jdf.queryExecution().logical().toString())
+
+
+def _has_windows(writer: Any) -> bool:
+    """Whether a query has windows, by the columns that they put into its plan."""
+    return BLOB in _plan(writer)
 
 
 def _output_mode(method: _Method) -> _Method:
@@ -79,9 +84,12 @@ def _trigger(method: _Method) -> _Method:
 def _start(method: _Method) -> _Method:
     def start(self: Any, *arguments: Any, **named: Any) -> Any:
         try:
-            if not _has_windows(self):
+            plan = _plan(self)
+            if BLOB not in plan:
                 return method(self, *arguments, **named)
-            with fitting_settings(_session(self), _location(named) or _locations.get(self)):
+            checkpoint = _location(named) or _locations.get(self)
+            rocksdb = "transformwithstate" in plan.replace("_", "").lower()
+            with fitting_settings(_session(self), checkpoint, rocksdb=rocksdb):
                 return method(self, *arguments, **named)
         except AnalysisException as error:
             if _REFUSAL not in str(error) or BLOB not in str(error):

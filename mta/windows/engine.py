@@ -46,9 +46,10 @@ from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
-from mta.times import to_count, to_time
+from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
+from mta.windows.moments import asked
 from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
 from mta.windows.single import (
@@ -244,6 +245,7 @@ class Engine(Generic[Out]):
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.allowed_lateness or 0, settings.on_duplicate,
+            settings.retain_for or 0,
         )  # fmt: skip
         self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
@@ -401,12 +403,15 @@ class WindowEngine(Engine[Out]):
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
-        block = block_for(self.monoid, self.policy) if self.monoid is self.main else None
-        if block is not None:
-            return NativeEvents(self, block, paged)
+        # Each time is compared with the clock, where events may not be ahead of it.
+        any_time = self.settings.max_ahead is None
+        if any_time and self.monoid is self.main:
+            block = block_for(self.monoid, self.policy)
+            if block is not None:
+                return NativeEvents(self, block, paged)
         self._asked = self._as_asked()
         usual = self._asked is not None or type(self.policy) in (CountWindow, TimeWindow)
-        usual = usual and self._is_newest
+        usual = usual and self._is_newest and any_time
         return SingleEvents(self, usual, paged, self._asked)
 
     def ahead(self, most: int) -> Ahead | None:
@@ -606,6 +611,10 @@ class WindowEngine(Engine[Out]):
         self.single.note(fold)
         result: Out = self.single.found("")
         return result
+
+    def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
+        """The result over the window at a moment, or at each of many."""
+        return asked(self, self.policy, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events; see ``Window.evict``."""

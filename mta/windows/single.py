@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from enum import Enum
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
@@ -43,8 +44,8 @@ _FEW, MANY = 16, 1024
 #: The most events that go the general way before one tries the quick one again, under a policy on
 #: an aggregate that changes with every event.
 _MOST_MISSES = 63
-#: In place of a result that is not known.
-UNKNOWN: Any = object()
+#: In place of a result that is not known; a member of an enumeration stays itself in copies.
+UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
 #: Times here are doubles, with which Python is quicker than with large whole numbers: whole ones,
 #: as microseconds up to the year 2041 are; others go the general way. So near to 0 a sum with
 #: ``UNIT`` has no place for fractions.

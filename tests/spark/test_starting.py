@@ -95,7 +95,10 @@ def test_partitions_that_do_not_fit_the_cores_are_reported(
     unset.conf.set(PARTITIONS, str(partitions))
     (tmp_path / "offsets").mkdir()
     for where in ("session", "checkpoint"):
-        with warnings.catch_warnings(record=True) as found, fitting_settings(unset, str(tmp_path)):
+        with (
+            warnings.catch_warnings(record=True) as found,
+            fitting_settings(unset, str(tmp_path), rocksdb=False),
+        ):
             pass
         numbers = f"by its {where} the query has {partitions} state partitions on 2 cores"
         assert [numbers in str(each.message) for each in found] == [True] * reported
