@@ -88,9 +88,8 @@ class _Seen:
         """
         chunk, events, done = self.chunk, self.events, 0
         assert chunk.times is not None
-        stored = int(
-            times.searchsorted(chunk.times[0] + age)
-        )  # others are later than what is there
+        # The frames of later moments than these begin, or end, in the chunk.
+        stored = int(times.searchsorted(chunk.times[0] + age))
         found = np.empty(len(times), np.int64)
         found[stored:] = as_array(ranks(chunk.times, times[stored:], age), len(times) - stored)
         found[stored:] += chunk.first

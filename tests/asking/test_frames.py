@@ -229,6 +229,50 @@ def test_late_events_are_in_the_frames_that_have_their_times(frame: AbstractPoli
     many.check()
 
 
+CHANGES = [
+    (TimeWindow("9us"), TimeWindow("9us", closed="left")),
+    (TimeWindow("9us"), TimeWindow("4us", delay="5us")),
+    (TimeWindow("9us"), TimeWindow("9us", delay="5us")),
+    (TimeWindow("9us", delay="5us"), TimeWindow("14us")),
+    (TimeWindow("9us", closed="left"), TimeWindow("9us", closed="both")),
+    (CountWindow(4), CountWindow(4, exclude_current=True)),
+    (CountWindow(4, exclude_current=True), CountWindow(5)),
+]
+
+
+@pytest.mark.parametrize("promote_at", [2, 1000], ids=["standalone", "vectorized"])
+@pytest.mark.parametrize(("old", "new"), CHANGES, ids=map(repr, CHANGES))
+def test_coverage_says_from_when_on_another_frame_is_whole(
+    old: AbstractPolicy, new: AbstractPolicy, promote_at: int
+) -> None:
+    for seed in range(10):
+        rng = random.Random(f"{old!r} {new!r} {seed}")
+        times = sorted(set(drawn_times(rng, 60)))
+        values = [float(rng.randint(1, 99)) for _ in times]
+        windows = KeyedWindows(Sum(), old, "memory://", name="w", promote_at=promote_at)
+        moments, half = np.array(times, "M8[us]"), len(times) // 2
+        windows.extend(["a"] * half, values[:half], moments[:half])
+        restored = KeyedWindows.restore(
+            windows.checkpoint(), Sum(), new, windows.store, promote_at=promote_at
+        )
+        incomplete = restored.coverage().incomplete
+        rest = len(times) - half
+        found = restored.extend(["a"] * rest, values[half:], moments[half:]).tolist()
+        wanted = [
+            expected(Sum(), values, in_frame(new, times, row)) for row in range(half, len(times))
+        ]
+        whole = 0
+        for at, (result, want) in enumerate(zip(found, wanted, strict=True)):
+            if all(
+                (each.complete_from is not None and moments[half + at] >= each.complete_from)
+                or (each.complete_after_events is not None and at + 1 >= each.complete_after_events)
+                for each in incomplete
+            ):
+                assert result == want, at
+                whole += 1
+        assert whole > 10
+
+
 # --- other libraries --------------------------------------------------------------------------
 
 

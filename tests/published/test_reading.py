@@ -44,8 +44,10 @@ from mta.published import NotCached
 from stores import CountingStore, MemoryStore, PageStore
 from tests.support.published import (
     Lists,
+    Server,
     aggregations,
     agrees,
+    before,
     both,
     by_count,
     by_time,
@@ -54,12 +56,14 @@ from tests.support.published import (
 
 WINDOWS = {
     "minute": TimeWindow("60 seconds"),
+    "before": TimeWindow("60 seconds", closed="left"),
     "five": CountWindow(5),
     "short": TimeWindow("50 seconds") | CountWindow(3),
     "long": TimeWindow("20 seconds") & CountWindow(4),
 }
 FRAMES = {
     "minute": by_time(60),
+    "before": before(60),
     "five": by_count(5),
     "short": either(by_time(50), by_count(3)),
     "long": both(by_time(20), by_count(4)),
@@ -321,7 +325,7 @@ def test_one_lookup_costs_a_call_for_each_level_that_is_not_cached_and_one_for_t
     assert features.status().cached_bytes < 32 << 20
 
 
-def test_an_event_loop_is_told_which_pages_to_fetch() -> None:
+def test_an_event_loop_learns_which_pages_to_fetch() -> None:
     store, height = many_keys()
     features = open_published(store, "many", refresh=None)
     store.reset()
@@ -354,13 +358,7 @@ def test_what_is_not_simple_is_left_to_a_query() -> None:
 
 def many_keys() -> tuple[CountingStore, int]:
     """A server with 20,000 published keys, and the levels of their index."""
-
-    class Remote(MemoryStore):
-        capabilities = MemoryStore().capabilities.__class__(
-            durable=True, shared=True, max_key_bytes=250, max_page_bytes=1 << 20, remote=True
-        )
-
-    store = CountingStore(Remote())
+    store = CountingStore(Server())
     windows = KeyedWindows(Sum("int64"), CountWindow(5), store, name="many", page_bytes=64)
     windows.publish("many")
     windows.extend(range(20000), range(20000), emit="last")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
@@ -12,23 +11,10 @@ pytest.importorskip("starlette", reason="NOT TESTED: mta serve, as the extra ser
 from mta import CountWindow, KeyedWindows, Sum, open_published
 from mta.errors import StoreUnavailable, UnsuitableKey
 from mta.serve.lookups import Lookups
-from stores import CountingStore, MemoryStore
+from stores import CountingStore
+from tests.support.published import Server
 
 KEYS = 5000
-
-
-class Server(MemoryStore):
-    """A store that counts as remote, and that can be away."""
-
-    capabilities = MemoryStore().capabilities.__class__(
-        durable=True, shared=True, max_key_bytes=250, max_page_bytes=1 << 20, remote=True
-    )
-    is_away = False
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        if self.is_away:
-            raise StoreUnavailable("it is away")
-        return super().get_many(keys)
 
 
 @pytest.fixture(scope="module")

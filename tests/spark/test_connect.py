@@ -108,8 +108,7 @@ spark.stop()
 def test_batches_and_streams(tmp_path: Path) -> None:
     for name, text in {"server.py": SERVER, "job.py": JOB}.items():
         (tmp_path / name).write_text(text)
-    left_out = ("SPARK_HOME", "SPARK_REMOTE")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
     environment |= {"JAVA_HOME": str(ensure_java()), "PYSPARK_PYTHON": sys.executable}
     where: Any = {"cwd": tmp_path, "env": environment, "text": True}
     port = str(free_port())
