@@ -11,18 +11,31 @@ import numpy as np
 
 from mta.times import Duration, to_count, to_duration
 
+__all__ = ["meters"]
+
 _DAY = 86_400_000_000
 
 
 def meters(
     days: int = 7, count: int = 5, every: str | Duration = "1 minute", seed: int = 1
 ) -> dict[str, np.ndarray]:
-    """The load of some power meters in watts, in order of time: a column each of meter, ts, watts.
+    """Return the load of some power meters in watts, in order of time: meter, ts, watts.
 
-    Each of ``count`` meters reports once per ``every``, for so many ``days`` from 1 January 2024
-    (UTC): a daily rhythm with an evening peak, quieter weekends, noise, and short spikes. The same
-    arguments give the same rows. ``pandas.DataFrame``, ``polars.DataFrame`` and ``pyarrow.table``
-    take the result as it is. ValueError for less than one day, meter or report per day.
+    The load has a daily rhythm with an evening peak, quieter weekends, noise, and short spikes. The
+    same arguments give the same rows. ``pandas.DataFrame``, ``polars.DataFrame`` and
+    ``pyarrow.table`` take the result as it is. Raises ValueError for less than one day, meter or
+    report per day.
+
+    Args:
+        days: How many days, from 1 January 2024 (UTC).
+        count: How many meters.
+        every: The time between two reports of a meter.
+        seed: The seed of the random numbers.
+
+    >>> from mta.datasets import meters
+    >>> table = meters(days=1, count=2, every="12 hours")
+    >>> table["meter"].tolist()
+    ['meter-1', 'meter-2', 'meter-1', 'meter-2']
     """
     number = to_count(count, "the number of meters", 1)
     step = to_duration(every, "the time between two reports")

@@ -53,13 +53,24 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     result: str = "result",
     algorithm: type[BoundaryAggregator] = PBA,
 ) -> DataFrame:
-    """Each key's windows of the last ``range`` values, one as every ``slide`` values have come.
+    """Return each key's windows of the last ``range`` values, one for every ``slide`` values.
 
-    Rows are the key, the time of the value that ends the window, and the result. ``algorithm`` may
-    be SBA, which has no threads. A streaming query must run in output mode "append". Costs 3
-    combines a slide and chunk_size - 2 a chunk in another thread; a micro-batch costs range
-    combines more for each key that it touches. Raises InvalidRequest; while the query runs NullKey,
-    InvalidTime, LateEvent for a row before its key's newest one, and CorruptState.
+    Rows are the key, the time of the value that ends the window, and the result. A streaming query
+    must run in output mode "append". Costs 3 combines per slide and chunk_size - 2 per chunk in
+    another thread; a micro-batch costs range combines more for each key that it touches. Raises
+    InvalidRequest; while the query runs NullKey, InvalidTime, LateEvent for a row before its key's
+    newest one, and CorruptState.
+
+    Args:
+        df: A stream or a batch.
+        by: The key column, or several.
+        on: The time column.
+        values: The value column, or several.
+        monoid: The aggregation.
+        range: How many values a window has.
+        slide: How many values lie between two results.
+        result: The name of the result column.
+        algorithm: PBA, or SBA, which has no threads.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
     options = Options(

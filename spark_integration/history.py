@@ -34,21 +34,26 @@ from .errors import InvalidRequest
 from .options import History, Options
 from .plan import Plan
 from .publishing import publisher_of
-from .request import make_request
+from .request import check_ties, make_request
 from .sliding import column, packed_rows
 
 
 def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> History:
-    """Make the windows that a stream goes on from, of all rows before a moment.
+    """Make the windows that a stream continues from, of all rows before a moment.
 
-    ``options`` are those of ``sliding_aggregate`` for the stream, with the store that is to have
-    these windows; of them ``by``, ``on``, ``buckets`` and whether there is an ``allowed_lateness``
-    must be the stream's. ``until`` is a datetime, or seconds since 1970. An earlier history of the
-    same name is replaced. With ``publish`` these windows can be read by ``mta.open_published``, and
-    a stream that starts from them and publishes under the same name takes over from them.
+    An earlier history of the same name is replaced. With ``publish`` these windows can be read by
+    ``mta.open_published``, and a stream that starts from them and publishes under the same name
+    takes over from them. Runs one Spark job: a shuffle, and for windows by time alone only the rows
+    that are in them. Raises InvalidRequest, InvalidTime, and what a batch query and the store
+    raise.
 
-    Runs one Spark job: a shuffle, and of windows by time alone only the rows that are in them.
-    Raises InvalidRequest, InvalidTime, and what a batch query and the store raise.
+    Args:
+        df: The rows, as a batch.
+        name: The name for ``start_from``.
+        until: The moment: a datetime, or seconds since 1970.
+        **options: Those of ``sliding_aggregate`` for the stream, with the store for these windows.
+            ``by``, ``on``, ``buckets`` and whether there is an ``allowed_lateness`` must be the
+            stream's.
     """
     cutover = to_time(until)
     if df.isStreaming:
@@ -61,6 +66,7 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             f"the store is {asked.store}, which a batch has not: give one of its own, and to the "
             f"stream start_from=History({name!r}, that store)"
         )
+    check_ties(asked, whole=False)
     plan = replace(make_request(df, asked).plan, emit="last", emit_every=None, on_late="drop")
     if not vectorizes(plan):
         raise InvalidRequest(
@@ -96,11 +102,14 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
 
 
 def delete_history(history: History) -> int:
-    """Delete what ``save_history`` has made, once every query that began with it needs it no more.
+    """Delete what ``save_history`` has made, once no query needs it to start from.
 
-    That is, once each of its buckets has had rows. What is published of it is deleted too. Lists
-    the store's keys; returns how many pages were deleted. Raises MissingPage where there is none,
-    and the store's errors.
+    That is, once each bucket of every query that started from it has had rows. What is published of
+    it is deleted too. Lists the store's keys; returns how many pages were deleted. Raises
+    MissingPage where there is none, and the store's errors.
+
+    Args:
+        history: What ``save_history`` returned.
     """
     if is_state_url(history.store):
         raise InvalidRequest(f"a history is in a store of its own, not in {history.store}")

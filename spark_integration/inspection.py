@@ -45,16 +45,23 @@ def inspect_query(
     aggregations: Aggregations | None = None,
     window: Policies | None = None,
 ) -> pd.DataFrame:
-    """The windows of a query after its last committed batch: a row for each key, by its name.
+    """Return the windows of a query after its last committed batch: a row for each key.
 
     Columns: ``key`` (of several columns with commas between), ``events``, the times of the
-    ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
+    ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 for keys
     that share theirs) and ``bytes`` of its snapshot. With the query's ``aggregations`` and
-    ``window`` also the results. Of multiple windows key by key ``events`` are those kept. The
+    ``window`` also the results. For multiple windows key by key ``events`` are those retained. The
     frame's ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are
     incomplete since the query was changed, and when each is complete again (``mta.Incomplete``).
-    Reads every table of keys; the query may go on running. Raises InvalidRequest, SnapshotMismatch
-    for other aggregations or policies than the query's, MissingPage, and the store's errors.
+
+    Reads every table of keys; the query may be running. Raises InvalidRequest, SnapshotMismatch for
+    other aggregations or frames than the query's, MissingPage, and the store's errors.
+
+    Args:
+        checkpoint: The query's checkpoint folder.
+        store: The URL of the query's store.
+        aggregations: Those of the query, for results.
+        window: That of the query, for results.
     """
 
     def look(inside: _Inside) -> pd.DataFrame:
@@ -81,12 +88,20 @@ def events_of_key(
     aggregations: Aggregations,
     window: Policies,
 ) -> pd.DataFrame:
-    """The events in one key's window, oldest first: what the aggregations read, and their times.
+    """Return the events in one key's window, oldest first.
 
-    These are there where windows look at times, or events may come late.
-    ``key`` is its value, of several columns a tuple. Of multiple windows that share their events it
-    has all that are kept. Reads every page of the window. Raises KeyError for a key without a
-    window, and what ``inspect_query`` raises.
+    The columns are what the aggregations read, and the times.
+
+    Times are there where windows look at times, or events may come late. Of multiple windows that
+    share their events it has all that are retained. Reads every page of the window. Raises KeyError
+    for a key without a window, and what ``inspect_query`` raises.
+
+    Args:
+        checkpoint: The query's checkpoint folder.
+        store: The URL of the query's store.
+        key: The key's value, of several columns a tuple.
+        aggregations: Those of the query.
+        window: That of the query.
     """
 
     def look(inside: _Inside) -> pd.DataFrame:

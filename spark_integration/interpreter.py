@@ -56,13 +56,17 @@ class Probed(NamedTuple):
 
 
 def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
-    """Raises InvalidRequest where the workers' Python misses a package, and says what to do.
+    """Raise InvalidRequest if the workers' Python misses a package, and say what to do.
 
-    ``streams`` says whether they must also suit a stream with its pages in a store, which some
-    versions of PySpark cannot run with every pyarrow. On a local master starts that Python once,
-    about 50 ms, if it is not the driver's; on a cluster runs a job of one task for each
-    application, for which an executor must be there. ``sliding_aggregate`` calls it. With Spark
-    Connect the workers are the server's, and nothing is checked.
+    On a local master it starts that Python once, about 50 ms, if it is not the driver's. On a
+    cluster it runs a job of one task for each application, for which an executor must be there.
+    ``sliding_aggregate`` calls it. With Spark Connect the workers are the server's, and nothing is
+    checked.
+
+    Args:
+        spark: The session.
+        streams: Whether the packages must also suit a stream with its pages in a store, which some
+            versions of PySpark cannot run with every pyarrow.
     """
     context = context_of(spark)
     if context is None:

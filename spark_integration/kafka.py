@@ -44,16 +44,18 @@ def read_topic(
 ) -> DataFrame:
     """Return a topic as a stream: key, value, topic, partition, offset, timestamp of each message.
 
-    - servers: the brokers to ask first, as "host:9092,other:9092". topic: its name, or several
-      with commas between
-    - starting_offsets: where a query starts that has no checkpoint yet: "earliest", "latest", or
-      Spark's JSON of offsets. A query with a checkpoint continues where it stopped
-    - timeout: how long a broker may take to answer one call, here and while the query runs. Spark
-      tries several times before the query fails
-    - options: other options of Spark's source, as "maxOffsetsPerTrigger", and with "kafka." before
-      them those of Kafka's clients, as "kafka.security.protocol"
-
     Asks the broker once. Raises what ``check_topic`` raises.
+
+    Args:
+        spark: The session.
+        servers: The brokers to ask first, as "host:9092,other:9092".
+        topic: Its name, or several with commas between.
+        starting_offsets: Where a query starts that has no checkpoint yet: "earliest", "latest", or
+            Spark's JSON of offsets. A query with a checkpoint continues where it stopped.
+        timeout: How long a broker may take to answer one call, here and while the query runs. Spark
+            tries several times before the query fails.
+        options: Other options of Spark's source, as "maxOffsetsPerTrigger", and with "kafka."
+            before them those of Kafka's clients, as "kafka.security.protocol".
     """
     check_topic(spark, servers, topic, timeout=timeout, options=options)
     limits = dict.fromkeys(
@@ -80,9 +82,16 @@ def check_topic(
 ) -> None:
     """Ask a broker whether it has the topic, to read or to write.
 
-    The parameters are those of ``read_topic``. With Spark Connect only the server can reach the
-    broker, and nothing is asked. Raises NoSuchTopic, BrokerUnavailable after ``timeout``, and
-    InvalidRequest where the session has no connector to Kafka.
+    With Spark Connect only the server can reach the broker, and nothing is asked. Raises
+    NoSuchTopic, BrokerUnavailable after ``timeout``, and InvalidRequest where the session has no
+    connector to Kafka.
+
+    Args:
+        spark: The session.
+        servers: The brokers to ask first, as "host:9092,other:9092".
+        topic: Its name, or several with commas between.
+        timeout: How long a broker may take to answer.
+        options: Options of Kafka's clients with "kafka." before them, as for ``read_topic``.
     """
     if context_of(spark) is None:
         return
@@ -140,18 +149,20 @@ def parse_messages(
     optional: Sequence[str] = (),
     metrics: str | Observation = MESSAGES,
 ) -> DataFrame:
-    """Return the messages with two columns more: ``event``, and ``reason`` where it is unusable.
+    """Return the messages with two more columns: ``event``, and ``reason`` where it is unusable.
 
-    - messages: a stream or batch with a message of JSON in ``column``, as bytes or text
-    - schema: the fields of an event, as "device string, ts timestamp, watts double". They are read
-      as by Spark's ``from_json``
-    - optional: the fields that an event may lack
-    - metrics: the name of the counts by reason in ``observedMetrics`` of a streaming query; for a
-      batch query give an ``Observation``
+    ``reason`` is null for a message that can be used, otherwise "no message", "no UTF-8", "no JSON
+    object", "no <field>" or "<field> is no <type>": the first that applies. Costs one parse of a
+    message, two if some field is missing. Raises InvalidRequest for arguments that do not fit.
 
-    ``reason`` is null for a message that can be used, and else "no message", "no UTF-8", "no JSON
-    object", "no <field>" or "<field> is no <type>": the first that holds. Costs one parse of a
-    message, two of one without some field. Raises InvalidRequest for arguments that do not fit.
+    Args:
+        messages: A stream or batch with a message of JSON in ``column``.
+        schema: The fields of an event, as "device string, ts timestamp, watts double". They are
+            read as by Spark's ``from_json``.
+        column: The column of the message, bytes or text.
+        optional: The fields that an event may be without.
+        metrics: The name of the counts by reason in ``observedMetrics`` of a streaming query; for a
+            batch query give an ``Observation``.
     """
     kind = type_of(schema) if isinstance(schema, str) else schema
     if not isinstance(kind, T.StructType):

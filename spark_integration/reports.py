@@ -24,8 +24,13 @@ def report_counts(
 ) -> StreamingQueryListener:
     """Call ``report(query, counts)`` after each micro-batch of any query that counts ``metrics``.
 
-    In the driver, on a thread of Spark, with the counts of ``observedMetrics`` as a dictionary.
-    Returns the listener, for ``spark.streams.removeListener``.
+    It runs in the driver, on a thread of Spark, with the counts of ``observedMetrics`` as a
+    dictionary. Returns the listener, for ``spark.streams.removeListener``.
+
+    Args:
+        spark: The session.
+        report: A function of the query's name and its counts.
+        metrics: The name of the counts, as in ``sliding_aggregate``.
     """
     listener = _Listener(report, metrics)
     spark.streams.addListener(listener)

@@ -21,8 +21,17 @@ from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
 from spark_integration.runners.batch import advance_batch
-from spark_integration.runners.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
+from spark_integration.runners.packing import (
+    BLOB,
+    COUNTS,
+    LABEL,
+    NUMBERS,
+    TIME,
+    pack,
+    unpack,
+)
 from spark_integration.runners.streaming import advance_stream
+from spark_integration.runners.tasks import PARTITIONS
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
@@ -40,6 +49,7 @@ from .options import (
 from .plan import Plan
 from .publishing import follow
 from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
+from .starting import FILES
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
@@ -64,7 +74,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     carry: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
     name: str | None = None,
-    buckets: int = 64,
+    buckets: int | None = None,
     arity: int | None = None,
     leaf_arity: int | None = None,
     on_late: OnLate = "raise",
@@ -81,61 +91,76 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     publish: str | None = None,
     metrics: str | Observation = METRICS,
 ) -> DataFrame:
-    """Each key's window after every event: the rows of ``df`` with a column per aggregation.
+    """Return each key's window after every event: the rows of ``df`` and a column per aggregation.
 
-    Costs a shuffle of packed rows, and O(1) combines and 1 / ``leaf_arity`` page writes an event,
-    whatever the window's length; Spark's state holds at most 64 KiB a bucket.
+    Costs a shuffle of packed rows, and O(1) combines and 1 / ``leaf_arity`` page writes per event,
+    whatever the window's length; Spark's state holds at most 64 KiB per bucket.
 
-    - by: one or several key columns. on: a timestamp, a date, or a number of seconds, or of the
-      ``time_unit``: "s", "ms", "us" or "ns"
-    - aggregations: result column -> (value column or columns, monoid), or a monoid that reads none
-    - window: the policy that says which events a window holds; or multiple ones by name, which
-      share their pages, and whose result columns are called ``<aggregation>_<window>``
-    - store: a URL; ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
-      pages in the query's own state. A batch query needs none: its windows are in its tasks' memory
-    - emit: "all" gives one row per event, "last" the last one per key and micro-batch
-    - emit_every: 100 gives the row of each 100th event of a key, "1 minute" or a timedelta a row
-      for each whole minute since 1970, in place of the events' rows
-    - carry: other columns to carry. types: aggregation -> DDL type, where a plain Python monoid's
-      result is not what its identity tells
-    - name: what the pages' names begin with, by default the query's id; it must differ between two
-      equal aggregations in one query. buckets: groups of keys, fixed for a checkpoint
-    - arity, leaf_arity: the size of the pages, by default at most 4080 bytes, and up to 64 KiB for
-      a key that comes with many rows at once
-    - on_late, on_invalid: "raise" stops the query at a row that is older than the key's last one,
-      or misses key, time or value; "drop" drops and counts it; on_late="side" emits late rows, too,
-      with null results and true in a column ``late``
-    - allowed_lateness: a time as "10 minutes", a timedelta or seconds: how much older than the
-      key's newest event before the micro-batch a row may be. Its result is that of the window which
-      ends with it
-    - emit_updates: whether events that follow a late one are emitted again, with their current
-      results, and true in a column ``corrected``
-    - on_duplicate: with allowed_lateness, what a row does at a time of its key that has an event
-      already: it is added to it ("append"), takes its place ("replace") or joins it ("combine")
-    - retractions: a column of booleans, true in rows that take out the newest event of their key
-      and time. They come out unchanged, with null results. on_missing: "raise" stops the query at
-      one that finds no event, "drop" drops and counts it
-    - idle: "keep" keeps every key; "expire" deletes those whose time window is empty by the
-      watermark on the time column; "emit" does so, too, and emits a row for each moment at which a
-      window became empty
-    - retain: how many of a key's checkpoints Spark may be rolled back
-    - start_from: what ``save_history`` has made, by its name, or a ``History`` with its store: the
-      windows that a stream continues from. Its rows from before the cutover are dropped
-    - publish: a name under which other processes read the windows as of the last committed batch,
-      by ``mta.open_published(store, name)``, for as long as this session is active
-    - metrics: the name of a streaming query's counts in ``observedMetrics``; for a batch query give
-      an ``Observation``, and read it afterwards
-
-    ``docs/spark.md`` has the rules of each in full, and which of them go together. The rows of a
-    key come out in order of time, those of one time in the order of their columns' values. Where
-    several micro-batches bring rows of one time, these count in the order of the micro-batches. A
-    streaming query must run in output mode "append". A batch DataFrame starts with empty windows
-    and leaves no pages behind.
+    The rows of a key come out in order of time, those of one time in the order of their columns'
+    values. Where several micro-batches bring rows of one time, these count in the order of the
+    micro-batches. A streaming query must run in output mode "append". A batch DataFrame starts with
+    empty windows and leaves no pages behind. ``docs/spark.md`` has the rules of each option in
+    full, and which of them go together.
 
     Raises InvalidRequest for arguments that do not fit, and the error of a stream's store that does
     not answer within two seconds; while the query runs, NullKey, InvalidTime, InvalidValue,
     LateEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage and the
     store's errors, inside Spark's own exception.
+
+    Args:
+        df: A stream or a batch.
+        by: The key column, or several.
+        on: The time column: a timestamp, a date, or a number.
+        aggregations: Result column -> (value column or columns, aggregation), or an aggregation
+            that reads none.
+        window: The frame: which events a window holds. Multiple ones by name share their pages, and
+            their result columns are called ``<aggregation>_<window>``.
+        store: A URL: ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
+            pages in the query's own state. A batch query needs none: its windows are in its tasks'
+            memory.
+        emit: "all" gives one row per event, "last" the last one per key and micro-batch.
+        emit_every: 100 gives the row of each 100th event of a key; "1 minute" or a timedelta gives
+            a row for each whole minute since 1970 in place of the events' rows.
+        carry: Other columns that results include.
+        types: Result column -> DDL type, where the result of a plain Python aggregation has another
+            type than its identity.
+        name: What the pages' names begin with, by default the query's id; it must differ between
+            two equal aggregations in one query.
+        buckets: The number of groups of keys, fixed for a checkpoint. By default there is one per
+            state partition, and these are as many as cores where the session does not set them; a
+            batch query has 64.
+        arity: How many elements a group has. By default a page has at most 4080 bytes, and up to 64
+            KiB for a key that comes with many rows at once.
+        leaf_arity: How many events a leaf group has.
+        on_late: What a row does that is older than the last one of its key, or by more than
+            ``allowed_lateness``: "raise" stops the query, "drop" drops and counts it, "side" emits
+            it with null results and true in a column ``late``.
+        allowed_lateness: How much older than the newest event of its key before the micro-batch a
+            row may be: seconds, a timedelta, or text such as "10 minutes". Its result covers the
+            window that ends with it.
+        time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
+            given.
+        emit_updates: Whether events that follow a late one are emitted again, with their current
+            results, and true in a column ``corrected``.
+        on_duplicate: With ``allowed_lateness``, what a row does at a time of its key that already
+            has an event: it is added to it ("append"), replaces it ("replace") or joins it
+            ("combine").
+        retractions: A column of booleans, true in rows that remove the newest event of their key
+            and time. They come out unchanged, with null results.
+        on_missing: What a retraction does that finds no event: "raise" stops the query, "drop"
+            drops and counts it.
+        on_invalid: What a row does that misses key, time or value: "raise" stops the query, "drop"
+            drops and counts it.
+        idle: "keep" keeps every key; "expire" deletes those whose time window is empty by the
+            watermark on the time column; "emit" does so too, and emits a row for each moment at
+            which a window became empty.
+        retain: How many of a key's checkpoints Spark may be rolled back.
+        start_from: What ``save_history`` has made, by its name, or a ``History`` with its store:
+            the windows that a stream continues from. Its rows from before the cutover are dropped.
+        publish: A name under which other processes read the windows as of the last committed batch,
+            by ``mta.open_published(store, name)``, for as long as this session is active.
+        metrics: The name of a streaming query's counts in ``observedMetrics``; for a batch query
+            give an ``Observation``, and read it afterwards.
     """
     given = locals()
     options = Options(**{option.name: given[option.name] for option in fields(Options)})
@@ -149,7 +174,6 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
         results = run_request(df, request, step, metrics)
-        check_starts(results)
         if publish is not None:
             follow(df.sparkSession, request.plan)
     return results
@@ -162,17 +186,22 @@ def run_request(
     plan = request.plan
     packed = packed_rows(df, plan)
     advance = advance_stream if df.isStreaming else advance_batch
-    counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS)
-    results = advance(packed, plan, step).observe(metrics, *counts)
-    return results.mapInArrow(unpack, request.schema)
+    counts = (
+        F.coalesce(F.sum(F.col(NUMBERS)[place]), F.lit(0)).alias(name)
+        for place, name in enumerate(COUNTS)
+    )
+    advanced = advance(packed, plan, step).observe(metrics, *counts)
+    results = advanced.mapInArrow(unpack, request.schema)
+    check_starts(results)
+    return results
 
 
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
-    bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
+    hashed = F.xxhash64(*map(column, plan.keys))
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
-    rows = df.select(bucket.alias("bucket"), *columns)
-    packer = partial(pack, names=plan.columns, timed=df.isStreaming)
+    rows = df.select(hashed.alias("hash"), *columns)
+    packer = partial(pack, names=plan.columns, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}
@@ -186,32 +215,28 @@ def column(name: str) -> Column:
 
 
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
-    """Spark settings for a streaming query with windows; set them before its first start.
+    """Return Spark settings for a streaming query with windows; set them before its first start.
 
-    RocksDB keeps the snapshots off the JVM's heap, and with its changelog a commit writes what has
-    changed in place of files of the database, in a third of the time. Version 1 of the checkpoint's
-    format (Spark's own default) survives every death of a driver: with version 2, one that dies
-    when a file sink has a batch and Spark's log of commits has not leaves a query that never starts
-    again, since the sink skips the batch and the names of its state files are lost. What version 2
-    guards against, state files that two attempts write differently, does not happen here: equal
-    rows give equal snapshots and pages. ``partitions`` (about the number of cores, at most
-    ``buckets``) spares the commits of Spark's default of 200 state partitions.
+    A query that is started in this process needs none: what is not set is chosen as it starts
+    (``starting.py``). They are for queries that are started in other ways, as declarative pipelines
+    are. For ``spark://state`` set RocksDB beside them. Elsewhere Spark's own default is better: the
+    states are small, and a commit takes 2 ms with it, 60 to 110 ms with RocksDB.
 
-    ``local_disk`` says that checkpoints are on this machine's disk. Without Hadoop's native
-    library, which PySpark does not have, Spark's way to them starts a process (``readlink``) for
-    each look at a file, some forty in a micro-batch; its older way looks by itself. On a local
-    disk both write a file aside and rename it. On another file system do not choose the older one:
-    there its renames may not be atomic.
+    Version 1 of the checkpoint's format (Spark's own default) survives every death of a driver.
+    With version 2, a driver that dies after a file sink has a batch and before Spark's log of
+    commits has it leaves a query that never starts again: the sink skips the batch, and the names
+    of its state files are lost. Version 2 guards against state files that two attempts write
+    differently, which does not happen here: equal rows give equal snapshots and pages.
+
+    Args:
+        partitions: The number of state partitions: about the number of cores, at most ``buckets``.
+            Spark's default is 200, which costs 200 tasks and commits per batch.
+        local_disk: Whether checkpoints are on this machine's disk, where Spark's older way to them
+            starts no processes. On other file systems its renames may not be atomic.
     """
-    store = "spark.sql.streaming.stateStore"
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    conf = {
-        f"{store}.providerClass": provider,
-        f"{store}.rocksdb.changelogCheckpointing.enabled": "true",
-        f"{store}.checkpointFormatVersion": "1",
-    }
+    conf = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "1"}
     if local_disk:
-        conf["spark.sql.streaming.checkpointFileManagerClass"] = BY_FILE_SYSTEM
+        conf[FILES] = BY_FILE_SYSTEM
     if partitions is not None:
-        conf["spark.sql.shuffle.partitions"] = str(partitions)
+        conf[PARTITIONS] = str(partitions)
     return conf

@@ -37,7 +37,12 @@ _log = logging.getLogger(__name__)
 
 
 class HeadCache(WrapperStore):
-    """Keeps up to ``capacity_bytes`` of fetched pages."""
+    """A store that keeps the pages in memory that were read last, and reads pages ahead.
+
+    Args:
+        store: The store behind it.
+        capacity_bytes: How many bytes of pages stay in memory.
+    """
 
     def __init__(self, store: PageStore, capacity_bytes: int = 16 << 20) -> None:
         super().__init__(store)

@@ -24,7 +24,16 @@ _named: dict[str, dict[str, bytes]] = {}
 
 
 class MemoryStore(PageStore):
-    """Pages in memory; gone when the process ends."""
+    """Pages in memory; gone when the process ends.
+
+    Args:
+        name: Stores of one name share their pages; without a name a store has its own.
+
+    >>> from stores import MemoryStore
+    >>> MemoryStore("shared").put_many({"window/0/1": b"a page"})
+    >>> MemoryStore("shared").get_many(["window/0/1"])
+    [b'a page']
+    """
 
     def __init__(self, name: str = "") -> None:
         self.url = f"memory://{name}"

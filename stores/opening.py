@@ -59,19 +59,28 @@ def open_store(
     deadline: float = 30.0,
     compression: Literal["none", "zstd"] = "none",
 ) -> PageStore:
-    """The store at the URL, behind a write buffer and, if it is remote, a cache; no store call.
+    """Return the store at a URL, behind a write buffer and, if it is remote, a cache.
 
-    ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or ``rediss://``,
-    ``couchbase://user:password@host/bucket`` or ``couchbases://``, ``s3://bucket/prefix``,
-    ``gs://bucket/prefix`` or ``az://container/prefix``.
-    ``write_buffer`` and ``cache`` are bytes, 0 for none; ``deadline`` is how many seconds writes go
-    on trying while the store does not answer; ``compression`` makes pages smaller that are put,
-    and any are read. All of them may stand in the URL instead (``?compression=zstd&deadline=10``),
-    beside the options of the store itself; pages in memory take none. A ``Path`` is that of a
-    folder on local disk. A store that is open already is returned as it is.
+    No connection is made and no call: a store that cannot be reached raises at the first call, or
+    in ``ping_store``. Raises ``InvalidStoreURL`` and ``MissingDependency``.
 
-    Raises ``InvalidStoreURL`` and ``MissingDependency``. It makes no connection: a store that
-    cannot be reached says so at the first call, or to ``ping_store``.
+    Args:
+        url: ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or
+            ``rediss://``, ``couchbase://user:password@host/bucket`` or ``couchbases://``,
+            ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``. A ``Path``
+            is a folder on local disk. An open store is returned as it is. The other settings may be
+            in the URL too (``?compression=zstd&deadline=10``), beside the options of the store
+            itself; pages in memory take none.
+        write_buffer: How many bytes of puts wait to be sent; 0 for none.
+        cache: How many bytes of pages that were read ahead stay in memory; 0 for none.
+        deadline: For how many seconds writes are repeated while the store does not answer.
+        compression: How pages that are written are compressed; all can be read.
+
+    >>> from stores import open_store
+    >>> with open_store("memory://") as store:
+    ...     store.put_many({"window/0/1": b"a page"})
+    ...     store.get_many(["window/0/1", "window/0/2"])
+    [b'a page', None]
     """
     if isinstance(url, PageStore):
         return url
@@ -92,8 +101,15 @@ def open_store(
 def ping_store(url: StoreLike, *, write: bool = False) -> None:
     """Return once the store at the URL has answered, within about two seconds; one store call.
 
-    ``write`` asks whether pages may be written, too. No page is changed. Raises what ``open_store``
-    raises, and what ``PageStore.ping`` does: each error says what to correct.
+    No page is changed. Raises what ``open_store`` raises, and what ``PageStore.ping`` does: each
+    error says what to correct.
+
+    Args:
+        url: A URL or an open store, as for ``open_store``.
+        write: Whether to verify that pages can be written, too.
+
+    >>> from stores import ping_store
+    >>> ping_store("memory://", write=True)
     """
     if isinstance(url, PageStore):
         url.ping(write=write)
@@ -118,7 +134,12 @@ def _bare(url: str | Path) -> tuple[PageStore, dict[str, Any]]:
 
 
 def installed_stores() -> list[str]:
-    """The schemes whose libraries are installed; nothing is imported, no store call."""
+    """Return the schemes whose libraries are installed; imports nothing, no store call.
+
+    >>> from stores import installed_stores
+    >>> installed_stores()[:2]
+    ['memory', 'file']
+    """
     return [name for name, of in _MODULES.items() if of not in _EXTRAS or find_spec(_EXTRAS[of][0])]
 
 

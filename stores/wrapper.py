@@ -9,7 +9,11 @@ from .base import Capabilities, PageStore
 
 
 class WrapperStore(PageStore):
-    """Hands every call on to the store behind it; a subclass changes the calls it is about."""
+    """A store that passes every call on to another one; a base to derive from.
+
+    Args:
+        store: The store behind it.
+    """
 
     def __init__(self, store: PageStore) -> None:
         self.store = store

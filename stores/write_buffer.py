@@ -42,10 +42,13 @@ _buffers: WeakSet[WriteBuffer] = WeakSet()
 
 
 class WriteBuffer(WrapperStore):
-    """Holds up to ``capacity_bytes`` of puts and deletes and sends them in the background.
+    """A store that holds puts and deletes in memory and sends them in the background.
 
-    ``deadline`` is how many seconds the store may fail to answer, on writes and on reads, before
-    callers get its error; the first failure is logged as a warning.
+    Args:
+        store: The store behind it.
+        capacity_bytes: How many bytes of puts and deletes may wait.
+        deadline: For how many seconds the store may fail to answer, on writes and on reads, before
+            callers get its error; the first failure is logged as a warning.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from tests.support.servers import (
     redis_url,
     redis_with_password,
 )
-from tests.support.spark.home import QUICK_JAVA, set_up_home
+from tests.support.spark.home import set_up_home
 
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
@@ -28,9 +28,6 @@ PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
 # The Javas of all tests together take a quarter of the processor's time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
-
-# The processes that the tests are spread over inherit the one that is made here first.
 set_up_home()
 
 # How long an example takes is the machine's affair.

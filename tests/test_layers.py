@@ -105,8 +105,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
-        "request", "chains", "writers", "publishing", "sliding", "boundary", "history",
-        "checkpoint", "migration", "inspection", "reports", "session", "cli",
+        "checkpoint", "request", "chains", "starting", "writers", "publishing", "sliding",
+        "boundary", "history", "migration", "inspection", "reports", "session", "cli",
     ),
     "benchmarks": (
         "report", "papers", "public", "ours", "spark", "registry", "running", "__main__",

@@ -83,7 +83,8 @@ def _section(done: Done) -> str:
     }
     listed = "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
     figures = "".join(
-        f"<figure>{inlined(path)}<figcaption>{escape(caption(done, path))}</figcaption></figure>"
+        f"<figure>{inlined(path)}"
+        f"<figcaption>{escape(caption_with_sizes(done, path))}</figcaption></figure>"
         for path in done.plots
     )
     return (
@@ -97,15 +98,16 @@ def _section(done: Done) -> str:
 
 
 def caption(done: Done, path: Path) -> str:
-    """What a plot shows, and the sizes that were run.
-
-    The file's name has the figure's: ``mta_latency.figure_6.svg``.
-    """
-    figure, run = path.stem.rpartition(".")[2], sizes(done.rows)
+    """What a plot shows; the file's name has the figure's: ``mta_latency.figure_6.svg``."""
+    figure = path.stem.rpartition(".")[2]
     shown = done.experiment.captions.get(figure) or f"{done.experiment.title}."
-    return f"{figure.replace('_', ' ').capitalize()}: {shown}" + (
-        f" Sizes that were run: {run}." if run else ""
-    )
+    return f"{figure.replace('_', ' ').capitalize()}: {shown}"
+
+
+def caption_with_sizes(done: Done, path: Path) -> str:
+    """What a plot shows, and the sizes that were run."""
+    run = sizes(done.rows)
+    return caption(done, path) + (f" Sizes that were run: {run}." if run else "")
 
 
 def _findings(findings: Iterable[Finding]) -> str:

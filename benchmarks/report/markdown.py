@@ -1,4 +1,7 @@
-"""The report of a run as a page of Markdown, for the documents: findings, and plots beside it."""
+"""The report of a run as a page of Markdown: plots first, then what differs from the papers.
+
+``report.html`` of the run has every finding, and the sizes that were run.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.report.experiment import Done, Finding, sizes
+from benchmarks.report.experiment import Done, Finding
 from benchmarks.report.fits import CLOSE
 from benchmarks.report.html import caption
 
 VERDICTS = {True: "agrees", False: "differs", None: "undecided"}
+
+#: The verdicts of findings that have a row.
+OTHER = (VERDICTS[False], VERDICTS[None])
 
 
 def verdict(finding: Finding) -> str:
@@ -31,15 +37,16 @@ def write_page(path: Path, done: Sequence[Done], missing: Sequence[str], note: s
 
 
 def _page(done: Sequence[Done], missing: Sequence[str], note: str, plots: str) -> Iterator[str]:
-    yield "# The papers' experiments, as they were run\n"
-    yield "Made by `python -m benchmarks --page` from the rows of a run."
-    yield "The papers ran C++, Java or Standard ML; here nearly all is plain Python, so shapes and"
+    yield "# The papers' experiments\n"
+    yield "The papers ran C++, Java or Standard ML. Here nearly all is plain Python, so shapes and"
     yield "ratios are compared, not times."
-    yield f"A ratio agrees within a factor of {CLOSE:g} on the same side of 1; a curve's shape is"
+    yield f"A ratio agrees within a factor of {CLOSE:g} on the same side of 1. A curve's shape is"
     yield "decided by comparing models, on counted combines where there are any.\n"
+    yield "`python -m benchmarks --page` makes this page from the rows of a run; `report.html` of"
+    yield "the run also has the findings that agree, and all sizes.\n"
     yield from _machine(done, note)
-    yield "\n| experiment | source | agree | differ | undecided | sizes |"
-    yield "|---|---|---|---|---|---|"
+    yield "\n| experiment | source | agree | differ | undecided |"
+    yield "|---|---|---|---|---|"
     yield from map(_entry, done)
     if missing:
         yield f"\nNot measured yet: {', '.join(f'`{name}`' for name in missing)}."
@@ -64,26 +71,28 @@ def _entry(done: Done) -> str:
     counts = " | ".join(str(judged.count(each)) for each in VERDICTS.values())
     cut = f" (unfinished: {done.record['cells']} cells)" if "cells" in done.record else ""
     link = f"[{_plain(one.title)}](#{one.name})"
-    return f"| {link}{cut} | {_plain(one.source)} | {counts} | {_plain(sizes(done.rows))} |"
+    return f"| {link}{cut} | {_plain(one.source)} | {counts} |"
 
 
 def _section(done: Done, plots: str) -> Iterator[str]:
-    """An experiment: what is known of it, its plots, and its findings."""
+    """An experiment: its plots, what the paper shows, and what differs here."""
     one, record = done.experiment, done.record
-    yield f"\n## {one.name}\n\n**{_plain(one.title)}.**"
-    yield f"{_plain(one.source)}; size {record['size']:g}, {record['seconds'] / 60:,.0f} minutes to"
-    yield f"{record['finished']}.\n"
+    yield f"\n## {one.name}\n\n**{_plain(one.title)}.** {_plain(one.source)}.\n"
+    for plot in done.plots:
+        yield f"![{one.name}]({plots}/{plot.name})\n"
+        yield f"*{_plain(caption(done, plot)).replace('*', '')}*\n"
     yield f"**What the paper shows.** {_plain(one.paper)}\n"
     yield f"**How it is measured here.** {_plain(one.setting)}\n"
     if "cells" in record:
         yield f"The run has not come to its end: {record['cells']} cells are shown, and what is"
         yield "said below is of these.\n"
-    for plot in done.plots:
-        yield f"![{one.name}]({plots}/{plot.name})\n"
-        yield f"*{_plain(caption(done, plot)).replace('*', '')}*\n"
-    yield "| | the paper or peer | here | | why |"
-    yield "|---|---|---|---|---|"
-    yield from map(_row, done.findings)
+    agree = [finding for finding in done.findings if verdict(finding) == VERDICTS[True]]
+    other = [finding for finding in done.findings if verdict(finding) in OTHER]
+    yield f"{len(agree)} findings agree with the paper" + ("; these do not:\n" if other else ".\n")
+    if other:
+        yield "| | the paper or peer | here | | why |"
+        yield "|---|---|---|---|---|"
+        yield from map(_row, other)
 
 
 def _row(finding: Finding) -> str:

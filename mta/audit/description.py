@@ -47,7 +47,19 @@ class SnapshotSummary:
 
 
 def describe_snapshot(data: bytes) -> SnapshotSummary:
-    """A summary of a snapshot of a window or of several; no store call. Raises CorruptSnapshot."""
+    """Return a summary of a snapshot of one or multiple windows; no store call.
+
+    Raises CorruptSnapshot.
+
+    Args:
+        data: What ``checkpoint`` returned.
+
+    >>> from mta import CountWindow, Max, Window, describe_snapshot
+    >>> window = Window(Max(), CountWindow(3), name="described")
+    >>> _ = window.extend([1.0, 5.0, 2.0, 3.0])
+    >>> describe_snapshot(window.checkpoint()).events
+    3
+    """
     shared = shared_snapshot(data)
     snapshot = Snapshot.decode(data if shared is None else shared.events)
     states = [] if shared is None else shared.windows

@@ -203,7 +203,10 @@ def packed(numbers: list[Any], kind: str) -> np.ndarray:
 
 
 class Decimals(Array):
-    """Decimals of a fixed number of places, as whole numbers of their last one: 18 digits fit.
+    """The type of decimals with a fixed number of places, of at most 18 digits.
+
+    Args:
+        places: The number of digits behind the point.
 
     >>> Decimals(2).shown(np.array([150, -3])).tolist()
     [Decimal('1.50'), Decimal('-0.03')]

@@ -22,7 +22,7 @@ from mta.logs.ranges import Positions
 class Incomplete:
     """A result that misses events since a change.
 
-    It is complete for an event as soon as one of the conditions given is met; where none is given,
+    It is complete for an event as soon as one of the given conditions is met; where none is given,
     it is not known when it is complete again.
     """
 
@@ -42,7 +42,7 @@ class Incomplete:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether windows hold all events that their policies ask for.
+    """Whether windows hold all events that their frames ask for.
 
     The numbers are those of one window, and None for multiple windows or many keys.
     """

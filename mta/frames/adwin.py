@@ -35,10 +35,15 @@ _Moments = tuple[float, float, float]
 class ADWIN(AbstractPolicy):
     """The newest events for as long as their mean has not changed.
 
-    ``confidence`` is the probability of seeing a change where there is none, ``span`` how far
-    apart values may be. Every ``clock`` events it is asked: O(log n) searches for the end of a
-    prefix of so many events. After a change of the mean by e it takes O(ln(1/confidence) / e^2)
-    events until the older ones leave.
+    After a change of the mean by e it takes O(ln(1/confidence) / e^2) events until the older ones
+    leave.
+
+    Args:
+        confidence: The probability of seeing a change where there is none.
+        column: The column, of events with several.
+        span: How far apart values may be.
+        clock: How many events lie between two tests for a change. A test costs O(log n) searches
+            for the end of a prefix.
 
     >>> from mta import Mean, Window
     >>> window = Window(Mean(), ADWIN(clock=1), name="drift")

@@ -16,14 +16,19 @@ from mta.monoids.product import Columns, column_names
 
 
 class Policy(AbstractPolicy):
-    """A policy of your own: ``evicts(prefix, total)`` says whether a prefix must leave.
+    """A frame of your own: ``evicts(prefix, total)`` says whether the oldest events must leave.
 
-    ``prefix`` is the result over the oldest events, ``total`` that over the whole window, both of
-    the monoid ``on`` (a monoid, or a pair of column and monoid), or of the window's own monoid.
-    Costs O(1) combines while few events leave, O(arity * log n) and one page per level otherwise.
-    ``checked`` tries every prefix after every insertion, and raises PolicyNotMonotone. Give it a
-    ``name``: a snapshot is only restored with a policy of the same name and monoid (without one, as
-    for ``Monoid``).
+    It costs O(1) combines while few events leave, otherwise O(arity * log n) combines and one page
+    per level. A snapshot is only restored with a policy of the same name and aggregation.
+
+    Args:
+        evicts: A function of two results: ``prefix`` over the oldest events, ``total`` over the
+            whole window. It must be monotone: if a prefix must leave, so must each shorter one.
+        on: The aggregation of these results, or a pair of column and aggregation; the aggregation
+            of the window unless it is given.
+        name: The name in snapshots. Without one a function is called as for ``Monoid``.
+        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
+            every insertion. It raises PolicyNotMonotone, and is for tests.
 
     >>> from mta import Max
     >>> Policy(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
@@ -68,10 +73,21 @@ class Policy(AbstractPolicy):
 class BoundWindow(AbstractPolicy):
     """The longest run of newest events whose aggregate stays within bounds.
 
-    For the MTA paper's "sum of the window at most 10" write ``BoundWindow(Sum(), at_most=10)``.
-    Monotone where the aggregate only grows (or only falls) as older events are added to it: sums
-    of values that are not negative, counts, maxima. An event that alone breaks the bound leaves
-    the window empty. Costs and ``checked`` as for Policy.
+    The MTA paper's "sum of the window at most 10" is ``BoundWindow(Sum(), at_most=10)``. The
+    aggregate must only grow, or only fall, as older events are added to it: sums of values of at
+    least 0, counts, maxima. If an event breaks the bound alone, the window is empty. Costs are
+    those of ``Policy``.
+
+    Args:
+        on: The aggregation, or a pair of column and aggregation.
+        at_most: The upper bound, of an aggregate that grows.
+        at_least: The lower bound, of an aggregate that falls.
+        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
+            every insertion. It raises PolicyNotMonotone, and is for tests.
+
+    >>> from mta import BoundWindow, Sum, Window
+    >>> Window(Sum(), BoundWindow(Sum(), at_most=10)).extend([4.0, 5.0, 3.0, 2.0]).tolist()
+    [4.0, 9.0, 8.0, 10.0]
     """
 
     def __init__(
@@ -107,13 +123,22 @@ class BoundWindow(AbstractPolicy):
 
 
 class SinceMax(Policy):
-    """Keeps what follows the oldest maximum of a column, that event included (MTA paper, 5.6).
+    """The events since the oldest maximum of a column, that event included (MTA paper, 5.6).
 
-    What is older than the maximum can never be in a later result, for the maximum stays in the
-    window longer than all that came before it: ``CountWindow(2**20) | SinceMax()``. Evicts a prefix
-    while its maximum is below the window's: "the older subwindow not containing the maximum".
-    Monotone, as a shorter prefix has no larger maximum. With ``own`` it reads the window's own
-    result, which is a maximum then, and not one beside it.
+    What is older than the maximum can never be in a later result, because the maximum stays in the
+    window longer than all that came before it: ``CountWindow(2**20) | SinceMax()``. A prefix leaves
+    while its maximum is below that of the window: "the older subwindow not containing the maximum".
+
+    Args:
+        column: The column, of events with several.
+        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
+            every insertion. It raises PolicyNotMonotone, and is for tests.
+        own: Whether to read the result of the window's own aggregation, which must be a maximum, in
+            place of an additional one.
+
+    >>> from mta import Count, Product, SinceMax, Window
+    >>> Window(Product({"n": Count()}), SinceMax("x")).extend({"x": [1.0, 5.0, 3.0]})["n"].tolist()
+    [1, 1, 2]
     """
 
     def __init__(self, column: Columns = None, checked: bool = False, own: bool = False) -> None:
@@ -128,11 +153,23 @@ class SinceMax(Policy):
 
 
 class SinceLongestRun(Policy):
-    """Keeps what follows the start of the longest increasing run, that event included.
+    """The events since the start of the longest increasing run, that event included.
 
-    As SinceMax, for runs. Evicts a prefix while it has no event of that run. Monotone, as a shorter
-    prefix has fewer events. It reads the result of the window's own monoid, LongestIncreasingRun,
-    or with ``columns`` (value and time) one beside it.
+    As ``SinceMax``, for runs: a prefix leaves while it has no event of that run. It reads the
+    result of the window's own aggregation, LongestIncreasingRun, or with ``columns`` an additional
+    one.
+
+    Args:
+        columns: The columns of value and time.
+        time: The type of the times, as for ``LongestIncreasingRun``.
+        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
+            every insertion. It raises PolicyNotMonotone, and is for tests.
+
+    >>> from mta import LongestIncreasingRun, SinceLongestRun, Window
+    >>> window = Window(LongestIncreasingRun(), SinceLongestRun(), name="run")
+    >>> _ = window.extend(([3.0, 1.0, 2.0, 3.0], range(4)))
+    >>> len(window)
+    3
     """
 
     def __init__(self, columns: Columns = None, time: Any = "f8", checked: bool = False) -> None:

@@ -31,8 +31,16 @@ from mta.times import Duration, is_duration, to_count, to_duration
 class DeltaWindow(Policy):
     """The events whose attribute is less than ``size`` below the largest.
 
-    As a TimeWindow, of any attribute that does not fall: the last 10 km, the last 5 kWh. Where it
-    falls, an event stays as long as one before it does. Costs and ``checked`` as for Policy.
+    It is a TimeWindow for any attribute that does not fall: the last 10 km, the last 5 kWh. Where
+    the attribute falls, an event stays as long as an earlier one does. Costs are those of
+    ``Policy``.
+
+    Args:
+        size: The largest difference, in units of the attribute.
+        column: The column of the attribute; the value itself unless it is given.
+        dtype: The type of the attribute.
+        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
+            every insertion. It raises PolicyNotMonotone, and is for tests.
 
     >>> DeltaWindow(10, "km")
     DeltaWindow(10, km)
@@ -57,11 +65,18 @@ class DeltaWindow(Policy):
 
 
 class PunctuationWindow(Policy):
-    """The events since a mark: an event whose attribute is true begins a new part of the stream.
+    """The events since a mark: an event whose attribute is true starts a new part of the stream.
 
-    The window has the ``last`` so many parts, the one under way among them. With ``ends=True`` a
-    mark is the last event of its part, and the next event begins a new one. Marks are booleans, or
-    0 and 1. Costs and ``checked`` as for Policy.
+    Costs are those of ``Policy``.
+
+    Args:
+        column: The column of marks, which are booleans, or 0 and 1; the value itself unless it is
+            given.
+        last: How many parts the window has, including the current one.
+        ends: Whether a mark is the last event of its part, so that the next event starts a new one.
+        dtype: The type of the marks.
+        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
+            every insertion. It raises PolicyNotMonotone, and is for tests.
 
     >>> PunctuationWindow("ignition", last=2)
     PunctuationWindow(ignition, last=2)
@@ -92,11 +107,14 @@ class PunctuationWindow(Policy):
 class SessionWindow(AbstractPolicy):
     """The events since the last time that nothing came for ``gap`` or longer.
 
-    A duration as for TimeWindow; an event exactly ``gap`` after the one before begins a session.
-    Once the newest event is that old, the session is over, and time alone has emptied the window.
-    A late event that is less than ``gap`` from two sessions merges them, as in Flink, Beam and
-    Kafka Streams. The cut is known from the window's aggregate: 1 combine and no search. Each
-    event's time is kept with its value too: 8 bytes per event.
+    An event that comes exactly ``gap`` after the previous one starts a session. Once the newest
+    event is that old, the session is over, and the window is empty. A late event that is less than
+    ``gap`` from two sessions merges them, as in Flink, Beam and Kafka Streams. The window's
+    aggregate says where the session starts: 1 combine and no search. The time of each event is
+    stored with its value: 8 bytes per event.
+
+    Args:
+        gap: A duration, as for ``TimeWindow``.
 
     >>> SessionWindow("10 minutes")
     SessionWindow(600000000 us)

@@ -21,7 +21,7 @@ from mta.dataframes.base import Column, Frame, Result
 from mta.dataframes.opening import open_frame
 from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy, by_rows
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
 from mta.keyed.keys import codes_of
@@ -62,21 +62,37 @@ def rolling(
     time_unit: TimeUnit | None = None,
     store: StoreLike | None = None,
 ) -> _Frame:
-    """A pandas, polars or Arrow table with a column for each aggregation, in the order of its rows.
+    """Return a pandas, polars or Arrow table with a column for each aggregation, in row order.
 
-    A row's result is that of its key's window which ends with the row: ``by`` names the columns of
-    the key (without it all rows have one window), ``on`` that of the time. In pandas either may be
-    a named level of the index. Rows may be in any order of time; those of one time count in the
-    order in which they stand. Times that are numbers count ``time_unit`` ("s", "ms", "us" or
-    "ns"), seconds unless it is given. Without ``on`` rows are in order as they stand. ``window`` is
-    a policy, a duration ("24 hours"), a number of rows, or several of these by name; then columns
-    are called aggregation_window. With ``store`` what windows hold is there and not in memory.
+    The result of a row covers the window of its key that ends with the row. Rows may be in any
+    order of time; those of one time count in their order. Extremes, first and last values have the
+    type of their column: datetimes with their unit and zone, decimals with their precision and
+    scale. A sum of whole numbers or booleans has 64 bits, one of decimals 38 digits.
 
-    Extremes, first and last values are of their column's type: datetimes with their unit and zone,
-    decimals with their precision and scale. A sum of whole numbers or booleans has 64 bits, and one
-    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us per row and aggregation, of text
-    more. Raises UnsuitableKey, InvalidValue (a null or NaN, a column that is not there or cannot be
-    aggregated so), ResultOutOfRange, InvalidTime, and what a store raises.
+    Sorts by time, then takes 0.1 to 1 us per row and aggregation, for text more. Raises
+    UnsuitableKey, InvalidValue (a null or NaN, a column that is missing or cannot be aggregated
+    so), ResultOutOfRange, InvalidTime, and what a store raises.
+
+    Args:
+        frame: The table.
+        window: A frame, a duration ("24 hours"), a number of rows, or several of these by name;
+            then columns are called ``aggregation_window``. With ``ties="peers"`` of a frame by
+            time, rows of one key and time have the result of the last of them.
+        aggregations: By name of the new column a pair of column and aggregation, as for
+            ``Product``.
+        by: The key column, or several; without it all rows have one window. In pandas it may be a
+            named level of the index.
+        on: The column of the time, or in pandas a named level of the index; without it the rows are
+            in order.
+        time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
+            given.
+        store: Where the events of the windows are; in memory unless it is given.
+
+    >>> import pandas as pd
+    >>> from mta import Max, rolling
+    >>> frame = pd.DataFrame({"room": ["hall", "attic", "hall"], "watts": [9.0, 5.0, 3.0]})
+    >>> rolling(frame, by="room", window=2, aggregations={"peak": ("watts", Max())}).peak.tolist()
+    [9.0, 5.0, 9.0]
     """
     names = [] if by is None else _names(by, "by=", 'by="meter"')
     if by is not None and not names:
@@ -102,7 +118,8 @@ def rolling(
     if store is None:  # nothing comes after these rows, so no window needs pages of its own
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A name of its own: others may be at work in the same store.
-    of_all = policies if named else policies[""]
+    rowwise = {name: by_rows(policy) for name, policy in policies.items()}
+    of_all = rowwise if named else rowwise[""]
     rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
     try:
         found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
@@ -112,8 +129,13 @@ def rolling(
         if store is not None:
             rows.delete_pages()
         rows.close()
+    last_peers: np.ndarray | None = None
+    if times is not None and any(policy.ties == "peers" for policy in policies.values()):
+        last_peers = _last_peers(keys, times)
     results = {}
-    for (alias, _), result in called.items():
+    for (alias, name), result in called.items():
+        if policies[name].ties == "peers" and last_peers is not None:
+            found[result] = _taken(found[result], last_peers)
         given, monoid = pairs[alias]
         like = [columns[each] for each in column_names(given)]
         results[result] = _result(found[result], monoid, typed[alias], like)
@@ -293,6 +315,16 @@ def _swept(
         windows.checkpoint(wait=False)
         parts.append(found)
     return _joined(parts, inverse(order))
+
+
+def _last_peers(keys: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """For each row the last one of its key and time, in the order in which they stand."""
+    order = np.lexsort((times, keys))
+    changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
+    ends = np.flatnonzero(np.append(changes, True)[: len(order)])
+    found = np.empty(len(order), np.int64)
+    found[order] = np.repeat(order[ends], np.diff(ends, prepend=-1))
+    return found
 
 
 def _taken(column: Any, rows: np.ndarray) -> Any:

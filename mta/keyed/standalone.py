@@ -56,11 +56,17 @@ _FIRST_GROUPS, _LARGEST = 8, 16
 def small_groups(
     monoid: AbstractMonoid, *policies: AbstractPolicy, by_time: bool = False
 ) -> tuple[int, int]:
-    """Sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, that suit many keys.
+    """Return the sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, for many keys.
 
-    A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a snapshot carries an
-    open one of each level, and a batch writes the snapshot of each key that it touches. Nodes of
-    trees by time hold up to twice their size, and a snapshot carries the last one of each level.
+    A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, because a snapshot includes
+    the open one of each level, and a batch writes the snapshot of each key that it touches. Nodes
+    of trees by time hold up to twice their size, and a snapshot includes the last one of each
+    level.
+
+    Args:
+        monoid: The aggregation.
+        *policies: The frames.
+        by_time: Whether events are kept in trees by time, for ``allowed_lateness``.
     """
     extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
     observers = [monoid for policy in policies for _, _, monoid in policy.observers]

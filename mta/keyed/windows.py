@@ -46,11 +46,11 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank
 from mta.keyed.work import results_at
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
@@ -76,7 +76,7 @@ class Latest(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyedStats:
-    """What keyed windows hold and have done."""
+    """The sizes of keyed windows, and what they have done."""
 
     keys: int
     standalone: int
@@ -105,24 +105,47 @@ class KeyedStats:
 class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of that key.
 
-    ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
-    time, and these joined by ``|`` and ``&``, under a monoid of columns are *vectorized*: many keys
-    cost as much as one key with as many events, 0.1 to 2 us per event. With other policies or
-    monoids every key has a standalone window, at 200 us per key and batch.
+    Windows by count and time, and these joined by ``|`` and ``&``, under an aggregation of columns
+    are *vectorized*: many keys cost as much as one key with as many events, 0.1 to 2 us per event.
+    With other frames or aggregations every key has a standalone window, at 200 us per key and
+    batch. In a store, new events are written about 3 times in all, and the pages that hold keys of
+    the batch are read.
 
-    In a store, new events are written about 3 times in all, and pages are read that hold keys of
-    the batch. Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes,
-    durations, times of day, UUIDs, or tuples of these, all of one type; they come back in it.
+    Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes, durations, times
+    of day, UUIDs, or tuples of these, all of one type; they are returned as that type. One call at
+    a time.
 
-    One call at a time. Settings are those of ``Window``, without ``aggregator``, and:
+    Args:
+        monoid: The aggregation.
+        window: One frame, or several by name, as for ``SharedWindows``.
+        store: A URL, an open store, or None to keep everything in memory, where values may be any
+            objects.
+        name: Distinguishes the windows in a store, as for ``Window``.
+        timed: Whether events have times and come in their order, even if no frame looks at them.
+        arity: How many elements a group of a standalone window has.
+        leaf_arity: How many events a leaf group of a standalone window has.
+        allowed_lateness: How much older than the newest event of its key an event may be: seconds
+            or a duration. Without it the events of a key must come in order.
+        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
+            replaces the old one, "combine" joins both. The last two select FiBA too, with an
+            ``allowed_lateness`` of 0 unless it is given.
+        on_missing: Whether a retraction that finds no event raises NoSuchEvent or is dropped and
+            counted.
+        on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
+        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
+            accepted.
+        promote_at: How many events the window of a key may have before it becomes standalone.
+        page_bytes: The approximate size of a page of keys; 256 KiB unless it is given, and 16 KiB
+            in a remote store.
+        cache_bytes: How many bytes of pages stay in memory.
+        retain: How many of the newest snapshots can be restored.
 
-    - ``timed``: whether events have times, and come in their order, even if no policy needs them.
-    - ``allowed_lateness``: how much older than the newest event of its key an event may be. Unless
-      it is given, the events of a key come in order.
-    - ``on_missing="raise"`` or "drop": what to do with a retraction that finds no event.
-    - ``promote_at``: how many events the window of a key may have before it becomes standalone.
-    - ``page_bytes``: the approximate size of a page of keys, by default 256 KiB, and 16 KiB where
-      the store is remote. ``cache_bytes``: how many bytes of the pages read stay in memory.
+    >>> from mta import KeyedWindows, Max, TimeWindow
+    >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="example")
+    >>> rooms.extend(["hall", "attic", "hall"], [9.0, 5.0, 3.0], [0, 60, 120]).tolist()
+    [9.0, 5.0, 9.0]
+    >>> rooms.query(["attic", "hall", "cellar"]).tolist()
+    [5.0, 9.0, nan]
     """
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
@@ -203,19 +226,25 @@ class KeyedWindows(Publishable):
     ) -> Any:
         """Add a batch of events; return the result after each, or of each key after its last.
 
-        Columns of equal length: lists, numpy, pandas, polars or Arrow; ``keys`` may be a tuple of
-        columns. Numbers among ``times`` count ``time_unit``, as in ``Window.extend``. Results are
-        an array in the order of the events, or a dictionary of arrays for a Product or several
-        policies (named ``aggregation_window``), with a row for each accepted event, as
-        ``last_accepted`` says. With ``emit="last"``, ``Latest(keys, results)``. A ``get_many`` a
-        level; nothing is written before ``checkpoint``.
+        All columns are of equal length: lists, numpy, pandas, polars or Arrow. Results are an array
+        in the order of the events, or a dictionary of arrays for a Product or several frames (named
+        ``aggregation_window``), with a row for each accepted event, as ``last_accepted`` says. With
+        ``emit="last"`` they are ``Latest(keys, results)``. Costs one ``get_many`` per level;
+        nothing is written before ``checkpoint``.
 
-        ``retracts``, a column of booleans, marks rows that take out the newest event of their key
-        and time, as ``retract``; their values are not looked at, and they have no results. A batch
-        is taken in order of time, and rows of one time as they stand.
+        A batch is processed in order of time, and rows of one time in their order. Raises
+        UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and what the
+        store raises; then nothing was added.
 
-        Raises UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and
-        what the store raises; then nothing was added.
+        Args:
+            keys: The key of each event, or a tuple of columns.
+            values: The value of each event; for a Product a mapping or table of columns.
+            times: Datetimes, or numbers; needed where a frame looks at times.
+            emit: "all" returns the result after each event, "last" that of each key of the batch.
+            retracts: Booleans, true for rows that remove the newest event of their key and time, as
+                ``retract`` does. Their values are ignored, and they have no results.
+            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
+                is given.
         """
         if emit not in ("all", "last"):
             raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
@@ -241,11 +270,15 @@ class KeyedWindows(Publishable):
 
     @alone
     def retract(self, key: Any, time: Any) -> None:
-        """Take out the newest event of a key at a time, wherever it lies.
+        """Remove the newest event of a key at a time, wherever it is in the window.
 
         Needs ``allowed_lateness``, even 0. As ``Window.retract``, and as ``extend`` of one row with
         ``retracts``; the next snapshot writes the whole key. Raises NoSuchEvent, with the key,
         unless ``on_missing="drop"``.
+
+        Args:
+            key: The key.
+            time: Seconds, or a datetime.
 
         >>> from mta import KeyedWindows, Max, TimeWindow
         >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="retracted", allowed_lateness=60)
@@ -353,9 +386,12 @@ class KeyedWindows(Publishable):
 
     @alone
     def query(self, keys: Any) -> Any:
-        """The result of a key's window, or an array with those of a list of keys.
+        """Return the result of a key's window, or an array with those of a list of keys.
 
-        ``empty`` of the monoid for a key that is not known. A ``get_many`` a level.
+        A key that is not known has the aggregation's ``empty``. One ``get_many`` per level.
+
+        Args:
+            keys: A key, or a list or array of keys.
         """
         one = not isinstance(keys, list) and not (
             hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
@@ -395,10 +431,13 @@ class KeyedWindows(Publishable):
 
     @alone
     def window(self, key: Any) -> AnyWindow:
-        """One key's window, to read: ``query``, ``range``, ``len``. Raises UnsuitableKey.
+        """Return a copy of one key's window, to read: ``query``, ``range``, ``len``.
 
-        A copy of what is now: what it takes in is not seen here. Raises KeyError for a key that is
-        not known.
+        Events that are added to the copy are not seen here. Raises UnsuitableKey, and KeyError for
+        a key that is not known.
+
+        Args:
+            key: The key.
         """
         known = self._known(key)
         if not len(known):
@@ -429,7 +468,7 @@ class KeyedWindows(Publishable):
             return False
 
     def keys(self) -> Iterator[Any]:
-        """All keys, in no order; reads every page."""
+        """Return all keys, in no particular order; reads every page."""
         for table in self.bucket.tree.everything():
             yield from table.keys.as_column().tolist()
 
@@ -437,10 +476,13 @@ class KeyedWindows(Publishable):
 
     @alone
     def expire(self, before: Any) -> np.ndarray:
-        """Expire idle keys, those whose windows are empty at a moment; return these keys.
+        """Delete the keys whose windows are empty at a moment; return these keys.
 
-        Their windows' policies must say when time empties them. Events that are older come late
-        from now on. Reads the pages of keys that may be meant.
+        The frames must say when time empties them. Older events come late from now on. Reads the
+        pages of keys that may be affected.
+
+        Args:
+            before: The moment: seconds, or a datetime.
         """
         moment = to_time(before)
         lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
@@ -451,7 +493,7 @@ class KeyedWindows(Publishable):
         return gone.keys.as_column()
 
     def earliest(self) -> int | None:
-        """A moment before which ``expire`` finds no event that is the newest of its key.
+        """Return a moment before which ``expire`` finds no key to delete.
 
         In microseconds since 1970; None without keys or times. No store call.
         """
@@ -463,8 +505,12 @@ class KeyedWindows(Publishable):
     def checkpoint(self, wait: bool = True) -> bytes:
         """Return a snapshot of at most 64 KiB, once all pages are in the store.
 
-        As ``Window.checkpoint``: save the snapshot before you take the next one. Writes what has
-        come since the last snapshot, and merges runs where the rule says so. Raises NotPageable.
+        As with ``Window.checkpoint``, save the snapshot before you take the next one. Writes what
+        has come since the last snapshot, and merges runs where the rule says so. Raises
+        NotPageable.
+
+        Args:
+            wait: Whether to wait for the store.
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
@@ -526,12 +572,12 @@ class KeyedWindows(Publishable):
         cache_bytes: int = 1 << 23,
         retain: int = 2,
     ) -> Self:
-        """The windows that a snapshot describes; no store call until pages are needed.
+        """Return the windows that a snapshot describes; no store call until pages are needed.
 
-        With other policies, or a Product of other aggregations, they go on from the events that are
-        kept, all of which are read and written for it at once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the snapshot is
-        of a monoid that reads other values, of events in order where ``allowed_lateness`` is given
+        With other frames, or a Product of other aggregations, they continue with the events that
+        are retained, all of which are read and written at once; ``coverage`` lists incomplete
+        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch for a snapshot of an
+        aggregation that reads other values, of events in order where ``allowed_lateness`` is given
         or the other way round, or of events without times.
         """
         if store is None:
@@ -543,7 +589,11 @@ class KeyedWindows(Publishable):
         return windows
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """The windows that a snapshot describes, with all settings and the store of these ones."""
+        """Return the windows that a snapshot describes, with the settings and the store of these.
+
+        Args:
+            snapshot: What ``checkpoint`` of such windows returned.
+        """
         unread = UnreadSnapshot.decode(snapshot)
         windows = type(self).__new__(type(self))
         kind = self._kind
@@ -612,10 +662,14 @@ class KeyedWindows(Publishable):
 
     @alone
     def take_over(self, snapshot: bytes, store: StoreLike) -> None:
-        """Go on from a snapshot of another name or in another store, having no keys yet.
+        """Continue from a snapshot of another name or in another store.
 
-        As ``restore`` under other windows; what the snapshot names stays as it is. Reads and writes
+        As ``restore`` under another name; what the snapshot names stays as it is. Reads and writes
         all that is retained. Raises ValueError where there are keys, and as ``restore``.
+
+        Args:
+            snapshot: What ``checkpoint`` of the other windows returned.
+            store: The store of the other windows.
         """
         if self.bucket.counts.keys or self.bucket.tree.number:
             raise ValueError("only windows without any keys take over those of a snapshot")
@@ -688,7 +742,7 @@ class KeyedWindows(Publishable):
         return html_table(repr(self), rows)
 
     def stats(self) -> KeyedStats:
-        """Sizes and counts; no store call."""
+        """Return sizes and counts; no store call."""
         counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
             counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,

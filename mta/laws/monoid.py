@@ -51,7 +51,12 @@ class Law:
 
 
 def check_monoid(monoid: AbstractMonoid, examples: Sequence[Any], **options: Any) -> None:
-    """Check every law of a monoid; options as for ``monoid_laws``. Raises LawBroken.
+    """Check every law of an aggregation. Raises LawBroken.
+
+    Args:
+        monoid: The aggregation.
+        examples: Values of events, as for ``Window.insert``.
+        **options: As for ``monoid_laws``.
 
     >>> from mta import Max
     >>> from mta.laws import check_monoid
@@ -71,13 +76,24 @@ def monoid_laws(
     rounds: int = 500,
     seed: int = 0,
 ) -> list[Law]:
-    """The laws of a monoid, to be called one by one.
+    """Return the laws of an aggregation, to be called one by one.
 
-    ``examples`` are values of events, as for ``Window.insert``. ``equal`` says when two partials
-    stand for the same events, where the monoid's own ``same`` is not enough. ``pageable=False`` is
-    for partials that are never to leave memory. With ``ordered=True`` only neighbours are combined,
-    for a monoid of events that cannot stand in another order. ``rounds`` triples are tried, or all
-    of them if there are fewer. Raises ValueError for examples that say nothing.
+    Raises ValueError for examples that say nothing.
+
+    Args:
+        monoid: The aggregation.
+        examples: Values of events, as for ``Window.insert``.
+        equal: Says when two partial results stand for the same events, where the aggregation's own
+            ``same`` is not enough.
+        pageable: Whether partial results may leave memory.
+        ordered: Whether only neighbors are combined, for events that cannot be in another order.
+        rounds: How many triples are tried, or all of them if there are fewer.
+        seed: The seed of the random choice.
+
+    >>> from mta import Max
+    >>> from mta.laws import monoid_laws
+    >>> for law in monoid_laws(Max(), [3.0, 1.0, 1.0, -2.0]):
+    ...     law()
     """
     if len(examples) < 2:
         raise ValueError("the laws need at least two examples, better ten, and some of a kind")

@@ -24,7 +24,12 @@ Event = tuple[Any, Any]
 
 
 def check_policy(policy: AbstractPolicy, examples: Sequence[Any], **options: Any) -> None:
-    """Check every law of a policy; options as for ``policy_laws``. Raises LawBroken.
+    """Check every law of a frame. Raises LawBroken.
+
+    Args:
+        policy: The frame.
+        examples: Values of events in the order of the stream.
+        **options: As for ``policy_laws``.
 
     >>> from mta import BoundWindow, Sum
     >>> check_policy(BoundWindow(Sum(), at_most=10), [4.0, 4.0, 2.0, 0.0, 11.0, 3.0])
@@ -42,12 +47,23 @@ def policy_laws(
     starts: int = 8,
     seed: int = 0,
 ) -> list[Law]:
-    """The laws of a policy, to be called one by one.
+    """Return the laws of a frame, to be called one by one.
 
-    ``examples`` are values of events in the order of the stream, ``times`` theirs where the policy
-    looks at times. ``on`` is the window's monoid, needed where the policy observes that and not a
-    monoid of its own. Windows are started at so many places of the stream: all the laws must hold
-    whatever came before. Raises ValueError for examples that say nothing.
+    Raises ValueError for examples that say nothing.
+
+    Args:
+        policy: The frame.
+        examples: Values of events in the order of the stream.
+        times: Their times, where the frame looks at times.
+        on: The aggregation of the window, needed where the frame observes that one.
+        starts: At how many places of the stream windows start: all laws must hold whatever came
+            before.
+        seed: The seed of the random choice.
+
+    >>> from mta import CountWindow
+    >>> from mta.laws import policy_laws
+    >>> for law in policy_laws(CountWindow(2), [4.0, 4.0, 2.0, 0.0]):
+    ...     law()
     """
     bench = PolicyBench(policy, examples, times, on, starts, seed)
     laws = {

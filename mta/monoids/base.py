@@ -252,16 +252,26 @@ class Promises(TypedDict, Generic[Held], total=False):
 
 
 class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
-    """A monoid of plain Python functions over any objects.
+    """An aggregation of plain Python functions over any objects.
+
+    A snapshot is only restored with an aggregation of the same name and identity. Without a name it
+    is called by its functions, and a lambda by a digest of its code, which differs between versions
+    of Python. The name that an error shows can be given as ``name``.
+
+    Args:
+        identity: The partial result of no events.
+        combine: Joins the partial results of two neighboring parts, the older one first.
+        lift: Turns a value into a partial result; unless it is given, they are the same.
+        lower: Turns a partial result into the result; unless it is given, they are the same.
+        name: The name in snapshots.
+        commutative: Whether the order of the parts does not matter.
+        selective: Whether ``combine`` always returns one of its two arguments.
+        inverse: Takes an older part out of a partial result; some algorithms in memory need it.
+        empty: The result on a window without events; ``lower(identity)`` unless it is given.
 
     >>> longest = Monoid(identity="", combine=lambda a, b: a if len(a) >= len(b) else b)
     >>> longest.fold(["to", "be", "or not"], 3)
     'or not'
-
-    Give it a ``name``: a snapshot is only restored with a monoid of the same name and identity.
-    Without a name it is called by its functions, a lambda by a digest of its code, which differs
-    between versions of Python; the name that an error shows may be given as ``name``.
-    ``empty`` is the result on a window without events, by default ``lower(identity)``.
     """
 
     @overload
@@ -395,6 +405,13 @@ def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
     found = [mask for mask in masks if mask is not None]
     mask = reduce(np.logical_or, found) if found else None
     return mask if mask is not None and mask.any() else None
+
+
+def empties(monoid: AbstractMonoid, count: int) -> Rows:
+    """Outputs of so many windows without events."""
+    empty = monoid.empty
+    one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
+    return monoid.outputs.take(one, np.zeros(count, np.intp))
 
 
 def same_value(value: Any) -> Any:

@@ -56,7 +56,12 @@ Floating = type[float] | np.dtype[np.float64] | Literal["float64", "f8"]
 
 
 class Count(ColumnarMonoid[int]):
-    """How many events; it looks at no value and stores none."""
+    """The number of events; it reads no value and stores none.
+
+    >>> from mta import CountWindow, Count, Window
+    >>> Window(Count(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
+    [1, 2, 2, 2]
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -82,7 +87,19 @@ class _Typed(ColumnarMonoid[Out]):
 
 
 class Sum(_Typed[Out]):
-    """The sum of the values, folded along the tree: no cancellation, error of O(arity * log n)."""
+    """The sum of the values.
+
+    Partial sums are added along the tree, so nothing cancels: the error is O(arity * log n).
+
+    Args:
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+
+    >>> from mta import CountWindow, Sum, Window
+    >>> Window(Sum(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
+    [1.0, 4.0, 5.0, 2.0]
+    """
 
     @overload
     def __init__(self: Sum[int], dtype: Whole) -> None: ...
@@ -125,11 +142,18 @@ class Sum(_Typed[Out]):
 
 
 class CheckedSum(_Typed[Out]):
-    """The exact sum of whole numbers, where it leaves their type a ResultOutOfRange.
+    """The exact sum of whole numbers; ResultOutOfRange where it does not fit its type.
 
-    The sum is kept as two halves of 32 bits, enough for 2^31 events. ``label`` is the name of the
-    sum in the error. The call that asks for such a result raises; the error says how many of its
-    events were accepted.
+    The sum is kept as two halves of 32 bits, enough for 2^31 events. The call that asks for such a
+    result raises; the error says how many of its events were accepted.
+
+    Args:
+        dtype: An integer type such as "int64", or ``Decimals(places)``.
+        label: The name of the sum in the error.
+
+    >>> from mta import CountWindow, CheckedSum, Window
+    >>> Window(CheckedSum(), CountWindow(2)).extend([1, 3, 2, 0]).tolist()
+    [1, 4, 5, 2]
     """
 
     @overload
@@ -202,25 +226,45 @@ class _TextMonoid(Monoid):
 
 
 class MinText(_TextMonoid):
-    """The smallest of texts, or of other objects that Python orders; of equals the older."""
+    """The smallest of texts, or of other objects that Python orders; of equal ones the older.
+
+    >>> from mta import CountWindow, MinText, Window
+    >>> list(Window(MinText(), CountWindow(2), name="MinText").extend(["b", "c", "a"]))
+    ['b', 'b', 'a']
+    """
 
     _choose = staticmethod(lambda left, right: right if right < left else left)
 
 
 class MaxText(_TextMonoid):
-    """The largest of texts, or of other objects that Python orders; of equals the older."""
+    """The largest of texts, or of other objects that Python orders; of equal ones the older.
+
+    >>> from mta import CountWindow, MaxText, Window
+    >>> list(Window(MaxText(), CountWindow(2), name="MaxText").extend(["b", "c", "a"]))
+    ['b', 'c', 'c']
+    """
 
     _choose = staticmethod(lambda left, right: right if right > left else left)
 
 
 class FirstText(_TextMonoid):
-    """The oldest text or other object in the window."""
+    """The oldest text or other object in the window.
+
+    >>> from mta import CountWindow, FirstText, Window
+    >>> list(Window(FirstText(), CountWindow(2), name="FirstText").extend(["b", "c", "a"]))
+    ['b', 'b', 'c']
+    """
 
     _choose = staticmethod(lambda left, right: left)
 
 
 class LastText(_TextMonoid):
-    """The newest text or other object in the window."""
+    """The newest text or other object in the window.
+
+    >>> from mta import CountWindow, LastText, Window
+    >>> list(Window(LastText(), CountWindow(2), name="LastText").extend(["b", "c", "a"]))
+    ['b', 'c', 'a']
+    """
 
     _choose = staticmethod(lambda left, right: right)
 
@@ -271,7 +315,18 @@ class _Extremum(_OfOne[Out]):
 
 
 class Min(_Extremum[Out]):
-    """The smallest value."""
+    """The smallest value.
+
+    Args:
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+
+    >>> from mta import CountWindow, Min, Window
+    >>> Window(Min(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
+    [1.0, 1.0, 2.0, 0.0]
+    """
 
     _ufunc = np.minimum
     _of_text = MinText
@@ -293,7 +348,18 @@ class Min(_Extremum[Out]):
 
 
 class Max(_Extremum[Out]):
-    """The largest value."""
+    """The largest value.
+
+    Args:
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+
+    >>> from mta import CountWindow, Max, Window
+    >>> Window(Max(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
+    [1.0, 3.0, 3.0, 2.0]
+    """
 
     _ufunc = np.maximum
     _of_text = MaxText
@@ -315,7 +381,12 @@ class Max(_Extremum[Out]):
 
 
 class Mean(ColumnarMonoid[float]):
-    """The arithmetic mean, from (sum, count)."""
+    """The arithmetic mean, kept as (sum, count).
+
+    >>> from mta import CountWindow, Mean, Window
+    >>> Window(Mean(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
+    [1.0, 2.0, 2.5, 1.0]
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -332,7 +403,12 @@ class Mean(ColumnarMonoid[float]):
 
 
 class GeometricMean(ColumnarMonoid[float]):
-    """The geometric mean of values that are not negative, from (sum of logarithms, count)."""
+    """The geometric mean of values of at least 0, kept as (sum of logarithms, count).
+
+    >>> from mta import CountWindow, GeometricMean, Window
+    >>> Window(GeometricMean(), CountWindow(2)).extend([1.0, 4.0, 4.0, 0.0]).tolist()
+    [1.0, 2.0, 4.0, 0.0]
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -398,13 +474,23 @@ class _ExtremeCount(_Extreme[int]):
 
 
 class MinCount(_ExtremeCount):
-    """How many events have the smallest value."""
+    """The number of events that have the smallest value.
+
+    >>> from mta import CountWindow, MinCount, Window
+    >>> Window(MinCount(), CountWindow(2)).extend([2.0, 2.0, 1.0, 1.0]).tolist()
+    [1, 2, 1, 2]
+    """
 
     _largest = False
 
 
 class MaxCount(_ExtremeCount):
-    """How many events have the largest value."""
+    """The number of events that have the largest value.
+
+    >>> from mta import CountWindow, MaxCount, Window
+    >>> Window(MaxCount(), CountWindow(2)).extend([2.0, 2.0, 1.0, 1.0]).tolist()
+    [1, 2, 1, 2]
+    """
 
     _largest = True
 
@@ -461,13 +547,33 @@ class _ArgExtreme(_Extreme[Out]):
 
 
 class ArgMin(_ArgExtreme[Out]):
-    """Of events (value, argument): the argument of the smallest value; the first wins a tie."""
+    """The argument of the event (value, argument) with the smallest value; the first wins a tie.
+
+    Args:
+        dtype: The type of the argument, as for ``Max``.
+        by: The type of the value that is compared.
+        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+
+    >>> from mta import CountWindow, ArgMin, Window
+    >>> Window(ArgMin(), CountWindow(2)).extend(([3.0, 9.0, 4.0], [10.0, 20.0, 30.0])).tolist()
+    [10.0, 10.0, 30.0]
+    """
 
     _largest = False
 
 
 class ArgMax(_ArgExtreme[Out]):
-    """Of events (value, argument): the argument of the largest value; the first wins a tie."""
+    """The argument of the event (value, argument) with the largest value; the first wins a tie.
+
+    Args:
+        dtype: The type of the argument, as for ``Max``.
+        by: The type of the value that is compared.
+        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+
+    >>> from mta import CountWindow, ArgMax, Window
+    >>> Window(ArgMax(), CountWindow(2)).extend(([3.0, 9.0, 4.0], [10.0, 20.0, 30.0])).tolist()
+    [10.0, 20.0, 20.0]
+    """
 
     _largest = True
 
@@ -508,7 +614,18 @@ class _End(_OfOne[Out]):
 
 
 class First(_End[Out]):
-    """The oldest value in the window."""
+    """The oldest value in the window.
+
+    Args:
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+
+    >>> from mta import CountWindow, First, Window
+    >>> Window(First(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
+    [1.0, 1.0, 3.0, 2.0]
+    """
 
     _oldest = True
     _of_text = FirstText
@@ -530,7 +647,18 @@ class First(_End[Out]):
 
 
 class Last(_End[Out]):
-    """The newest value in the window."""
+    """The newest value in the window.
+
+    Args:
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+
+    >>> from mta import CountWindow, Last, Window
+    >>> Window(Last(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
+    [1.0, 3.0, 2.0, 0.0]
+    """
 
     _oldest = False
     _of_text = LastText
@@ -561,11 +689,23 @@ class _List(Monoid[Any, tuple[Any, ...], list[Any]]):
 
 
 class Collect(_List):
-    """A list of all values in order; a result costs O(n), so it is for small windows."""
+    """All values of the window as a list, oldest first; a result costs O(n).
+
+    >>> from mta import CountWindow, Collect, Window
+    >>> list(Window(Collect(), CountWindow(2), name="Collect").extend([1, 1, 2]))
+    [[1], [1, 1], [1, 2]]
+    """
 
 
 class CollectDistinct(_List):
-    """A list of the distinct values, in the order of first appearance; for few distinct ones."""
+    """The distinct values of the window as a list, in the order of their first appearance.
+
+    For windows with few distinct values: a result costs as many steps.
+
+    >>> from mta import CountWindow, CollectDistinct, Window
+    >>> list(Window(CollectDistinct(), CountWindow(2), name="CollectDistinct").extend([1, 1, 2]))
+    [[1], [1], [1, 2]]
+    """
 
     def _joined(self, left: Partial, right: Partial) -> Partial:
         return tuple(dict.fromkeys(left + right))

@@ -44,10 +44,16 @@ _WORD = np.dtype("<u8")
 
 
 class Members(bytes):
-    """A Bloom filter, as bytes that say what they are; what ``BloomFilter`` results in.
+    """The values that were in a window: the result of ``BloomFilter``, which is bytes as well.
 
-    ``Members(data)`` restores them from wherever they have been, as a binary column of Spark.
-    Raises InvalidValue for other bytes.
+    Args:
+        data: The bytes of such a result, for example from a binary column of Spark. Others raise
+            InvalidValue.
+
+    >>> from mta import BloomFilter, CountWindow, Members, Window
+    >>> found = Window(BloomFilter(1000), CountWindow(2), name="seen").extend(["a", "b", "c"])[-1]
+    >>> Members(bytes(found)).might_contain("b")
+    True
     """
 
     __slots__ = ()
@@ -91,10 +97,19 @@ class Members(bytes):
 
 
 class BloomFilter(SummaryMonoid[Members]):
-    """Which values are in the window, for up to ``capacity`` distinct ones; the result: Members.
+    """Which values are in the window, as ``Members``.
 
-    Partials weigh 1.2 bytes a value of the capacity at an error of 1%, however few values are in.
-    Values are numbers, text, bytes and tuples of them. An empty window has empty Members.
+    Values are numbers, text, bytes and tuples of them. A partial takes 1.2 bytes per value of the
+    capacity at an error of 1%, however few values it holds.
+
+    Args:
+        capacity: The number of distinct values up to which the error holds.
+        error: The probability that a value that is not in the window is found.
+
+    >>> from mta import BloomFilter, CountWindow, Window
+    >>> seen = Window(BloomFilter(1000), CountWindow(2), name="seen").extend(["a", "b", "c"])[-1]
+    >>> seen.might_contain("c"), seen.might_contain("a")
+    (True, False)
     """
 
     def __init__(self, capacity: int, error: float = 0.01) -> None:

@@ -31,13 +31,28 @@ class Plain(NamedTuple):
 
 
 class ColumnarMonoid(AbstractMonoid[Out]):
-    """A monoid of numpy functions over columns.
+    """An aggregation of numpy functions over columns.
 
-    ``inputs`` and ``partials`` are a dtype, or a tuple of dtypes for several columns. With one
-    column the functions get a bare array (or number), with several a tuple of them; ``lift`` of a
-    monoid without inputs gets the number of events. ``ufuncs``, one commutative numpy ufunc a
-    partial column, replaces ``combine`` and makes every scan a single ``ufunc.accumulate``.
-    ``plain`` are the same functions for single events, where they can be had without numpy.
+    With one column the functions get an array or a number, with several a tuple of them.
+
+    Args:
+        name: The name in snapshots.
+        partials: The type of a partial result: a numpy type, or a tuple of them for several
+            columns.
+        identity: The partial result of no events.
+        inputs: The type of a value, or a tuple of types for several columns.
+        output: The type of a result.
+        lift: Turns values into partial results. Without inputs it gets the number of events.
+        combine: Joins the partial results of neighboring parts, the older ones first.
+        lower: Turns partial results into results.
+        ufuncs: In place of ``combine``, one commutative numpy ufunc for each column of
+            ``partials``; then a scan is a single ``ufunc.accumulate``.
+        commutative: Whether the order of the parts does not matter.
+        selective: Whether ``combine`` always returns one of its two arguments.
+        inverse: Takes an older part out of a partial result; some algorithms in memory need it.
+        empty: The result on a window without events.
+        kernel: The compiled loops that do the same; for the ready-made aggregations.
+        plain: The same functions for single events, where they can be had without numpy.
 
     >>> span = ColumnarMonoid("Span", inputs="f8", partials=("f8", "f8"),
     ...     identity=(np.inf, -np.inf), lift=lambda v: (v, v),

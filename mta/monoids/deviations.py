@@ -151,13 +151,23 @@ class Moments(_Moments[tuple[float, float, float]]):
 
 
 class SampleVariance(_Moments[float]):
-    """The variance with n - 1 degrees of freedom; NaN for a single event."""
+    """The variance with n - 1 degrees of freedom; NaN for a single event.
+
+    >>> from mta import CountWindow, SampleVariance, Window
+    >>> Window(SampleVariance(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
+    [nan, 2.0, 0.0]
+    """
 
     _lost_degrees = 1
 
 
 class PopulationVariance(_Moments[float]):
-    """The variance with n degrees of freedom; 0 for a single event."""
+    """The variance with n degrees of freedom; 0 for a single event.
+
+    >>> from mta import CountWindow, PopulationVariance, Window
+    >>> Window(PopulationVariance(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
+    [0.0, 1.0, 0.0]
+    """
 
     _lost_degrees = 0
 
@@ -173,19 +183,34 @@ class _Root(_Moments[float]):
 
 
 class SampleStdDev(_Root):
-    """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
+    """The standard deviation with n - 1 degrees of freedom; NaN for a single event.
+
+    >>> from mta import CountWindow, SampleStdDev, Window
+    >>> Window(SampleStdDev(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
+    [nan, 1.4142135623730951, 0.0]
+    """
 
     _lost_degrees = _kernel_lost = 1
 
 
 class PopulationStdDev(_Root):
-    """The standard deviation with n degrees of freedom; 0 for a single event."""
+    """The standard deviation with n degrees of freedom; 0 for a single event.
+
+    >>> from mta import CountWindow, PopulationStdDev, Window
+    >>> Window(PopulationStdDev(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
+    [0.0, 1.0, 0.0]
+    """
 
     _lost_degrees = _kernel_lost = 0
 
 
 class StandardError(_Moments[float]):
-    """The standard error of the mean: the sample's deviation over the square root of n."""
+    """The standard error of the mean: the sample deviation over the square root of n.
+
+    >>> from mta import CountWindow, StandardError, Window
+    >>> Window(StandardError(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
+    [nan, 1.0, 0.0]
+    """
 
     _lost_degrees = 1
 

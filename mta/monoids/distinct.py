@@ -38,7 +38,12 @@ _SMALLEST = 1074
 
 
 class ExactDistinctCount(ValueMonoid[int]):
-    """How many distinct values are in the window, exactly; 0 without events.
+    """The exact number of distinct values in the window; 0 without events.
+
+    Args:
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
+            given, they have the type of their column, or are text or other objects that Python
+            orders.
 
     >>> from mta import CountWindow, Window
     >>> Window(ExactDistinctCount(), CountWindow(3), name="users").extend("abbac").tolist()
@@ -68,7 +73,13 @@ class ExactDistinctCount(ValueMonoid[int]):
 
 
 class Mode(ValueMonoid[Any]):
-    """The most frequent value, of several the smallest; without events as ``First``.
+    """The most frequent value, of equally frequent ones the smallest; without events as ``First``.
+
+    Args:
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
+            given, they have the type of their column, or are text or other objects that Python
+            orders.
+        nullable: Whether the result of an empty window is None in place of NaN or the identity.
 
     >>> from mta import CountWindow, Window
     >>> list(Window(Mode(), CountWindow(4), name="mode").extend("abbaac"))
@@ -155,6 +166,12 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
     The most frequent comes first, and of equally frequent ones the smallest. A result costs
     O(distinct values).
 
+    Args:
+        k: How many values, at least 1.
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
+            given, they have the type of their column, or are text or other objects that Python
+            orders.
+
     >>> from mta import CountWindow, Window
     >>> Window(MostFrequent(2), CountWindow(5), name="top").extend("abbca", emit="last")[0]
     [('a', 2), ('b', 2)]
@@ -197,7 +214,17 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 class SumDistinct(ValueMonoid[Any]):
     """The sum of the distinct values of the window; infinite ones are refused like NaN.
 
-    Of whole numbers and decimals it is exact, of doubles the double nearest to the exact sum.
+    For whole numbers and decimals it is exact, for doubles it is the double nearest to the exact
+    sum.
+
+    Args:
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+
+    >>> from mta import CountWindow, SumDistinct, Window
+    >>> Window(SumDistinct(), CountWindow(3)).extend([1.0, 1.0, 2.0, 4.0]).tolist()
+    [1.0, 1.0, 3.0, 7.0]
     """
 
     def __init__(self, dtype: Any = None) -> None:
@@ -259,7 +286,17 @@ class SumDistinct(ValueMonoid[Any]):
 
 
 class Entropy(ValueMonoid[float]):
-    """The Shannon entropy of the values of the window, in bits; 0.0 without events."""
+    """The Shannon entropy of the values of the window, in bits; 0.0 without events.
+
+    Args:
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
+            given, they have the type of their column, or are text or other objects that Python
+            orders.
+
+    >>> from mta import CountWindow, Entropy, Window
+    >>> Window(Entropy(), CountWindow(4), name="entropy").extend("aabb").round(6).tolist()
+    [0.0, 0.0, 0.918296, 1.0]
+    """
 
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("Entropy", dtype, 0.0, "double")

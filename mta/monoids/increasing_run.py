@@ -61,12 +61,14 @@ class _Part(NamedTuple):
 
 
 class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
-    """Of events (value, time): the longest run of neighbours that increases, an IncreasingRun.
+    """The longest run of strictly increasing neighbors among events (value, time).
 
-    It increases strictly. ``time`` is the type of the times: seconds as "f8" or "i8", or "M8[us]".
-    A partial is 104 bytes.
-    With NaN accepted, a NaN ends a run. An empty window has one of length 0, whose
-    times are NaN, 0 or None. Of "M8[us]" results are datetimes and timedeltas.
+    The result is an ``IncreasingRun``; for times of type "M8[us]" it has datetimes and timedeltas.
+    A partial takes 104 bytes. If NaN is accepted, a NaN ends a run. An empty window has a run of
+    length 0, whose times are NaN, 0 or None.
+
+    Args:
+        time: The type of the times: seconds as "f8" or "i8", or "M8[us]".
 
     >>> from mta import CountWindow, LongestIncreasingRun, Window
     >>> window = Window(LongestIncreasingRun("i8"), CountWindow(9), name="lis")

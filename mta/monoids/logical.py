@@ -62,19 +62,46 @@ class _Truth(ColumnarMonoid[Any]):
 
 
 class AnyTrue(_Truth):
-    """Whether any value is true; False on an empty window."""
+    """Whether any value is true; False on an empty window.
+
+    Args:
+        dtype: The type of the values; a number is true unless it is 0. float64 unless it is given,
+            and in ``rolling`` and Spark the type of the column.
+
+    >>> from mta import CountWindow, AnyTrue, Window
+    >>> Window(AnyTrue(), CountWindow(2)).extend([0, 1, 0, 0]).tolist()
+    [False, True, True, False]
+    """
 
     _ufunc = np.logical_or
 
 
 class AllTrue(_Truth):
-    """Whether every value is true; True on an empty window."""
+    """Whether every value is true; True on an empty window.
+
+    Args:
+        dtype: The type of the values; a number is true unless it is 0. float64 unless it is given,
+            and in ``rolling`` and Spark the type of the column.
+
+    >>> from mta import CountWindow, AllTrue, Window
+    >>> Window(AllTrue(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
+    [False, False, True, False]
+    """
 
     _ufunc, _identity = np.logical_and, True
 
 
 class CountIf(_Truth):
-    """How many values are true."""
+    """The number of values that are true.
+
+    Args:
+        dtype: The type of the values; a number is true unless it is 0. float64 unless it is given,
+            and in ``rolling`` and Spark the type of the column.
+
+    >>> from mta import CountWindow, CountIf, Window
+    >>> Window(CountIf(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
+    [0, 1, 2, 1]
+    """
 
     _ufunc, _identity, _partial = np.add, 0, "i8"
 
@@ -104,25 +131,54 @@ class _Bits(ColumnarMonoid[int]):
 
 
 class BitAnd(_Bits):
-    """The bits that all values have; all bits on an empty window."""
+    """The bits that all values have; all bits on an empty window.
+
+    Args:
+        dtype: An integer type such as "int64" or "uint8".
+
+    >>> from mta import CountWindow, BitAnd, Window
+    >>> Window(BitAnd(), CountWindow(2)).extend([6, 3, 1]).tolist()
+    [6, 2, 1]
+    """
 
     _ufunc, _identity = np.bitwise_and, -1
 
 
 class BitOr(_Bits):
-    """The bits that any value has."""
+    """The bits that any value has.
+
+    Args:
+        dtype: An integer type such as "int64" or "uint8".
+
+    >>> from mta import CountWindow, BitOr, Window
+    >>> Window(BitOr(), CountWindow(2)).extend([6, 3, 1]).tolist()
+    [6, 7, 3]
+    """
 
     _ufunc = np.bitwise_or
 
 
 class BitXor(_Bits):
-    """The bits that an odd number of values have."""
+    """The bits that an odd number of values have.
+
+    Args:
+        dtype: An integer type such as "int64" or "uint8".
+
+    >>> from mta import CountWindow, BitXor, Window
+    >>> Window(BitXor(), CountWindow(2)).extend([6, 3, 1]).tolist()
+    [6, 5, 2]
+    """
 
     _ufunc = np.bitwise_xor
 
 
 class Multiply(ColumnarMonoid[float]):
-    """The product of the values; 1.0 on an empty window."""
+    """The product of the values; 1.0 on an empty window.
+
+    >>> from mta import CountWindow, Multiply, Window
+    >>> Window(Multiply(), CountWindow(2)).extend([2.0, 3.0, 4.0]).tolist()
+    [2.0, 6.0, 12.0]
+    """
 
     def __init__(self) -> None:
         super().__init__(

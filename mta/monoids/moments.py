@@ -45,16 +45,19 @@ _STEPS, _EXACT, _GOOD = 60, 1e-9, 1e-4
 
 
 class MomentSketch(ColumnarMonoid[Out]):
-    """Estimated quantiles from ``k`` moments; a partial is 3 + 2k numbers, 184 bytes for k = 10.
+    """Quantiles that are estimated from moments; NaN on an empty window.
+
+    A partial is 3 + 2k numbers, 184 bytes for k = 10. A combine costs about 60 numpy calls, a
+    result 1 to 3 ms: use ``emit="last"`` where you can. Infinite values are refused like NaN.
+
+    Args:
+        quantiles: A number from 0 to 1, or a sequence of them for a list of results.
+        k: The number of moments.
 
     >>> from mta import CountWindow, MomentSketch, Window
     >>> window = Window(MomentSketch([0.5, 0.9]), CountWindow(1000), name="latency")
     >>> [round(q) for q in window.extend(np.arange(3000.0), emit="last")[0]]
     [2499, 2899]
-
-    ``quantiles`` is a number, or a sequence of them for a list of results. A combine costs about 60
-    numpy calls, a result 1 to 3 ms: ask for ``emit="last"`` where you can. Infinite values are
-    refused like NaN. NaN on an empty window.
     """
 
     @overload

@@ -124,7 +124,15 @@ class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
 
 
 class LagText(_PlaceOfText):
-    """As ``Lag``, of text or other objects."""
+    """The text or other object n events before the newest one, as ``Lag``.
+
+    Args:
+        n: How many events back, at least 0.
+
+    >>> from mta import CountWindow, LagText, Window
+    >>> list(Window(LagText(), CountWindow(3), name="LagText").extend(["b", "c", "a"]))
+    [None, 'b', 'c']
+    """
 
     follows_column = True
 
@@ -133,7 +141,15 @@ class LagText(_PlaceOfText):
 
 
 class NthText(_PlaceOfText):
-    """As ``NthValue``, of text or other objects."""
+    """The n-th oldest text or other object of the window, as ``NthValue``.
+
+    Args:
+        n: The place, from 1.
+
+    >>> from mta import CountWindow, NthText, Window
+    >>> list(Window(NthText(2), CountWindow(3), name="NthText").extend(["b", "c", "a"]))
+    [None, 'c', 'c']
+    """
 
     follows_column = True
 
@@ -142,7 +158,18 @@ class NthText(_PlaceOfText):
 
 
 class Lag(_Place):
-    """The value n events before the newest one: of n = 0 the newest itself."""
+    """The value n events before the newest one; the newest itself for n = 0.
+
+    Args:
+        n: How many events back, at least 0. The result is null where the window has fewer.
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+
+    >>> from mta import CountWindow, Lag, Window
+    >>> Window(Lag(), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
+    [nan, 1.0, 3.0]
+    """
 
     _of_text = LagText
 
@@ -154,7 +181,18 @@ class Lag(_Place):
 
 
 class NthValue(_Place):
-    """The n-th oldest value of the window: of n = 1 the oldest."""
+    """The n-th oldest value of the window; the oldest for n = 1.
+
+    Args:
+        n: The place, from 1. The result is null where the window has fewer events.
+        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
+            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            and Spark as the type of their column.
+
+    >>> from mta import CountWindow, NthValue, Window
+    >>> Window(NthValue(2), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
+    [nan, 3.0, 3.0]
+    """
 
     _of_text = NthText
 
@@ -211,21 +249,43 @@ class _Ends(ColumnarMonoid[list[float]]):
 
 
 class Largest(_Ends):
-    """The k largest values, the largest first: polars' ``top_k``, DuckDB's ``max(x, k)``."""
+    """The k largest values, the largest first: polars' ``top_k``, DuckDB's ``max(x, k)``.
+
+    Args:
+        k: How many values, at least 1.
+
+    >>> from mta import CountWindow, Largest, Window
+    >>> window = Window(Largest(2), CountWindow(3), name="Largest")
+    >>> [list(each) for each in window.extend([1.0, 3.0, 2.0, 5.0])]
+    [[1.0], [3.0, 1.0], [3.0, 2.0], [5.0, 3.0]]
+    """
 
     _sign = -1.0
 
 
 class Smallest(_Ends):
-    """The k smallest values, the smallest first."""
+    """The k smallest values, the smallest first.
+
+    Args:
+        k: How many values, at least 1.
+
+    >>> from mta import CountWindow, Smallest, Window
+    >>> window = Window(Smallest(2), CountWindow(3), name="Smallest")
+    >>> [list(each) for each in window.extend([1.0, 3.0, 2.0, 5.0])]
+    [[1.0], [1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]
+    """
 
     _sign = 1.0
 
 
 class Concat(Monoid[str, tuple[str, ...], str | None]):
-    """All text joined by a separator, the oldest first; None without events, as in SQL.
+    """All texts of the window joined by a separator, the oldest first; None without events.
 
-    ``distinct`` takes each text once, where it is first. A result costs O(n): for small windows.
+    A result costs O(n), so it is for small windows.
+
+    Args:
+        separator: What stands between two texts.
+        distinct: Whether each text is taken only once, where it is first.
 
     >>> from mta import CountWindow, Window
     >>> list(Window(Concat("-"), CountWindow(3), name="path").extend(["a", "b", "b", "c"]))

@@ -76,18 +76,21 @@ class NamedRows(dict[str, Any]):
 
 
 class Product(Parts[dict[str, Any]]):
-    """Named aggregations over the columns of one event.
+    """Several named aggregations over the columns of one event.
+
+    Events are mappings from column to value; batches are mappings, data frames or Arrow tables.
+
+    Args:
+        aggregations: By name of the result a pair of column and aggregation. The column is one
+            name, several names for an aggregation of several inputs (ArgMax), or None for one that
+            reads none; such a one may also stand alone. An aggregation may be given by its name:
+            ``("watts", "max")``, ``("watts", "quantile(0.9)")``.
 
     >>> from mta import Count, Max, Mean, Product
     >>> power = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
     >>> rows, n = power.rows({"watts": [3.0, 5.0, 1.0]})
     >>> power.lower(power.fold(power.lift_rows(rows, n), n))
     {'peak': 5.0, 'mean': 3.0, 'n': 3}
-
-    An aggregation is a pair of column and monoid: one column's name, several names for a monoid of
-    several inputs (ArgMax), or None for one that reads none; a bare monoid is one that reads none.
-    A name stands for a monoid: ``("watts", "max")``, ``("watts", "quantile(0.9)")``.
-    Events are mappings from column to value; batches are mappings, data frames or Arrow tables.
     """
 
     def __init__(self, aggregations: Aggregations) -> None:

@@ -39,11 +39,19 @@ _NEAR, _KNOWN = 128, 256
 
 
 class Quantile(Holistic[Out]):
-    """Exact quantiles: of one number a double, of a sequence a list of them; NaN without events.
+    """Exact quantiles: a double, or a list of them; NaN without events.
 
-    A result costs about 2 us where windows are answered from their events, and in a window of 10^5
-    events that gets a few at a time 25 to 40 us; KLLQuantiles has approximate ones in a bounded
-    space.
+    A result costs about 2 us where windows are answered from their events, and 25 to 40 us in a
+    window of 10^5 events that gets a few at a time. ``KLLQuantiles`` gives approximate ones in
+    bounded space.
+
+    Args:
+        quantiles: A number from 0 to 1, or a sequence of them for a list of results.
+        interpolation: What lies between two values, by the names of pandas, numpy and polars.
+
+    >>> from mta import CountWindow, Quantile, Window
+    >>> Window(Quantile(0.9), CountWindow(3)).extend([1.0, 3.0, 2.0, 9.0]).round(6).tolist()
+    [1.0, 2.8, 2.8, 7.8]
     """
 
     @overload
@@ -202,7 +210,12 @@ class _Bracket:
 
 
 class Median(Quantile[float]):
-    """The exact median: of an even number of values the mean of the two in the middle."""
+    """The exact median; of an even number of values the mean of the two in the middle.
+
+    >>> from mta import CountWindow, Median, Window
+    >>> Window(Median(), CountWindow(3)).extend([1.0, 3.0, 2.0, 9.0]).tolist()
+    [1.0, 2.0, 2.0, 3.0]
+    """
 
     def __init__(self) -> None:
         super().__init__(0.5)
@@ -245,10 +258,12 @@ class _Values(Holistic[None]):
 
 
 class Rank(Parts[float]):
-    """The rank of the newest value among all of the window, from 1 on; NaN without events.
+    """The rank of the newest value among all of the window, from 1; NaN without events.
 
-    Of equal values ``method`` takes the "average", the "min" or the "max" of their ranks.
-    ``descending`` ranks the largest value as 1; ``pct`` divides ranks by the number of values.
+    Args:
+        method: What equal values get: the "average", the "min" or the "max" of their ranks.
+        descending: Whether the largest value has rank 1.
+        pct: Whether ranks are divided by the number of values.
 
     >>> from mta import CountWindow, Window
     >>> Window(Rank(), CountWindow(3), name="r").extend([5.0, 7.0, 5.0, 6.0]).tolist()

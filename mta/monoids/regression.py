@@ -62,31 +62,50 @@ class _Pairs(ColumnarMonoid[float]):
 
 
 class SampleCovariance(_Pairs):
-    """The covariance with n - 1 degrees of freedom; NaN of fewer than 2 events."""
+    """The covariance of pairs, with n - 1 degrees of freedom; NaN for fewer than 2 events.
+
+    >>> from mta import CountWindow, SampleCovariance, Window
+    >>> window = Window(SampleCovariance(), CountWindow(3))
+    >>> window.extend(([1.0, 3.0, 5.0, 4.0], [0.0, 1.0, 2.0, 3.0])).round(6).tolist()
+    [nan, 1.0, 2.0, 0.5]
+    """
 
     def __init__(self) -> None:
         super().__init__("SampleCovariance", lambda partial: _divided(partial[4], partial[0] - 1))
 
 
 class PopulationCovariance(_Pairs):
-    """The covariance with n degrees of freedom; 0 of a single event."""
+    """The covariance of pairs, with n degrees of freedom; 0 for a single event.
+
+    >>> from mta import CountWindow, PopulationCovariance, Window
+    >>> window = Window(PopulationCovariance(), CountWindow(3))
+    >>> window.extend(([1.0, 3.0, 5.0, 4.0], [0.0, 1.0, 2.0, 3.0])).round(6).tolist()
+    [0.0, 0.5, 1.333333, 0.333333]
+    """
 
     def __init__(self) -> None:
         super().__init__("PopulationCovariance", lambda partial: _divided(partial[4], partial[0]))
 
 
 class Correlation(_Pairs):
-    """Pearson's correlation, from -1 to 1."""
+    """Pearson's correlation of pairs, from -1 to 1.
+
+    >>> from mta import CountWindow, Correlation, Window
+    >>> window = Window(Correlation(), CountWindow(3))
+    >>> window.extend(([1.0, 3.0, 5.0, 4.0], [0.0, 1.0, 2.0, 3.0])).round(6).tolist()
+    [nan, 1.0, 1.0, 0.5]
+    """
 
     def __init__(self) -> None:
         super().__init__("Correlation", _correlation)
 
 
 class Regression(_Pairs):
-    """A statistic of the line through pairs (y, x) that has the least squares.
+    """A statistic of the least-squares line through pairs (y, x).
 
-    ``statistic`` is "slope", "intercept", "r2" (the share of y's variance that the line explains),
-    or another of SQL's: "avgx", "avgy", "count", "sxx", "sxy", "syy".
+    Args:
+        statistic: "slope", "intercept", "r2" (the share of y's variance that the line explains), or
+            another one of SQL: "avgx", "avgy", "count", "sxx", "sxy", "syy".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(Regression("slope"), CountWindow(3), name="trend")

@@ -63,7 +63,13 @@ class _Shape(ColumnarMonoid[float]):
 
 
 class SampleSkewness(_Shape):
-    """The skewness of a sample, adjusted for its bias; NaN of fewer than 3 events."""
+    """The skewness of a sample, adjusted for its bias; NaN for fewer than 3 events.
+
+    >>> from mta import CountWindow, SampleSkewness, Window
+    >>> window = Window(SampleSkewness(), CountWindow(5))
+    >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
+    1.900104
+    """
 
     def _result(self, partial: Partial) -> Any:
         n = np.asarray(partial[0])
@@ -72,14 +78,26 @@ class SampleSkewness(_Shape):
 
 
 class PopulationSkewness(_Shape):
-    """The skewness of the events themselves."""
+    """The skewness of the events themselves, without an adjustment.
+
+    >>> from mta import CountWindow, PopulationSkewness, Window
+    >>> window = Window(PopulationSkewness(), CountWindow(5))
+    >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
+    1.097025
+    """
 
     def _result(self, partial: Partial) -> Any:
         return _standardized(partial, 3)
 
 
 class SampleKurtosis(_Shape):
-    """The excess kurtosis of a sample, adjusted for its bias; NaN of fewer than 4 events."""
+    """The excess kurtosis of a sample, adjusted for its bias; NaN for fewer than 4 events.
+
+    >>> from mta import CountWindow, SampleKurtosis, Window
+    >>> window = Window(SampleKurtosis(), CountWindow(5))
+    >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
+    3.708507
+    """
 
     def _result(self, partial: Partial) -> Any:
         n = np.asarray(partial[0])
@@ -89,7 +107,13 @@ class SampleKurtosis(_Shape):
 
 
 class PopulationKurtosis(_Shape):
-    """The excess kurtosis of the events themselves."""
+    """The excess kurtosis of the events themselves, without an adjustment.
+
+    >>> from mta import CountWindow, PopulationKurtosis, Window
+    >>> window = Window(PopulationKurtosis(), CountWindow(5))
+    >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
+    -0.705532
+    """
 
     def _result(self, partial: Partial) -> Any:
         return _standardized(partial, 4) - 3

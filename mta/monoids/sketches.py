@@ -63,11 +63,14 @@ def library() -> Any:
 
 
 class DistinctCount(SummaryMonoid[float]):
-    """About how many distinct values are in the window (HyperLogLog).
+    """The approximate number of distinct values in the window (HyperLogLog).
 
-    The relative standard error is 1.04 / sqrt(2^lg_k), 1.6% by default, and much less for few
-    values; a partial is at most 2^lg_k bytes. Values are text, whole numbers of 64 bits, floats or
-    truth values; 1 and 1.0 are two values. The result is a float, 0 on an empty window.
+    Values are text, whole numbers of 64 bits, floats or booleans; 1 and 1.0 are two values. The
+    result is a float, 0 on an empty window.
+
+    Args:
+        lg_k: The precision, from 7 to 21. The relative standard error is 1.04 / sqrt(2^lg_k), 1.6%
+            by default and much less for few values; a partial takes at most 2^lg_k bytes.
     """
 
     def __init__(self, lg_k: int = 12) -> None:
@@ -125,11 +128,13 @@ class DistinctCount(SummaryMonoid[float]):
 
 
 class KLLQuantiles(SummaryMonoid[Out]):
-    """Quantiles within a guaranteed error of rank (KLL sketch).
+    """Approximate quantiles with a guaranteed error of rank (KLL sketch); NaN on an empty window.
 
-    The rank of a result is off by at most 1.33% of the events at k = 200 (with a probability of
-    99%); up to k events it is exact. A partial is at most about 27 k bytes. ``quantiles`` is a
-    number, or a sequence of them for a list of results; NaN on an empty window.
+    Args:
+        quantiles: A number from 0 to 1, or a sequence of them for a list of results.
+        k: The precision. At 200 the rank of a result is off by at most 1.33% of the events, with a
+            probability of 99%; up to k events it is exact. A partial takes at most about 27 k
+            bytes.
     """
 
     @overload
@@ -204,11 +209,15 @@ class KLLQuantiles(SummaryMonoid[Out]):
 class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
     """The items that make up at least ``share`` of the window, as a list of (item, estimate).
 
-    None of those is missing. An estimate is never below the item's true number and never more than
-    e * n above it, n being the number of events and e = 3.5 / 2^lg_size; so items of a share down
-    to ``share - e`` may be in the list too. By default lg_size is chosen so that e is at most a
-    quarter of the share. The most frequent item comes first, and of equal ones the smaller one.
-    ``of`` is the type of the items: str, int or float.
+    None of those is missing. An estimate is never below the true number of the item, and never more
+    than e * n above it, where n is the number of events and e = 3.5 / 2^lg_size. So items with a
+    share down to ``share - e`` may be in the list too. The most frequent item comes first, and of
+    equal ones the smaller one.
+
+    Args:
+        share: The smallest share of an item, between 0 and 1.
+        of: The type of the items: str, int or float.
+        lg_size: The size of the sketch. Unless it is given, e is at most a quarter of the share.
     """
 
     def __init__(self, share: float = 0.01, of: type = str, lg_size: int | None = None) -> None:
@@ -304,10 +313,11 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
 
 
 class Frequencies(bytes):
-    """How often items were in a window, as bytes that say so; what ``CountMin`` results in.
+    """How often items were in a window: the result of ``CountMin``, which is bytes as well.
 
-    ``Frequencies(data)`` restores them from wherever they have been, as a binary column of Spark.
-    Raises InvalidValue for other bytes.
+    Args:
+        data: The bytes of such a result, for example from a binary column of Spark. Others raise
+            InvalidValue.
     """
 
     __slots__ = ()
@@ -353,13 +363,15 @@ class Frequencies(bytes):
 
 
 class CountMin(SummaryMonoid[Frequencies]):
-    """How often any item was in the window (count-min sketch); the result: Frequencies.
+    """How often any item was in the window (count-min sketch), as ``Frequencies``.
 
-    An estimate is never below the item's true number, and with the probability ``confidence`` no
-    more than ``error * n`` above it, n being the number of events. A partial has e / error counters
-    for each of ln(1 / (1 - confidence)) hashes, of 8 bytes: 11 KB by default, whatever is in. Items
-    are text and numbers; 1, 1.0 and True are the same. The same events give the same bytes in any
-    order. An empty window has Frequencies of nothing.
+    An estimate is never below the true number of the item. Items are text and numbers; 1, 1.0 and
+    True are the same. The same events give the same bytes in any order. A partial has e / error
+    counters of 8 bytes for each of ln(1 / (1 - confidence)) hashes: 11 KB by default.
+
+    Args:
+        error: How far above the true number an estimate may be, as a share of the number of events.
+        confidence: The probability that an estimate is within the error.
     """
 
     def __init__(self, error: float = 0.01, confidence: float = 0.99) -> None:

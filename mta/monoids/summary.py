@@ -30,10 +30,17 @@ Summary = Any
 
 
 class SummaryMonoid(Monoid[Any, Any, Out]):
-    """A monoid of summaries; a subclass makes, fills, merges, queries and serializes them.
+    """An aggregation whose partial results are summaries, such as sketches; a base to derive from.
 
-    ``row_bytes`` is the approximate size of the largest summary, from which the default sizes of
-    groups follow.
+    A subclass creates, fills, merges, queries and serializes summaries.
+
+    Args:
+        name: The name in snapshots.
+        row_bytes: The approximate size of the largest summary, in bytes; the default sizes of
+            groups follow from it.
+        inputs: The layout of the values; any objects unless it is given.
+        empty: The result on a window without events.
+        result_type: The type of a result in Spark, as DDL.
     """
 
     def __init__(

@@ -90,7 +90,11 @@ class _Decayed(ColumnarMonoid[float]):
 class DecayedSum(_Decayed):
     """The sum of values, each halved for every ``half_life`` that it is older than the newest one.
 
-    Of events (time, value); ``unit`` is that of times which are numbers. 0.0 on an empty window.
+    Its events are pairs (time, value). 0.0 on an empty window.
+
+    Args:
+        half_life: A number of seconds, or a duration such as "1 minute".
+        unit: What times that are numbers count: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(DecayedSum("1 minute"), CountWindow(9), name="load")
@@ -105,7 +109,19 @@ class DecayedSum(_Decayed):
 
 
 class DecayedMean(_Decayed):
-    """The mean of values with such weights: pandas' ``ewm(halflife=, times=)``, of the window."""
+    """The mean of values with the weights of ``DecayedSum``.
+
+    It is what pandas' ``ewm(halflife=, times=)`` gives for the events of the window.
+
+    Args:
+        half_life: A number of seconds, or a duration such as "1 minute".
+        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+
+    >>> from mta import CountWindow, DecayedMean, Window
+    >>> window = Window(DecayedMean("1 minute"), CountWindow(9), name="load")
+    >>> window.extend(([0, 60], [8.0, 2.0])).tolist()
+    [8.0, 4.0]
+    """
 
     def _result(self, partial: Partial) -> Any:
         return np.divide(partial[1], partial[2]) + 0.0
@@ -166,8 +182,13 @@ class _Curve(ColumnarMonoid[float]):
 class TimeWeightedMean(_Curve):
     """The mean over time, from the oldest to the newest event.
 
-    Of events (time, value). Between events the ``last`` value holds, or values change ``linear``ly.
-    Of one event, or several of one time, it is the newest value.
+    Its events are pairs (time, value). For one event, or several at one time, it is the newest
+    value.
+
+    Args:
+        interpolation: Whether the "last" value is valid between two events, or the value changes in
+            a "linear" way.
+        unit: What times that are numbers count: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(TimeWeightedMean(), CountWindow(3), name="mean")
@@ -183,7 +204,11 @@ class TimeWeightedMean(_Curve):
 class Integral(_Curve):
     """The area under the curve through the values, in units of the value times seconds.
 
-    Of events (time, value), from the oldest to the newest event, as ``TimeWeightedMean``.
+    Its events are pairs (time, value); the area is that from the oldest to the newest event.
+
+    Args:
+        interpolation: "last" or "linear", as for ``TimeWeightedMean``.
+        unit: What times that are numbers count: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(Integral("linear"), CountWindow(3), name="joules")
@@ -197,17 +222,26 @@ class Integral(_Curve):
 
 
 class RateOfChange(_Curve):
-    """The change of the value per second, from the oldest to the newest event (time, value)."""
+    """The change of the value per second, from the oldest to the newest event (time, value).
+
+    Args:
+        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+
+    >>> from mta import CountWindow, RateOfChange, Window
+    >>> window = Window(RateOfChange(), CountWindow(3), name="rate")
+    >>> window.extend(([0, 1, 4], [5.0, 1.0, 9.0])).tolist()
+    [nan, -4.0, 1.0]
+    """
 
     def __init__(self, unit: TimeUnit = "s") -> None:
         super().__init__("RateOfChange", _nothing, _change_a_second, unit)
 
 
 class Increase(_Curve):
-    """The increase of a counter that may be reset; reads values alone.
+    """The increase of a counter that may be reset.
 
-    A value below the one before it comes after a reset, and counts from 0 on. What the counter
-    grew by before the oldest event of the window is not in it.
+    A value below the previous one is the first after a reset, and counts from 0. What the counter
+    grew by before the oldest event of the window is not included.
 
     >>> from mta import CountWindow, Window
     >>> Window(Increase(), CountWindow(4), name="n").extend([7.0, 9.0, 2.0, 5.0, 6.0]).tolist()
@@ -219,7 +253,16 @@ class Increase(_Curve):
 
 
 class IncreaseRate(_Curve):
-    """The increase of a counter per second, from the oldest to the newest event (time, value)."""
+    """The increase of a counter per second, from the oldest to the newest event (time, value).
+
+    Args:
+        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+
+    >>> from mta import CountWindow, IncreaseRate, Window
+    >>> window = Window(IncreaseRate(), CountWindow(3), name="rate")
+    >>> window.extend(([0, 1, 4], [5.0, 9.0, 1.0])).tolist()
+    [nan, 4.0, 1.25]
+    """
 
     def __init__(self, unit: TimeUnit = "s") -> None:
         super().__init__("IncreaseRate", _growth, _area_a_second, unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any, Self, TypeVar
 
@@ -32,8 +32,18 @@ class PublishedWindows:
 
     Any number of threads may call at once. No call writes to the store. Every call looks for a
     newer snapshot first, if the last look is longer ago than ``refresh``: one ``get_many`` of one
-    small record, and where there is a newer one another call for its snapshots. All that one call
+    small record, and if there is a newer one another call for its snapshots. All that one call
     returns is of one committed batch.
+
+    Args:
+        store: The publisher's URL, or an open store.
+        name: The published name.
+        aggregations: By name; only needed where they are made of functions, which are not
+            published.
+        window: The frames; only needed where they are made of functions.
+        refresh: How old the answers may be, beside what the publisher takes: seconds or a duration;
+            None to look for newer ones in ``refresh()`` alone.
+        cache: How many bytes of pages stay in memory, if the store is remote.
     """
 
     def __init__(
@@ -74,43 +84,70 @@ class PublishedWindows:
         partial: bool = False,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Return the aggregates of a key's windows, or of each key of a list.
-
-        ``keys`` is one key (of several columns a tuple), or a list or array of them; leave it out
-        for windows without keys. ``at`` is the moment at which the windows end: one, or a list or
-        array with one per key. Without it each key's windows end with its newest event, as in
-        ``KeyedWindows.query``; ``at="now"`` is the present, so that a key that has been idle has
-        empty windows by time. Numbers count ``time_unit``, seconds unless it is given. A window
-        by time of a size holds the events with ``at - size < time <= at``, one by count the newest
-        ones that are not later than ``at``, all as they are known now, late ones and retractions
-        included.
+        """Return the aggregate of a key's windows, or of each key of a list.
 
         Returns one value, or a dictionary by column: ``aggregation_window``, as in the columns of
-        ``KeyedWindows.extend`` and ``sliding_aggregate``. Of a list an array or a dictionary of
-        arrays, a row per key. A key that is not known, or has expired, has the aggregation's result
-        of no events.
+        ``KeyedWindows.extend`` and ``sliding_aggregate``. For a list it is an array or a dictionary
+        of arrays, a row per key. A key that is not known, or has expired, has the aggregation's
+        result of no events.
 
-        One ``get_many`` per level of the index that is not cached, and one for the tables of keys;
-        for each bucket that has some of the keys. A key with a window of its own (more than
-        ``promote_at`` events) reads up to two pages per level of it. Raises UnsuitableKey,
-        InvalidTime, EventsGone where events have left that a window at such a moment would hold
-        (``partial=True`` answers from the others), and what the store raises.
+        A window by time of a size holds the events with ``at - size < time <= at``, one by count
+        the newest ones that are not later than ``at``, all as they are known now, late ones and
+        retractions included.
+
+        For each bucket that has some of the keys it makes one ``get_many`` per level of the index
+        that is not cached, and one for the tables of keys. A standalone window (more than
+        ``promote_at`` events) reads up to two pages per level. Raises UnsuitableKey, InvalidTime,
+        EventsGone where events have left that a window at such a moment would hold, and what the
+        store raises.
+
+        Args:
+            keys: One key (of several columns a tuple), or a list or array of them; none for windows
+                without keys.
+            at: The moment at which the windows end: one, or a list or array with one per key.
+                Without it each key's windows end with its newest event, as in
+                ``KeyedWindows.query``; "now" is the present, so that an idle key has empty windows
+                by time.
+            partial: Whether to answer from the events that remain where others have left.
+            time_unit: What moments that are numbers count: "s", "ms", "us" or "ns"; seconds unless
+                it is given.
         """
         return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
+
+    def query_cached(self, key: Any, at: Moment = None) -> Any:
+        """Return what ``query`` returns of one key, without waiting for a server.
+
+        For event loops, which must not wait. No store call, and no look for a newer snapshot;
+        pages of a store on this machine are read where they are. None where the key is not looked
+        up by itself, or its result is None: then ``query`` is to answer. Raises NotCached, with the
+        names of pages for ``fetch``, UnsuitableKey and InvalidTime.
+        """
+        cut = self._cut
+        assert cut is not None
+        with self._pages.cached_only(), np.errstate(all="ignore"):
+            return cut.query_quickly(key, at)
+
+    def fetch(self, pages: Iterable[str]) -> None:
+        """Read pages that NotCached names into the cache, with one store call."""
+        self._pages.get_many([*pages])
 
     def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
         """Return the events that a key's windows retain, oldest first, as columns.
 
-        ``time``, where they have times, as datetime64 in microseconds, and each column that the
-        aggregations read; ``value`` where the events are no mappings. Events that are retained for
-        late ones, or for a longer window, are among them. Empty columns for a key that is not
-        known. ``newest`` is how many of the newest ones to return, by default all. Costs as
-        ``query``; of a window of its own each page of the events that are returned is read.
+        The columns are ``time``, where events have times, as datetime64 in microseconds, and each
+        column that the aggregations read; ``value`` where the events are no mappings. Events that
+        are retained for late ones, or for a longer window, are included. A key that is not known
+        has empty columns. Costs as ``query``; for a standalone window each page of the returned
+        events is read.
+
+        Args:
+            key: The key (of several columns a tuple); none for windows without keys.
+            newest: How many of the newest events to return; all unless it is given.
         """
         return self._answer(lambda cut: cut.events(key, newest))
 
     def status(self) -> PublishedStatus:
-        """Return which batch is read and how recent it is, and how much there is; no page."""
+        """Return which batch is read, how recent it is, and how much there is; reads no page."""
         return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
 
     # --- following --------------------------------------------------------------------------------
@@ -233,13 +270,19 @@ def open_published(
 ) -> PublishedWindows:
     """Open the windows that are published under a name in a store, to read them.
 
-    ``store`` is the URL that the publisher has, or an open store; any process that reaches it may
-    read. ``aggregations``, by their names, and ``window`` are only needed where these are made of
-    functions, which are not published. ``refresh`` is how old the answers may be, beside what the
-    publisher takes: a number of seconds or a duration, None to look for newer ones in ``refresh()``
-    alone. ``cache`` is how many bytes of pages stay in memory, where the store is remote. Two store
-    calls. Raises NotPublished, SnapshotMismatch where something is missing or is another one than
-    published, CorruptSnapshot, and what the store raises.
+    Any process that reaches the store may read. Two store calls. Raises NotPublished,
+    SnapshotMismatch where something is missing or differs from what is published, CorruptSnapshot,
+    and what the store raises.
+
+    Args:
+        store: The publisher's URL, or an open store.
+        name: The published name.
+        aggregations: By name; only needed where they are made of functions, which are not
+            published.
+        window: The frames; only needed where they are made of functions.
+        refresh: How old the answers may be, beside what the publisher takes: seconds or a duration;
+            None to look for newer ones in ``refresh()`` alone.
+        cache: How many bytes of pages stay in memory, if the store is remote.
 
     >>> from mta import KeyedWindows, Max, TimeWindow
     >>> windows = KeyedWindows(Max(), TimeWindow("1 hour"), "memory://cards", name="spent")

@@ -77,22 +77,24 @@ class Publishable:
         """What readers must know, and how many snapshots are retained."""
 
     def publish(self, name: str) -> None:
-        """Have every later ``checkpoint`` publish its snapshot under a name in the store.
+        """Publish the snapshot of every later ``checkpoint`` under a name in the store.
 
-        Other processes read it by ``open_published(store, name)``. A checkpoint then waits for the
-        store even with ``wait=False``, and for two flushes more; where publishing fails, it raises,
-        readers keep the previous snapshot, and the next checkpoint publishes before it deletes any
-        page. Pages that a published snapshot needs stay until ``retain`` newer ones are published.
-        Call it again after a restore. One store call. Raises NotPageable for windows without a
-        store, and ValueError for what can be no name, and where other windows are published under
-        the name.
+        Other processes read it with ``open_published(store, name)``. A checkpoint then waits for
+        the store even with ``wait=False``, and for two more flushes. If publishing fails, it
+        raises, readers keep the previous snapshot, and the next checkpoint publishes before it
+        deletes any page. Pages that a published snapshot needs stay until ``retain`` newer ones are
+        published. Call it again after a restore. One store call. Raises NotPageable for windows
+        without a store, and ValueError for a name that is not valid or that other windows use.
+
+        Args:
+            name: The name for readers.
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
         self._publisher = Publisher(self.store, name, self.name, self._what()[1])
 
     def unpublish(self) -> None:
-        """Publish no more, and delete what is published; harmless where nothing is."""
+        """Stop publishing, and delete what is published; harmless where nothing is."""
         if self._publisher is not None:
             unpublish(self._publisher.store, self._publisher.name)
             self._publisher = None
@@ -154,15 +156,23 @@ def delete_keys(store: PageStore, keys: set[str]) -> None:
 
 
 def published_names(store: PageStore) -> list[str]:
-    """The names under which something is published; lists keys of the store."""
+    """Return the names under which something is published; lists keys of the store.
+
+    Args:
+        store: An open store.
+    """
     return sorted({match[1] for key in store.keys(PREFIX) if (match := HEAD.fullmatch(key))})
 
 
 def unpublish(store: PageStore, name: str) -> int:
     """Delete all that is published under a name, the head first; return how many records.
 
-    The pages of the windows stay: they are the publisher's. Lists the keys of the name, where the
-    store can; else what a killed process has left may stay.
+    The pages of the windows stay: they belong to the publisher. Lists the keys of the name, where
+    the store can; otherwise what a killed process has left may stay.
+
+    Args:
+        store: An open store.
+        name: The published name.
     """
     head = read_head(store, name)
     keys = set() if head is None else {head_key(name), *head.snapshot_keys()}

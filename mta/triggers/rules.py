@@ -98,7 +98,10 @@ class Trigger(ABC):
 
 
 class EveryCount(Trigger):
-    """A result after every k-th event; its moment is how many events there were.
+    """A result after every k-th event; its moment is the number of events so far.
+
+    Args:
+        count: How many events lie between two results, at least 1.
 
     >>> EveryCount(3).due(Progress(events=2), None, 5, None).stops.tolist()
     [1, 4]
@@ -131,7 +134,10 @@ class EveryCount(Trigger):
 
 
 class EveryPeriod(Trigger):
-    """A result at each multiple of the period since 1970; see the module for which and when.
+    """A result at each multiple of a period since 1970, over the events up to that time.
+
+    Args:
+        period: A number of seconds, or a duration such as "1 minute".
 
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger
@@ -205,7 +211,7 @@ class EveryPeriod(Trigger):
 
 
 class OnDemand(Trigger):
-    """No result but those that are asked for."""
+    """No result but those that ``query`` and ``flush`` return."""
 
     def due(
         self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None

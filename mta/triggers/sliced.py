@@ -29,7 +29,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import SnapshotMismatch
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, same_value
@@ -91,13 +91,35 @@ class Prelifted(AbstractMonoid):
 
 
 class SlicedWindow(ResultsWhenDue[Out]):
-    """A time or count window with a result every ``slide``, kept as one partial a slide.
+    """A time or count window with a result every ``slide``, which stores one partial per slide.
 
-    ``window`` is a TimeWindow with a duration as ``slide``, or a CountWindow with a number of
-    events; without ``slide`` it tumbles. Results equal those of
-    ``TriggeredWindow(Window(monoid, window), EveryPeriod(slide))``, or ``EveryCount(slide)``. An
-    event costs 1 combine, a slide what an event of a window of size / slide events costs. The other
-    settings are those of ``Window``. Raises ValueError where slicing would be wrong.
+    Results equal those of ``TriggeredWindow(Window(monoid, window), EveryPeriod(slide))``, or
+    ``EveryCount(slide)``. An event costs 1 combine, a slide what an event of a window of size /
+    slide events costs. Raises ValueError where slicing would be wrong.
+
+    Args:
+        monoid: The aggregation.
+        window: A TimeWindow or a CountWindow, whose size is a whole number of slides.
+        slide: A duration for a TimeWindow, a number of events for a CountWindow; without it the
+            window tumbles.
+        store: A URL, an open store, or None to keep everything in memory, where values may be any
+            objects.
+        name: Distinguishes the windows in a store, as for ``Window``.
+        arity: How many elements a group has; a full group is one page. The default depends on the
+            size of a partial result, and suits a single large window.
+        leaf_arity: How many slides a leaf group has.
+        aggregator: The algorithm that keeps the events: AmortizedMTA, or FiBA where the other
+            settings need it. With SteadyMTA no single event waits while a group is folded, which
+            pays where a combine takes long.
+        on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
+        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
+            accepted.
+        retain: How many of the newest snapshots can be restored.
+
+    >>> from mta import CountWindow, SlicedWindow, Sum
+    >>> sliced = SlicedWindow(Sum(), CountWindow(4), slide=2)
+    >>> sliced.extend([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).results.tolist()
+    [3.0, 10.0, 18.0]
     """
 
     engine: WindowEngine
@@ -297,6 +319,11 @@ def slices_of(
     """When slices end, and the policy of the window over slices. Raises ValueError."""
     trigger: Trigger
     over: AbstractPolicy
+    if policy.end != NEWEST or (isinstance(policy, TimeWindow) and policy.closed != "right"):
+        raise ValueError(
+            f"slices end where windows do, and those of {policy!r} may begin or end within one: "
+            "use TriggeredWindow"
+        )
     if type(policy) is TimeWindow:
         by_time = EveryPeriod(timedelta(microseconds=policy.size) if slide is None else slide)
         trigger, over, size, part = by_time, policy, policy.size, by_time.period

@@ -81,10 +81,14 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def insert(self, value: Any, time: Any = None) -> list[tuple[Any, Out]]:
-        """Add an event; the pairs of moment and result that it makes due, often none.
+        """Add an event; return the pairs of moment and result that it makes due, often none.
 
         Costs what ``Window.insert`` costs, and a fold for each result. Raises as it does, and
         InvalidTime for an event without a time where the trigger needs one.
+
+        Args:
+            value: The value; for a Product a mapping from column to value.
+            time: Seconds, or a datetime.
         """
         event = self.intake.admit(value, time)
         if event is None:
@@ -99,20 +103,30 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def extend(self, values: Any, times: Any = None, time_unit: TimeUnit | None = None) -> Due:
-        """Add a batch of events; all results that it makes due.
+        """Add a batch of events; return all results that it makes due.
 
-        Costs a whole-group combine a leaf group, and an eviction and a fold for each result, not
-        for each event. Raises as ``Window.extend`` does, and then as said there.
+        Costs a whole-group combine per leaf group, and an eviction and a fold for each result, not
+        for each event. Raises as ``Window.extend`` does.
+
+        Args:
+            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+                mapping or table of columns.
+            times: Datetimes, or numbers; needed where the frame looks at times.
+            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
+                is given.
         """
         rows, micros, count = self.intake.admit_batch(values, in_unit(times, time_unit))
         return self._run(rows, micros, count)
 
     @alone
     def advance(self, time: Any) -> Due:
-        """Say that all events up to a time have come (a watermark); the results due by then.
+        """Declare that all events up to a time have come; return the results due by then.
 
         Events up to the last boundary not after ``time`` are late from now on. For a period only:
         raises ValueError for other triggers.
+
+        Args:
+            time: Seconds, or a datetime.
         """
         trigger = self.trigger
         if not isinstance(trigger, EveryPeriod):
@@ -126,11 +140,11 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def flush(self) -> Due:
-        """The result of what has come since the last one, before it is due; none if nothing has.
+        """Return the result of the events since the last one, before it is due, if there are any.
 
-        Its moment is that at which it will be due (a period), or the number of events so far. It is
-        due all the same, and then has the events that are still to come: for shutting down and for
-        looking in between. Costs a fold. Changes nothing that any result depends on.
+        Its moment is that at which it will be due (a period), or the number of events so far. It
+        will be due all the same, with the events that are still to come. For shutting down, and for
+        looking in between. Costs a fold, and changes no later result.
         """
         count = int(self.trigger.is_open(self.progress))
         moments, out = np.zeros(count, "<i8"), self._outputs.new(count)
@@ -233,9 +247,12 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """The window, its trigger's state and what is still to be given, as ``Window.checkpoint``.
+        """Return a snapshot of the window, its trigger and results not yet returned.
 
-        Raises NotPageable where held results are no plain data.
+        As ``Window.checkpoint``. Raises NotPageable where held results are no plain data.
+
+        Args:
+            wait: Whether to wait for the store.
         """
         moments, held = self._held
         # What may not be plain data first: once the window's snapshot is taken, older ones may go.
@@ -271,10 +288,19 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 class TriggeredWindow(ResultsWhenDue[Out]):
     """A window that gives results when a trigger says so.
 
-    Any window and policy. A policy on times is asked once more at each boundary, so that what time
+    Any window and frame. A frame on times is evaluated again at each boundary, so that what time
     alone evicts is out. Events must come in order: raises ValueError for a window with
-    ``allowed_lateness`` unless the trigger is ``OnDemand()``, as late events would change results
-    that were given.
+    ``allowed_lateness`` unless the trigger is ``OnDemand()``, because late events would change
+    results that were given.
+
+    Args:
+        window: The window; use it through this one only.
+        trigger: When results are due.
+
+    >>> from mta import EveryCount, Max, CountWindow, TriggeredWindow, Window
+    >>> peaks = TriggeredWindow(Window(Max(), CountWindow(3)), EveryCount(2))
+    >>> peaks.extend([1.0, 5.0, 2.0, 3.0]).results.tolist()
+    [5.0, 5.0]
     """
 
     engine: WindowEngine[Out]
@@ -292,7 +318,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
 
     @alone
     def query(self) -> Out:
-        """The result over the window as it is now; 1 combine."""
+        """Return the result over the window as it is now; 1 combine."""
         return self.engine.query()
 
     @alone

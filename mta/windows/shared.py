@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, Self, overload
 
@@ -31,9 +31,10 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
+from mta.evaluators.lagging import LaggingCursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
@@ -45,7 +46,14 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
-from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
+from mta.windows.engine import (
+    Engine,
+    EventsWindow,
+    alone,
+    by_time,
+    require_kind,
+    require_policy,
+)
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
@@ -61,7 +69,7 @@ _TRIM_GROUPS = 32
 
 @dataclass(frozen=True)
 class SharedStats:
-    """What multiple windows hold and have done."""
+    """The sizes of multiple windows, and what they have done."""
 
     windows: dict[str, int]
     """Events in each window."""
@@ -77,13 +85,38 @@ class SharedStats:
 
 
 class SharedWindows(Publishable, EventsWindow[Out]):
-    """The aggregate of multiple windows over one stream, after every event.
+    """The aggregates of multiple windows over one stream, after every event.
 
-    ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
-    ranges and for windows to come, though no window holds it; ``timed`` keeps times though no
-    policy looks at them yet. The other settings are those of ``Window``, without ``aggregator``:
-    with ``allowed_lateness`` events are kept in order of time, and a result is that of the window
-    which ends with its event (of a window whose policy looks at values: with the newest).
+    Events are stored once. With ``allowed_lateness`` they are kept in order of time, and a result
+    covers the window that ends with its event (for a frame that looks at values: with the newest).
+
+    Args:
+        monoid: The aggregation.
+        windows: The frame of each window, by its name.
+        store: A URL, an open store, or None to keep everything in memory, where values may be any
+            objects.
+        name: Distinguishes the windows in a store, as for ``Window``.
+        keep: A window by count or time: which events to retain, for ranges and for windows that are
+            added later, even if no window holds them.
+        timed: Whether events have times, even if no frame looks at them yet.
+        arity: How many elements a group has; a full group is one page. The default depends on the
+            size of a partial result, and suits a single large window.
+        leaf_arity: How many events a leaf group has; ``arity`` unless only that is given.
+        allowed_lateness: How much older than the newest event an event may be: seconds or a
+            duration. It selects FiBA, which keeps events in order of time, and a result covers the
+            window that ends with its event. Without it events must come in order.
+        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
+            replaces the old one, "combine" joins both. The last two select FiBA too, with an
+            ``allowed_lateness`` of 0 unless it is given.
+        on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
+        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
+            accepted.
+        retain: How many of the newest snapshots can be restored.
+
+    >>> from mta import CountWindow, Max, SharedWindows
+    >>> peaks = SharedWindows(Max(), {"two": CountWindow(2), "three": CountWindow(3)})
+    >>> {name: found.tolist() for name, found in peaks.extend([5.0, 1.0, 2.0]).items()}
+    {'two': [5.0, 5.0, 2.0], 'three': [5.0, 5.0, 5.0]}
     """
 
     engine: SharedEngine[Out]
@@ -127,18 +160,25 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     # --- events and results -----------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event to all windows; amortised O(1) combines a window.
+        """Add an event to all windows; amortized O(1) combines per window.
 
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
+
+        Args:
+            value: The value; for a Product a mapping from column to value.
+            time: Seconds, or a datetime; needed where a frame looks at times.
         """
         self.engine.single.insert(value, time)
 
     @alone
     def retract(self, time: Any) -> None:
-        """Take out the event at a time from all windows, as ``Window.retract``.
+        """Remove an event from all windows by its time, as ``Window.retract``.
 
-        For windows with ``allowed_lateness``. Each stands then where its policy says.
+        Needs ``allowed_lateness``, even 0.
+
+        Args:
+            time: Seconds, or a datetime.
         """
         self.engine.retract(time)
 
@@ -152,10 +192,18 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     ) -> dict[str, Any]:
         """Add a batch of events; return each window's result after each event, or after the last.
 
-        As ``Window.extend``, with an array for each window by its name; for a Product with one for
-        each aggregation and window, named ``aggregation_window``. Each window adds about two
-        whole-group combines per event and the scan of each leaf; once it is longer than what is
-        still in memory, also one page read per leaf.
+        Returns an array for each window by its name; for a Product one for each aggregation and
+        window, named ``aggregation_window``. Each window adds about two whole-group combines per
+        event and the scan of each leaf; once it is longer than what is still in memory, also one
+        page read per leaf.
+
+        Args:
+            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+                mapping or table of columns.
+            times: Datetimes, or numbers; needed where the frame looks at times.
+            emit: "all" returns the result after each event, "last" the one after the last event.
+            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
+                is given.
         """
         return result_columns(self.engine.extend(values, in_unit(times, time_unit), emit))
 
@@ -182,10 +230,14 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def add(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """A new window, over as many of the events that it asks for as are kept.
+        """Add a window over as many of the events that it asks for as are retained.
 
-        At most a page read a level. Raises ValueError for a name that is taken, and for a policy
-        that needs times or aggregates that these events are not kept with.
+        At most one page read per level. Raises ValueError for a name that is taken, and for a frame
+        that needs times or aggregates that are not kept with these events.
+
+        Args:
+            name: The name of the window.
+            policy: Its frame.
         """
         _check_name(name)
         if name in self.engine.cursors:
@@ -194,10 +246,14 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def resize(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """Another policy for a window, longer or shorter, from now on; costs as ``add``.
+        """Give a window another frame, longer or shorter, from now on; costs as ``add``.
 
-        A longer one holds the events that are retained; the result says how many it misses, also
-        for the results of events that may yet come late.
+        A longer one holds the events that are retained; the returned coverage says how many are
+        missing, also for the results of late events.
+
+        Args:
+            name: The name of the window.
+            policy: Its new frame.
         """
         self.engine.window(name)
         return self._set(name, policy)
@@ -214,17 +270,24 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def remove(self, name: str) -> None:
-        """Do without a window; events that only it needed leave. No store call."""
+        """Remove a window; events that only it needed leave. No store call.
+
+        Args:
+            name: The name of the window.
+        """
         self.engine.window(name)
         self.engine.require_observed(p for n, p in self.windows.items() if n != name)
         del self.engine.cursors[name]
 
     @alone
     def coverage(self, name: str | None = None) -> Coverage:
-        """Return whether a window, or each one, holds all events that its policy asks for.
+        """Return whether a window, or each one, holds all events that its frame asks for.
 
-        With a name also how many events the window holds and misses. Reads at most two pages per
-        level and window.
+        With a name it also says how many events the window holds and how many are missing. Reads at
+        most two pages per level and window.
+
+        Args:
+            name: The name of one window; all unless it is given.
         """
         engine, late = self.engine, self.engine.settings.allowed_lateness or 0
         names = list(engine.cursors) if name is None else [name]
@@ -243,9 +306,13 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """All windows as one snapshot of a few kilobytes, once all their pages are in the store.
+        """Return all windows as one snapshot of a few kilobytes, once all pages are in the store.
 
-        As ``Window.checkpoint``: save the snapshot before you take the next one.
+        As with ``Window.checkpoint``, save the snapshot before you take the next one.
+
+        Args:
+            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
+                snapshot is used.
         """
         engine = self.engine
         self._settle_published()
@@ -292,13 +359,13 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> Self:
-        """Windows over the events that a snapshot describes; no store call until pages are needed.
+        """Return windows over the events of a snapshot; no store call until pages are needed.
 
-        Those of the same name and policy continue at the same front; others, as with ``add`` and
-        ``resize``, hold the events that are retained; ``coverage`` says what they miss. Raises
-        CorruptSnapshot for damaged bytes, SnapshotMismatch when the snapshot is of another monoid
-        or of policies that look at other values, and ValueError for a policy that needs times where
-        these events have none. Later, one page per level is read for each window's front.
+        Windows of the same name and frame continue. Others, as with ``add`` and ``resize``, hold
+        the events that are retained; ``coverage`` says which are missing. Later, one page per level
+        is read for each window's front. Raises CorruptSnapshot for damaged bytes, SnapshotMismatch
+        for a snapshot of another aggregation or of frames that look at other values, and ValueError
+        for a frame that needs times where these events have none.
         """
         state = SharedSnapshot.decode(snapshot)
         _check_policies(windows, keep)
@@ -311,7 +378,11 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         return cls._of(engine)
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """The windows that a snapshot describes, with all settings and the store of these ones."""
+        """Return the windows that a snapshot describes, with the settings and the store of these.
+
+        Args:
+            snapshot: What ``checkpoint`` of such windows returned.
+        """
         state, windows = SharedSnapshot.decode(snapshot), self.windows
         fronts = state.fronts_for(windows)
         engine = self.engine.restore_like(Snapshot.decode(state.events))
@@ -334,7 +405,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     @alone
     def stats(self) -> SharedStats:
-        """Sizes and counts; one page per level for each window that is not settled."""
+        """Return sizes and counts; one page per level for each window that is not settled."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
         with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
@@ -469,7 +540,8 @@ class SharedEngine(Engine[Out]):
             if (key := _key(observer)) not in known:
                 raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        return Cursor(self.monoid, policy, self.structure, lenses)
+        kind = Cursor if policy.end == NEWEST else LaggingCursor
+        return kind(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
         """What policies look at is kept with the events, so a snapshot is only restored with it."""
@@ -483,7 +555,7 @@ class SharedEngine(Engine[Out]):
 
     def ready(self, cursor: Cursor) -> Cursor:
         """A window that has taken in every event; at most a page read a level if it had not."""
-        if cursor.back != self.structure.back:
+        if cursor.back != self.structure.back or not cursor.is_settled:
             cursor.settle(self.intake.last_time)
         return cursor
 
@@ -502,9 +574,10 @@ class SharedEngine(Engine[Out]):
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
         """The coverage of a window."""
         time = self.intake.last_time if self.timed else None
-        return coverage_of(
+        found = coverage_of(
             name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
         )
+        return replace(found, events=len(cursor))
 
     def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
@@ -642,9 +715,9 @@ class SharedEngine(Engine[Out]):
             for name, cursor in self.cursors.items():
                 if is_new is None:
                     cursor.run_into(chunk, Batch(monoid, rows, micros, stop, outs[name]), start)
-                elif (folds := cursor.run(chunk)) is not None:  # stored events are in it as well
-                    folds = monoid.partials.take(folds, np.flatnonzero(is_new))
-                    monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
+                elif (found := cursor.results(chunk)) is not None:  # also of stored events
+                    found = monoid.outputs.take(found, np.flatnonzero(is_new))
+                    monoid.outputs.put_many(outs[name], start, found)
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
         stamp = structure.stamp
         while start < stop:

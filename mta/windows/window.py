@@ -31,13 +31,14 @@ from stores import StoreLike
 
 @dataclass(frozen=True)
 class Stats:
-    """What a window holds and has done."""
+    """The size of a window, and what it has done."""
 
     events: int
     """Events in the window."""
     inserted: int
     """Events accepted since the beginning; also the position after the newest."""
     levels: int
+    """Levels of groups, the events included."""
     resident_rows: int
     """Values and partials in memory: tails, stack and result pair."""
     late: int
@@ -54,25 +55,39 @@ class Stats:
 class Window(Publishable, EventsWindow[Out]):
     """The aggregate of the newest events, after every event.
 
-    ``store`` is a URL, an open store, or None to keep everything in memory, where values may be any
-    objects. ``name`` tells windows in one store apart. The other settings are keywords:
+    A window takes one call at a time: a call from a second thread raises WindowBusy. Raises
+    TypeError and ValueError for wrong settings, and UnsuitableMonoid.
 
-    - ``arity``: the size of groups and, unless ``leaf_arity`` is given, of leaf groups. The
-      defaults suit a single large window.
-    - ``allowed_lateness``: how much older than the newest event an event may be. FiBA then keeps
-      events in order of time, and a result is that of the window which ends with its event.
-    - ``on_duplicate="append"``, "replace" or "combine": what an event does at a time that has one
-      already. The last two select FiBA too, with an ``allowed_lateness`` of 0 unless it is given.
-    - ``on_late="raise"`` or "drop": what to do with an event older than the last one, or by more
-      than ``allowed_lateness``, where the policy looks at times.
-    - ``on_invalid="raise"``, "drop" or "accept": what to do with nulls and NaN.
-    - ``aggregator``: what keeps the events, AmortizedMTA or FiBA unless given. With SteadyMTA no
-      single event waits while a group is folded, which pays where a combine takes long.
-    - ``retain``: how many of the last snapshots stay restorable.
+    Args:
+        monoid: The aggregation.
+        window: The frame: which events the window holds.
+        store: A URL, an open store, or None to keep everything in memory, where values may be any
+            objects.
+        name: Distinguishes the windows in a store: 1 to 100 characters of A-Z a-z 0-9 . _ : -
+        arity: How many elements a group has; a full group is one page. The default depends on the
+            size of a partial result, and suits a single large window.
+        leaf_arity: How many events a leaf group has; ``arity`` unless only that is given.
+        aggregator: The algorithm that keeps the events: AmortizedMTA, or FiBA where the other
+            settings need it. With SteadyMTA no single event waits while a group is folded, which
+            pays where a combine takes long.
+        allowed_lateness: How much older than the newest event an event may be: seconds or a
+            duration. It selects FiBA, which keeps events in order of time, and a result covers the
+            window that ends with its event. Without it events must come in order.
+        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
+            replaces the old one, "combine" joins both. The last two select FiBA too, with an
+            ``allowed_lateness`` of 0 unless it is given.
+        on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
+        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
+            accepted.
+        retain: How many of the newest snapshots can be restored.
 
-    Attributes: ``monoid``, ``policy``, ``store``, ``name``; for tests, audits and experts
-    ``structure``, which keeps the events. Raises TypeError and ValueError for settings that cannot
-    be, and UnsuitableMonoid.
+    >>> from mta import CountWindow, Max, Window
+    >>> window = Window(Max(), CountWindow(3), name="example")
+    >>> window.extend([1.0, 5.0, 2.0, 3.0, 4.0]).tolist()
+    [1.0, 5.0, 5.0, 5.0, 4.0]
+    >>> window.insert(0.0)
+    >>> window.query(), len(window)
+    (4.0, 3)
     """
 
     engine: WindowEngine[Out]
@@ -112,25 +127,36 @@ class Window(Publishable, EventsWindow[Out]):
     # --- one event at a time --------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event, and evict what the policy says; amortised O(1) combines.
+        """Add an event, and evict what the frame says; amortized O(1) combines.
 
-        ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
-        InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
+        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
+        changed.
+
+        Args:
+            value: The value; for a Product a mapping from column to value.
+            time: Seconds, or a datetime; needed where the frame looks at times.
         """
         self.engine.single.of_policy(value, time)
 
     def evict(self, n: int = 1) -> None:
-        """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
+        """Remove the oldest events; at most one page read per level. Raises EmptyWindow.
+
+        Args:
+            n: How many events.
+        """
         self.engine.single.evict(n)
 
     @alone
     def retract(self, time: Any) -> None:
-        """Take out the event at a time, the newest of several, wherever it lies.
+        """Remove an event by its time, wherever it is in the window; of several the newest.
 
-        Needs ``allowed_lateness``, even 0. O(arity * log d) combines at distance d from the nearer
-        end, and O(log n) page reads and writes. The policy is asked again; what has left stays
-        away. Raises NoSuchEvent, EventsGone where the event may have left, UnsupportedOperation;
-        then nothing has changed.
+        Needs ``allowed_lateness``, even 0. Costs O(arity * log d) combines at distance d from the
+        nearer end, and O(log n) page reads and writes. Events that have left do not return. Raises
+        NoSuchEvent, EventsGone where the event may have left, and UnsupportedOperation; then
+        nothing has changed.
+
+        Args:
+            time: Seconds, or a datetime.
 
         >>> from mta import Max, TimeWindow, Window
         >>> window = Window(Max(), TimeWindow("1 hour"), name="retracted", allowed_lateness=0)
@@ -143,9 +169,9 @@ class Window(Publishable, EventsWindow[Out]):
 
     @alone
     def query(self) -> Out:
-        """The result over the window, the monoid's ``empty`` without events.
+        """Return the result over the window; the aggregation's ``empty`` without events.
 
-        1 combine; none where nothing has changed since it was asked for.
+        Costs 1 combine, and none if nothing has changed since the last call.
         """
         return self.engine.query()
 
@@ -161,30 +187,43 @@ class Window(Publishable, EventsWindow[Out]):
     ) -> Any:
         """Add a batch of events; return the result after each, or after the last.
 
-        ``values`` is a list, numpy array, pandas or Arrow column (for a Product a mapping or table
-        of columns), ``times`` datetimes, or numbers of a ``time_unit`` ("s", "ms", "us" or "ns"),
-        unless that is given seconds. About two whole-group combines per event and
-        2/leaf_arity store calls. Returns an array (a dictionary of arrays for a Product) with a
-        row for each accepted event; ``last_accepted`` says which these are when some were dropped.
-        An error about the values leaves the window as it was; when the store fails in the middle,
-        the error's note says how many events were accepted.
+        Returns an array, for a Product a dictionary of arrays, with a row for each accepted event;
+        ``last_accepted`` says which these are when some were dropped. Costs about two whole-group
+        combines per event, and 2/leaf_arity store calls. An error about the values leaves the
+        window as it was. When the store fails in the middle, the error's note says how many events
+        were accepted.
+
+        Args:
+            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+                mapping or table of columns.
+            times: Datetimes, or numbers; needed where the frame looks at times.
+            emit: "all" returns the result after each event, "last" the one after the last event.
+            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
+                is given.
         """
         return self.engine.extend(values, in_unit(times, time_unit), emit)
 
     @alone
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
-        """Add a batch that may hold late events, and return every result that it changes.
+        """Add a batch that may hold late events; return every result that it changes.
 
-        Needs ``allowed_lateness``, even 0, and a count or a time window; costs and errors as for
-        ``extend``, and NotRevisable.
+        Needs ``allowed_lateness``, even 0, and a count or time window. Costs and errors are those
+        of ``extend``, and NotRevisable.
+
+        Args:
+            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+                mapping or table of columns.
+            times: Datetimes, or numbers.
+            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
+                is given.
         """
         return revise(self.engine, values, in_unit(times, time_unit))
 
     @alone
     def coverage(self) -> Coverage:
-        """Return whether the window holds all events that its policy asks for, and what it misses.
+        """Return whether the window holds all events that its frame asks for.
 
-        It misses some after ``restore`` has made it longer, until as many have come as it missed.
+        Some are missing after ``restore`` has made the window longer, until as many have come.
         Reads at most two pages per level.
         """
         return self.engine.coverage()
@@ -193,12 +232,15 @@ class Window(Publishable, EventsWindow[Out]):
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """The window as a snapshot of a few kilobytes, once all its pages are in the store.
+        """Return the window as a snapshot of a few kilobytes, once all its pages are in the store.
 
         Save the snapshot before you take the next one, which deletes the pages that none of the
-        last ``retain`` snapshots needs; where it fails, all of these can still be restored.
-        ``wait=False`` does not wait for the store; call its ``flush`` before the snapshot is used.
-        Costs one flush, and the deletion of pages that have left. Raises NotPageable.
+        last ``retain`` snapshots needs. If it fails, all of these can still be restored. Costs one
+        flush, and the deletion of pages that have left. Raises NotPageable.
+
+        Args:
+            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
+                snapshot is used.
         """
         self._settle_published()
         data = self.engine.checkpoint(wait or self._publisher is not None)
@@ -237,23 +279,26 @@ class Window(Publishable, EventsWindow[Out]):
         on_invalid: OnInvalid = "raise",
         retain: int = 2,
     ) -> Self:
-        """The window that a snapshot describes; no store call until pages are needed.
+        """Return the window that a snapshot describes; no store call until pages are needed.
 
-        Settings as for a new window, but the arities are the snapshot's. With another policy, where
-        both go by counts and times, it goes on from the events that the window held, or with FiBA
-        kept; ``coverage`` says what it misses. Raises CorruptSnapshot for damaged bytes, and
-        SnapshotMismatch when the snapshot is of another monoid, of a policy that cannot be changed,
-        or of another aggregator or (where given) arity. Later, at most one page a level is read to
-        build the stack.
+        The settings are those of a new window, but the arities are those of the snapshot. With
+        another frame, where both go by counts and times, it continues with the events that the
+        window held; ``coverage`` says which are missing. Later, at most one page per level is read
+        to build the stack. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch for a
+        snapshot of another aggregation, of a frame that cannot be changed, or of another aggregator
+        or (where given) arity.
         """
         settings = Settings.read(locals())
         return cls._of(WindowEngine.restored(snapshot, monoid, window, store, settings))
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """The window that a snapshot describes, with all settings and the store of this one.
+        """Return the window that a snapshot describes, with the settings and the store of this one.
 
-        As ``restore``, for those who restore many windows of one kind: what they share is not made
-        again for each.
+        As ``restore``, for programs that restore many windows of one kind: they share what is
+        costly to make.
+
+        Args:
+            snapshot: What ``checkpoint`` of such a window returned.
         """
         return self._of(self.engine.restore_like(Snapshot.decode(snapshot)))
 
@@ -264,7 +309,7 @@ class Window(Publishable, EventsWindow[Out]):
         return len(self.engine.single)
 
     def stats(self) -> Stats:
-        """Sizes and counts; no store call."""
+        """Return sizes and counts; no store call."""
         structure, intake = self.structure, self.engine.intake
         return Stats(
             len(structure),

@@ -58,11 +58,14 @@ _open: OrderedDict[tuple[int, str], _Lease] = OrderedDict()  # the least recentl
 
 @contextmanager
 def executor_store(url: str) -> Iterator[PageStore]:
-    """An open store for a function of your own that runs in Spark's workers.
+    """Yield an open store for a function of your own that runs in Spark's workers.
 
-    Opened once in a worker's process, and shared by its tasks; it stays open behind the block, so
-    do not close it. When the block ends without an error, all its pages are durable: one flush.
+    It is opened once in a worker's process and shared by its tasks; it stays open after the block,
+    so do not close it. When the block ends without an error, all its pages are durable: one flush.
     Raises what ``open_store`` raises, and the store's errors.
+
+    Args:
+        url: The URL of the store.
     """
     with store_of(url) as store:
         yield store

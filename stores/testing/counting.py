@@ -35,10 +35,13 @@ class Counts:
 
 
 class CountingStore(WrapperStore):
-    """Counts the calls, pages and bytes of each operation that succeeded, in ``counts``.
+    """A store that counts calls, pages and bytes of each successful operation, in ``counts``.
 
-    Outermost it counts what a caller asks for, innermost what reaches the store. A forked or
-    unpickled one begins at zero.
+    As the outermost wrapper it counts what a caller asks for, as the innermost what reaches the
+    store. A forked or unpickled one starts at zero.
+
+    Args:
+        store: The store to count.
     """
 
     def __init__(self, store: PageStore) -> None:

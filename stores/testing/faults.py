@@ -71,10 +71,15 @@ class _Plan:
 
 
 class FaultyStore(WrapperStore):
-    """Fails, waits, reorders, forgets and corrupts as planned; the same ``seed`` shuffles alike.
+    """A store that fails, waits, reorders, loses and corrupts as planned.
 
-    ``calls`` counts the calls and ``fired`` the planned failures and corruptions that came true. A
-    forked or unpickled one begins without any plan.
+    ``calls`` counts the calls, ``fired`` the planned failures and corruptions that came true. A
+    forked or unpickled one starts without any plan.
+
+    Args:
+        store: The store that does the work.
+        seed: The seed of the random order; the same one shuffles alike.
+        sleep: Waits a number of seconds.
     """
 
     def __init__(

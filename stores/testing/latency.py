@@ -37,7 +37,11 @@ class Delay(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """Every call waits so many seconds."""
+    """Every call waits for the same time.
+
+    Args:
+        wait: Seconds.
+    """
 
     wait: float
 
@@ -47,7 +51,12 @@ class Constant:
 
 @dataclass(frozen=True)
 class Jittered:
-    """Every call waits at least ``wait`` seconds, and up to ``jitter`` more, evenly spread."""
+    """Every call waits at least a given time, and a random part of another.
+
+    Args:
+        wait: The shortest wait, in seconds.
+        jitter: The longest additional wait, in seconds, evenly distributed.
+    """
 
     wait: float
     jitter: float
@@ -58,7 +67,13 @@ class Jittered:
 
 @dataclass(frozen=True)
 class OneSlow:
-    """Each multiple of ``every`` waits ``slow`` seconds, the other calls ``wait``."""
+    """A few calls are slow, the others wait for the same time.
+
+    Args:
+        wait: Seconds of most calls.
+        slow: Seconds of a slow call.
+        every: Each call whose number is a multiple of this one is slow.
+    """
 
     wait: float
     slow: float
@@ -69,10 +84,22 @@ class OneSlow:
 
 
 class LatencyStore(WrapperStore):
-    """Waits before each call; the same ``seed`` gives the same waits. It counts as remote.
+    """A store that waits before each call, and counts as remote.
 
-    ``prefetch`` does not wait: it is a hint, and never blocks. A forked or unpickled one begins
+    ``prefetch`` does not wait: it is a hint, and never blocks. A forked or unpickled one starts
     with its first call again.
+
+    Args:
+        store: The store that does the work.
+        delay: How long each call waits: ``Constant``, ``Jittered`` or ``OneSlow``.
+        seed: The seed of the random waits; the same one gives the same waits.
+        sleep: Waits a number of seconds.
+
+    >>> from stores import Constant, LatencyStore, MemoryStore
+    >>> store = LatencyStore(MemoryStore(), Constant(0.001))
+    >>> store.put_many({"window/0/1": b"a page"})
+    >>> store.calls, store.waited
+    (1, 0.001)
     """
 
     def __init__(

@@ -300,7 +300,7 @@ def test_a_page_is_written_of_what_runs_have_left_and_measures_nothing(
     assert len(list((page.parent / "report").iterdir())) == 4
     assert "Not measured yet: `mta_streams`." in text and "Alone on it." in text
     assert "(unfinished: 2 cells)" in text and "2 cells are shown" in text
-    assert "Toy \\<mta\\_bulk\\>" in text and "*One: x and y & more. Sizes" in text
+    assert "Toy \\<mta\\_bulk\\>" in text and "*One: x and y & more.*" in text
 
 
 def test_plots_say_what_they_show_and_which_sizes_were_run(toy: Toy, tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def resize(size: float, progress: Progress) -> Rows:
     def measure(cell: tuple[str, int]) -> Rows:
         rows: Rows = []
         name, window = cell
-        # The capacity's way to and fro is half a window long.
+        # The capacity's way back and forth is half a window long.
         one, rounds = reactive_operators()[name], max(window, rounds_at(window, size))
         for kind, slide in (("fixed", fixed), ("osc.", oscillating)):
             slid = reactive(one, window)
@@ -302,7 +302,7 @@ def fixed(slid: Slid, tuples: int) -> float:
 
 
 def oscillating(slid: Slid, tuples: int) -> float:
-    """Seconds a tuple, each with a query, while the capacity goes to and fro.
+    """Seconds a tuple, each with a query, while the capacity goes back and forth.
 
     The tuple after the n-th doubles it; then the oldest go until it is halved, half of them.
     """
@@ -718,7 +718,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "ra_resize",
-        "Capacities that go to and fro",
+        "Capacities that go back and forth",
         "Reactive Aggregator paper, section 6.2, Figure 9",
         "Resizing is amortised: a capacity that oscillates between n and 2n is even faster than a "
         "fixed one of n, as windows are then mostly smaller. A single resize is linear.",
@@ -731,7 +731,7 @@ EXPERIMENTS = (
         captions={
             "figure_9": (
                 "time a tuple over the window, logarithmic to the right only, with slots that "
-                "stay and with slots that go to and fro. In the paper the oscillating curve is "
+                "stay and with slots that go back and forth. In the paper the oscillating curve is "
                 "the lower one; both should be straight lines."
             ),
         },
