@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from spark_integration import events_of_key, inspect_query
 from spark_integration.errors import InvalidRequest
 from spark_integration.migration import migrate
+from spark_integration.runners.streaming import PROVIDER, ROCKSDB
 from tests.support.spark.events import last_n, make_events, oracle, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end
 from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
@@ -21,10 +22,14 @@ FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 @pytest.fixture(autouse=True)
 def second_format(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(FORMAT)
-    spark.conf.set(FORMAT, "2")
+    """RocksDB alone has it."""
+    chosen = {FORMAT: "2", PROVIDER: ROCKSDB}
+    before = {name: spark.conf.get(name, None) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
     yield
-    spark.conf.set(FORMAT, before)
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 @pytest.mark.parametrize("store", ["file", "spark://state"])
