@@ -25,7 +25,7 @@ except ImportError as error:
 
 
 class InvalidValue(WindowStoreError, ValueError):
-    """A value is null, NaN or of the wrong type: correct it, or choose on_invalid="drop"."""
+    """A value is null, NaN or of the wrong type: correct it, or choose nulls="skip"."""
 
 
 class InvalidTime(WindowStoreError, ValueError):

@@ -17,7 +17,8 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
-from mta.times import Duration, TimeUnit, is_duration, require_unit, to_duration
+from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_duration
+from mta.windows.settings import Nan, Nulls
 from stores.address import without_credentials
 
 from .errors import InvalidRequest
@@ -89,6 +90,9 @@ class Options:
     retain_for: Lateness = None
     on_missing: OnBadRow = "raise"
     on_invalid: OnBadRow = "raise"
+    nulls: Nulls = "skip"
+    nan: Nan = "raise"
+    min_samples: int | None = None
     idle: Idle = "keep"
     retain: int = 2
     start_from: str | History | None = None
@@ -180,6 +184,8 @@ class Options:
     def _check_sizes(self) -> None:
         try:
             require_unit(self.time_unit)
+            if self.min_samples is not None:
+                to_count(self.min_samples, "min_samples", 0)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
         if self.name is not None and not _NAME.fullmatch(self.name):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from mta import EveryPeriod
-from mta.monoids.product import column_names
+from mta.monoids.product import column_names, own_columns
 from mta.publishing.batches import Part
 
 from .options import Options
@@ -69,6 +69,12 @@ class Plan(Options):
     def values(self) -> tuple[str, ...]:
         """The columns that aggregations and policies read, each once."""
         return values_of(self.monoid, self.windows.values())
+
+    @property
+    def valued(self) -> set[str]:
+        """Those of them whose nulls count: all but filters, in which null is false."""
+        own = {n for pair in self.monoid.aggregations.values() for n in own_columns(*pair)}
+        return own | (set(self.values) - set(self.monoid.columns))
 
     @property
     def by_time(self) -> bool:

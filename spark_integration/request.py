@@ -22,12 +22,28 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from mta import CheckedSum, Product, Sum, SumDistinct
-from mta.columns.schemas import Array, Decimals, Record, Schema, Times
+from mta.columns.schemas import (
+    Array,
+    Decimals,
+    Nullable,
+    Presence,
+    Record,
+    Schema,
+    Times,
+)
 from mta.errors import MissingPage
-from mta.frames.base import NEWEST
 from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
+from mta.monoids.nulls import CountValues, SkipNulls, is_filter
+from mta.monoids.product import (
+    Aggregations,
+    Pairs,
+    column_names,
+    own_columns,
+    pairs_of,
+    result_name,
+    skipping,
+)
 from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
 from spark_integration.runners.state_pages import is_state_url
@@ -66,6 +82,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
         check_encoding(df.sparkSession)
     check_ties(options, whole=not df.isStreaming)
     asked = make_product(options.aggregations)
+    _check_given_back(asked, options)
     values = values_of(asked, options.windows.values())
     marks = tuple(name for name in (options.retractions, options.asks) if name is not None)
     check_columns(
@@ -80,7 +97,8 @@ def make_request(df: DataFrame, options: Options) -> Request:
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
-    product = make_product(typed)
+    product = skipping(make_product(typed), min_samples=options.min_samples)
+    assert isinstance(product, Product)
     check_types(fields, typed, options)
     check_duplicates(product, options)
     check_idle(df, options)
@@ -99,6 +117,18 @@ def make_request(df: DataFrame, options: Options) -> Request:
     if options.start_from is not None:
         plan = started(plan, options.start_from, df.isStreaming)
     return Request(plan, result_schema(df, plan, found, options.marks))
+
+
+def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, list[str]]:
+    """The DataFrame with a column for each filter that is an expression, and their names."""
+    aggregations, added = dict(options.aggregations), dict[str, Any]()
+    for alias, given in aggregations.items():
+        if isinstance(given, tuple) and len(given) == 3 and type(given[2]).__name__ == "Column":
+            name = f"__filter_{alias}"
+            aggregations[alias], added[name] = (*given[:2], name), given[2]
+    if not added:
+        return df, options, []
+    return df.withColumns(added), replace(options, aggregations=aggregations), [*added]
 
 
 def _plan_of(
@@ -130,6 +160,22 @@ def _plan_of(
         part=None if options.publish is None else Part(options.publish, options.retain),
         sized=options.arity is not None or options.leaf_arity is not None,
     )
+
+
+def _check_given_back(product: Product, options: Options) -> None:
+    """Raises InvalidRequest where updates have columns whose values windows do not store."""
+    for alias, (columns, monoid) in product.aggregations.items():
+        counted = isinstance(monoid.bare, CountValues)
+        read = {*column_names(columns)[:1]}
+        others = [pair for name, pair in product.aggregations.items() if name != alias]
+        stored = {n for pair in others if not isinstance(pair[1].bare, CountValues)
+                  for n in own_columns(*pair)}  # fmt: skip
+        if options.emit_updates and counted and not read <= stored:
+            raise InvalidRequest(
+                f"emit_updates is True, but of column {', '.join(read)!r} windows store only which "
+                f"values are there, for {alias!r}: count rows, as Count(), or add an aggregation "
+                "of the column's values"
+            )
 
 
 def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
@@ -229,6 +275,8 @@ def make_product(aggregations: Aggregations) -> Product:
 
 def _checked(alias: str, monoid: AbstractMonoid) -> AbstractMonoid:
     """A sum of whole numbers that names the aggregation where it overflows, and does not wrap."""
+    if isinstance(monoid, SkipNulls):
+        return SkipNulls(_checked(alias, monoid.monoid), monoid.filtered, refuses=True)
     if type(monoid) is Sum and isinstance(monoid.inputs, Array):
         dtype = monoid.inputs.dtype
         return CheckedSum(dtype, _label(alias)) if dtype.kind in "iu" else monoid
@@ -241,15 +289,10 @@ def _label(alias: str) -> str:
 
 def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     """The aggregations, whose results are of their columns' types unless other ones were given."""
-    positional = all(policy.positional for policy in options.windows.values())
-    by_period = options.trigger is not None and options.trigger.needs_times
-    lagging = any(policy.end != NEWEST for policy in options.windows.values())
-    empty = not positional or lagging or options.asks is not None
-    nullable = by_period or options.idle == "emit" or empty
     typed: Pairs = {}
-    for alias, (columns, monoid) in pairs_of(options.aggregations).items():
-        read = [fields[name] for name in column_names(columns)]
-        found = monoid.of_types(*map(_type_of, read), nullable=nullable)
+    for alias, (columns, whole) in pairs_of(options.aggregations).items():
+        read, monoid = [fields[name] for name in own_columns(columns, whole)], whole.bare
+        found = monoid.of_types(*map(_type_of, read))
         if found is not monoid:
             kind = read[-1]
             if monoid.follows_column:
@@ -259,7 +302,8 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
                 found.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
             if isinstance(found, CheckedSum):
                 found.label = _label(alias)
-        typed[alias] = columns, found
+        filtered = isinstance(whole, SkipNulls) and whole.filtered
+        typed[alias] = columns, SkipNulls(found, True, refuses=True) if filtered else found
     return typed
 
 
@@ -326,7 +370,8 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
     )
     for what, columns, monoid in (*aggregations, *observers):
         for name, schema in zip(column_names(columns), inputs_of(monoid), strict=True):
-            _require_short(what, name, fields[name], monoid, schema)
+            _require_filter(what, name, fields[name], schema)
+            _require_short(what, name, fields[name], monoid.bare, schema)
             if not isinstance(fields[name], _allowed(schema)):
                 raise InvalidRequest(
                     f"{what}: {monoid.name} cannot read column {name!r}, which is "
@@ -354,6 +399,10 @@ def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
 
 
 def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
+    if isinstance(schema, Nullable):
+        schema = schema.inner
+    if isinstance(schema, Presence):
+        return (T.DataType,)
     if not isinstance(schema, Array):
         return (T.NumericType, T.BooleanType, T.StringType, T.BinaryType)
     if schema.dtype.kind in "mM":
@@ -439,11 +488,21 @@ def check_store(store: str | None, df: DataFrame) -> None:
         )
 
 
+def _require_filter(what: str, name: str, kind: T.DataType, schema: Schema) -> None:
+    """Raises InvalidRequest for a filter that is not boolean."""
+    if is_filter(schema) and not isinstance(kind, T.BooleanType):
+        raise InvalidRequest(
+            f"{what}: the filter {name!r} is {kind.simpleString()}, no boolean: compare first, as "
+            "F.col('status') == 'declined'"
+        )
+
+
 def _require_short(
     what: str, name: str, kind: T.DataType, monoid: AbstractMonoid, schema: Schema
 ) -> None:
     """Raises InvalidRequest for decimals that are too long to be added and compared exactly."""
     long = isinstance(kind, T.DecimalType) and kind.precision > EXACT_DIGITS
+    schema = schema.inner if isinstance(schema, Nullable) else schema
     if long and isinstance(schema, Decimals):
         function = monoid.name.partition("[")[0].removeprefix("Checked")
         raise InvalidRequest(
@@ -463,8 +522,8 @@ def result_types(
     if unknown:
         raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation is called so")
     found: dict[str, T.DataType] = {}
-    for alias, (columns, monoid) in typed.items():
-        read = [fields[name] for name in column_names(columns)]
+    for alias, (columns, whole) in typed.items():
+        read, monoid = [fields[name] for name in own_columns(columns, whole)], whole.bare
         dtype = getattr(monoid.outputs, "dtype", np.dtype(object))
         if alias in asked:
             found[alias] = type_of(asked[alias])

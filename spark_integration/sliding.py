@@ -56,6 +56,7 @@ from .request import (
     make_request,
     outside_pipelines,
     watermark_delay,
+    with_filters,
 )
 from .starting import FILES
 from .versions import BY_FILE_SYSTEM
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from mta.frames.base import AbstractPolicy
     from mta.logs.base import OnDuplicate
     from mta.times import TimeUnit
+    from mta.windows.settings import Nan, Nulls
 
 METRICS = "sliding_aggregate"
 
@@ -98,6 +100,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     retain_for: Lateness = None,
     on_missing: OnBadRow = "raise",
     on_invalid: OnBadRow = "raise",
+    nulls: Nulls = "skip",
+    nan: Nan = "raise",
+    min_samples: int | None = None,
     idle: Idle = "keep",
     retain: int = 2,
     start_from: str | History | None = None,
@@ -125,7 +130,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         by: The key column, or several.
         on: The time column: a timestamp, a date, or a number.
         aggregations: Result column -> (value column or columns, aggregation), or an aggregation
-            that reads none.
+            that reads none. A third item is a filter, a boolean column or a Column expression:
+            ``("amount", Sum(), F.col("status") == "declined")`` aggregates declined amounts alone.
         window: The frame: which events a window holds. Multiple ones by name share their pages, and
             their result columns are called ``<aggregation>_<window>``.
         store: A URL: ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
@@ -174,8 +180,15 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             be, as "90 days"; an older one is a late row.
         on_missing: What a retraction does that finds no event: "raise" stops the query, "drop"
             drops and counts it.
-        on_invalid: What a row does that misses key, time or value: "raise" stops the query, "drop"
-            drops and counts it.
+        on_invalid: What a row does that misses key or time: "raise" stops the query, "drop" drops
+            and counts it.
+        nulls: What a null value does. With "skip" the row has a result, and aggregations ignore
+            nulls in their columns, as in SQL; "raise" stops the query; "drop_row" drops and counts
+            the row; "accept" takes a NaN in its place.
+        nan: What a NaN does: "raise" stops the query, "skip" takes it for a null, "propagate" for a
+            value.
+        min_samples: The number of values below which a result is null; unless it is given, a result
+            of no values is, but counts are 0 and lists empty.
         idle: "keep" keeps every key; "expire" deletes those whose time window is empty by the
             watermark on the time column; "emit" does so too, and emits a row for each moment at
             which a window became empty.
@@ -197,13 +210,14 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             "save_history publishes those of a batch DataFrame"
         )
     with outside_pipelines():
+        df, options, filters = with_filters(df, options)
         request = make_request(df, options)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
         results = run_request(df, request, step, metrics)
         if publish is not None:
             follow(df.sparkSession, request.plan)
-    return results
+    return results.drop(*filters) if filters else results
 
 
 def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:

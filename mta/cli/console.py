@@ -64,7 +64,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 #: Options of the command line that callers in Python know under another name.
 _RENAMED = {"by": "key", "on": "time"}
 _VALUED = (
-    "by|on|window|carry|emit|emit_every|idle|on_late|on_ahead|on_invalid|allowed_lateness|max_ahead"
+    "by|on|window|carry|emit|emit_every|idle|on_late|on_ahead|on_invalid|nulls|allowed_lateness"
+    "|max_ahead"
 )
 
 

@@ -9,7 +9,7 @@ One rule for single values and for batches:
 - Into a column of objects goes what came, but numpy's scalars as the Python values that they are:
   so a value is the same whether it came alone, in a list or in an array, and after a restore.
 - *Missing* is None, a NaN (of float, numpy, Decimal, complex), a NaT (of numpy and pandas), pandas'
-  NA and Arrow's null. In a column of floats it is NaN.
+  NA and Arrow's null. In a column of floats it is NaN, in a ``Nullable`` one a null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import DIGITS, Array, Decimals, Schema, Times
+from mta.columns.schemas import (
+    DIGITS,
+    Array,
+    Decimals,
+    Nullable,
+    NullableColumn,
+    Presence,
+    Schema,
+    Times,
+)
 from mta.errors import InvalidTime, InvalidValue
 from mta.times import TimeUnit, to_times
 
@@ -64,10 +73,12 @@ class Scaled:
 
 
 def plain(value: Any) -> Any:
-    """A numpy scalar as the Python value it is; anything else as it is.
+    """A numpy scalar as the Python value it is, a masked one as None; anything else as it is.
 
     A time that is finer than Python's stays numpy's.
     """
+    if value is np.ma.masked:
+        return None
     if not isinstance(value, (np.generic, np.ndarray)) or value.ndim:
         return value
     item = value.item()
@@ -107,7 +118,13 @@ def objects(values: list[Any]) -> np.ndarray:
 def read_value(value: Any, schema: Schema) -> Any:
     """A user's value as one row of a column. Raises InvalidValue."""
     kind = type(value)
+    if isinstance(schema, Nullable):
+        return None if is_missing(value) else read_value(value, schema.inner)
+    if isinstance(schema, Presence):
+        return np.bool_(not is_missing(value))
     if not isinstance(schema, Array):
+        if getattr(schema, "nullable", False) and is_missing(value):
+            return None
         return value if kind in PLAIN else _object(value)
     if kind is float and schema.kind == "<f8":
         return value if schema.plain else np.float64(value)
@@ -128,8 +145,20 @@ def read_column(values: Any, schema: Schema) -> Any:
 
     Raises InvalidValue for what is no column of such values.
     """
+    if isinstance(schema, Nullable):
+        return _as_nullable(values, schema.inner)
+    if isinstance(schema, Presence):
+        return ~_nulls_of(values)
+    of_nulls = isinstance(values, NullableColumn)
+    if of_nulls:
+        values = values.values if values.nulls() is None else values.tolist()
     if not isinstance(schema, Array):
-        return _as_objects(values)
+        rows = _as_objects(values)
+        if getattr(schema, "nullable", False) and not of_nulls:
+            nulls = missing(rows)
+            for row in () if nulls is None else np.flatnonzero(nulls).tolist():
+                rows[row] = None
+        return rows
     if type(values).__module__.startswith("pyarrow"):
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     try:
@@ -142,8 +171,44 @@ def read_column(values: Any, schema: Schema) -> Any:
         ) from None
 
 
+def _as_nullable(values: Any, schema: Array) -> NullableColumn:
+    """A batch as numbers, and which of them are there. Raises InvalidValue."""
+    if isinstance(values, NullableColumn):
+        return NullableColumn(read_column(values.values, schema), values.valid)
+    nulls = _nulls_of(values)
+    if not nulls.any():
+        return NullableColumn(read_column(values, schema))
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fmM":
+        given = np.where(nulls, np.zeros(1, values.dtype), values)
+        return NullableColumn(read_column(given, schema), ~nulls)
+    places, listed = np.flatnonzero(~nulls), _as_objects(values)
+    found = schema.blank(len(listed))
+    found[places] = read_column([listed[at] for at in places.tolist()], schema)
+    return NullableColumn(found, ~nulls)
+
+
+def _nulls_of(values: Any) -> np.ndarray:
+    """A mask of what is missing in a batch."""
+    if isinstance(values, NullableColumn):
+        given = values.nulls()
+        return np.zeros(len(values), bool) if given is None else given
+    if isinstance(values, np.ma.MaskedArray):
+        masked: np.ndarray = np.ma.getmaskarray(values) | _nulls_of(values.data)
+        return masked
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biu":
+        return np.zeros(len(values), bool)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fmM" and values.ndim == 1:
+        strange: np.ndarray = values != values
+        return strange
+    rows = _as_objects(values)
+    found = missing(rows)
+    return np.zeros(len(rows), bool) if found is None else found
+
+
 def as_given(rows: Any, schema: Schema) -> Any:
     """Rows as a batch that can be handed in."""
+    if isinstance(schema, Nullable) and isinstance(schema.inner, Decimals):
+        return NullableColumn(Scaled(rows.values, schema.inner.places), rows.valid)
     return schema.shown(rows) if isinstance(schema, Decimals) else rows
 
 
@@ -187,8 +252,8 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
     of_floats = column.dtype.kind == "f" and not isinstance(values, np.ndarray)
     if dtype.kind in "iu" and (column.dtype.kind == "O" or of_floats):
         return _as_integers(values, dtype)  # a list of mixed numbers becomes one of floats
-    if schema.exact and not isinstance(values, Scaled):
-        _require_doubles(values, column)
+    if schema.exact:
+        _require_exact(values, column, dtype)
     if column.dtype.kind == "O":
         column = _as_floats(column)
     if len(column) and column.dtype.kind not in "biuf":
@@ -199,6 +264,14 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
     if not exact and not (np.array_equal(found, column) and _is_within(column, dtype)):
         raise ValueError("fractions, nulls or numbers out of range")
     return found
+
+
+def _require_exact(values: Any, column: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Raises for what a column takes only with a change: see ``Array``."""
+    if dtype.kind == "f" and not isinstance(values, Scaled):
+        _require_doubles(values, column)
+    elif dtype.kind == "b" and len(column) and column.dtype.kind != "b":
+        raise TypeError(f"they are {column.dtype}")
 
 
 def _require_doubles(values: Any, column: np.ndarray) -> None:
@@ -253,11 +326,13 @@ def _as_times(column: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
         column = np.asarray(items) if items else np.empty(0, dtype)
         if column.dtype.kind == "O":
             column = np.asarray(items, dtype)
-    if len(column) and column.dtype.kind != dtype.kind:
+    if not len(column):
+        return np.empty(0, dtype)
+    if column.dtype.kind != dtype.kind:
         raise TypeError(f"they are {column.dtype}")
     found = column.astype(dtype, copy=False)
     same = (found.astype(column.dtype, copy=False) == column) | np.isnat(column)
-    if len(column) and not same.all():
+    if not same.all():
         raise ValueError("times out of range, or finer than the column")
     return found
 

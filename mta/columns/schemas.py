@@ -1,8 +1,9 @@
 """Columns: how a group of values or of partial aggregates lies in memory and in a page.
 
-A *schema* is one of four, nested freely (``mta.monoids.summary`` has one more):
+A *schema* is one of five, nested freely (``mta.monoids.summary`` has one more):
 
 - ``Array(dtype)``: a numpy array, one number a row;
+- ``Nullable(array)``: the same, and which rows are null;
 - ``Objects()``: a list, any Python object a row;
 - ``Vector(dtype, width)``: so many numbers a row, in a table;
 - ``Record(schemas)``: a tuple of columns; with no columns at all a row weighs nothing (Count).
@@ -156,7 +157,8 @@ class Fixed(Schema):
 class Array(Fixed):
     """One number a row; rows are an array.
 
-    ``exact`` refuses whole numbers and decimals that doubles would round. Pages are the same.
+    ``exact`` refuses whole numbers and decimals that doubles would round, and of a column of
+    booleans all that is none. Pages are the same.
 
     >>> numbers, doubles = np.array([1.5, 2.5]), Array("f8")
     >>> doubles.at(numbers, 0), doubles.as_plain().at(numbers, 0)
@@ -189,6 +191,189 @@ class Array(Fixed):
 
     def new(self, capacity: int) -> Rows:
         return np.empty(capacity, self.dtype)
+
+
+class NullableColumn:
+    """An array of numbers, and which of them are no nulls; ``valid`` is None where all are.
+
+    Under a null is a zero, so that equal columns have equal bytes.
+    """
+
+    __slots__ = ("_samples", "valid", "values")
+
+    def __init__(self, values: Any, valid: np.ndarray | None = None) -> None:
+        self.values, self.valid = values, valid
+        self._samples: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, some: slice) -> NullableColumn:
+        return NullableColumn(self.values[some], None if self.valid is None else self.valid[some])
+
+    def take(self, rows: np.ndarray) -> NullableColumn:
+        """Some rows, by their places."""
+        values, valid = self.values, self.valid
+        if isinstance(values, list):
+            values = [values[row] for row in rows.tolist()]
+        else:
+            values = values.take(rows)
+        return NullableColumn(values, None if valid is None else valid[rows])
+
+    def tolist(self) -> list[Any]:
+        """As Python's values, None for a null."""
+        values: list[Any] = self.values if isinstance(self.values, list) else self.values.tolist()
+        if self.valid is None:
+            return values
+        pairs = zip(values, self.valid.tolist(), strict=True)
+        return [value if is_valid else None for value, is_valid in pairs]
+
+    def nulls(self) -> np.ndarray | None:
+        """A mask of the nulls; None where there are none."""
+        return ~self.valid if self.has_nulls and self.valid is not None else None
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether there is a null."""
+        return self.valid is not None and not bool(self.valid.all())
+
+    def changed(self) -> None:
+        """Note that rows are written."""
+        self._samples = None
+
+    def samples(self) -> np.ndarray:
+        """1 for each value and 0 for each null; the same array until rows are written."""
+        if self._samples is None:
+            valid = np.ones(len(self), "i8") if self.valid is None else self.valid.astype("i8")
+            self._samples = valid
+        return self._samples
+
+
+def column_of(array: np.ndarray) -> NullableColumn:
+    """An array, whose masked values are null, as such a column."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return NullableColumn(array)
+    nulls = np.ma.getmaskarray(array)
+    return NullableColumn(np.where(nulls, np.zeros(1, array.dtype), array.data), ~nulls)
+
+
+class Nullable(Schema):
+    """A number or null a row; rows are a ``NullableColumn``, and a null row is None.
+
+    In a page a column of bits follows the numbers, which is empty where nothing is null.
+
+    >>> column = Nullable(Array("i8"))
+    >>> rows = column.gathered([7, None, 9])
+    >>> column.listed(rows), [len(data) for _, data in column.dump(rows)]
+    ([7, None, 9], [24, 1])
+    """
+
+    #: What pages call a column of bits.
+    BITS = "bits"
+
+    def __init__(self, inner: Array) -> None:
+        self.inner, self.row_bytes, self.plain = inner, inner.row_bytes, inner.plain
+        #: As of the numbers, see ``Array``.
+        self.exact = inner.exact
+        self.put, self.at = self._put, self._at
+
+    def __repr__(self) -> str:
+        return f"Nullable({self.inner!r})"
+
+    def new(self, capacity: int) -> NullableColumn:
+        return NullableColumn(self.inner.new(capacity), np.ones(capacity, bool))
+
+    def blank(self, capacity: int) -> NullableColumn:
+        return NullableColumn(self.inner.blank(capacity), np.ones(capacity, bool))
+
+    def _put(self, room: NullableColumn, at: int, row: Row) -> None:
+        assert room.valid is not None
+        room.changed()
+        room.valid[at] = row is not None
+        if row is None:
+            room.values[at : at + 1].view("u1")[:] = 0
+        else:
+            self.inner.put(room.values, at, row)
+
+    def _at(self, rows: NullableColumn, index: int) -> Row:
+        if rows.valid is not None and not rows.valid[index]:
+            return None
+        return self.inner.at(rows.values, index)
+
+    def put_many(self, room: NullableColumn, at: int, rows: NullableColumn) -> None:
+        self.put_at(room, slice(at, at + len(rows)), rows)
+
+    def put_at(self, room: NullableColumn, indices: Any, rows: NullableColumn) -> None:
+        assert room.valid is not None
+        room.changed()
+        room.values[indices] = rows.values
+        room.valid[indices] = True if rows.valid is None else rows.valid
+
+    def listed(self, rows: NullableColumn) -> list[Row]:
+        found, nulls = self.inner.listed(rows.values), rows.nulls()
+        for at in () if nulls is None else np.flatnonzero(nulls).tolist():
+            found[at] = None
+        return found
+
+    def take(self, rows: NullableColumn, indices: Any) -> NullableColumn:
+        values, valid = rows.values, rows.valid
+        if isinstance(indices, slice):
+            return NullableColumn(values[indices], None if valid is None else valid[indices])
+        return NullableColumn(values.take(indices), None if valid is None else valid.take(indices))
+
+    def ranges(
+        self,
+        parts: Sequence[NullableColumn],
+        which: np.ndarray,
+        starts: np.ndarray,
+        lengths: np.ndarray,
+    ) -> NullableColumn:
+        values = rows_of([part.values for part in parts], which, starts, lengths)
+        if not any(part.has_nulls for part in parts):
+            return NullableColumn(values)
+        masks = [np.ones(len(p), bool) if p.valid is None else p.valid for p in parts]
+        return NullableColumn(values, rows_of(masks, which, starts, lengths))
+
+    def dump(self, rows: NullableColumn) -> list[Payload]:
+        nulls = rows.nulls()
+        bits = b"" if nulls is None else np.packbits(~nulls, bitorder="little").tobytes()
+        return [*self.inner.dump(rows.values), (self.BITS, bits)]
+
+    def load(self, payloads: Iterator[Payload], count: int) -> NullableColumn:
+        values = self.inner.load(payloads, count)
+        kind, data = next_payload(payloads)
+        if kind != self.BITS or len(data) not in (0, -(-count // 8)):
+            raise CorruptPage(
+                f"a column of {len(data)} bytes of {kind!r} has no bits of {count} rows"
+            )
+        return NullableColumn(values, unpacked(data, count) if data else None)
+
+
+def unpacked(bits: bytes, count: int) -> np.ndarray:
+    """Bits of a page as booleans."""
+    found = np.unpackbits(np.frombuffer(bits, "u1"), count=count, bitorder="little")
+    return found.view(bool)
+
+
+class Presence(Array):
+    """Which values of a column are there, of whatever type; they themselves are not stored."""
+
+    def __init__(self) -> None:
+        super().__init__("?")
+
+    def __repr__(self) -> str:
+        return "Presence()"
+
+
+def nullable(schema: Schema) -> Schema:
+    """A schema whose rows may be null."""
+    if isinstance(schema, Record):
+        return Record([nullable(each) for each in schema.schemas])
+    if type(schema) is Objects:
+        return Objects(schema.only, nullable=True)
+    if isinstance(schema, Array) and not isinstance(schema, Presence):
+        return Nullable(schema)
+    return schema
 
 
 def packed(numbers: list[Any], kind: str) -> np.ndarray:
@@ -271,18 +456,19 @@ class Vector(Fixed):
 class Objects(Schema):
     """Any Python object a row, in a list; in a page, msgpack.
 
-    ``only`` is the type of every object that a page may hold, where there is but one.
+    ``only`` is the type of every object that a page may hold, where there is but one. Of a column
+    that is ``nullable`` None is null, and NaN is read as None.
     """
 
     kind = "msgpack"
     row_bytes: int | None = None
 
-    def __init__(self, only: type | None = None) -> None:
+    def __init__(self, only: type | None = None, nullable: bool = False) -> None:
         self.put, self.at = setitem, getitem
-        self._only = only
+        self.only, self.nullable = only, nullable
 
     def __repr__(self) -> str:
-        return "Objects()"
+        return "Nullable(Objects())" if self.nullable else "Objects()"
 
     def new(self, capacity: int) -> Rows:
         return [None] * capacity
@@ -311,8 +497,8 @@ class Objects(Schema):
         rows = codec.unpack(data) if kind == self.kind else None
         if not isinstance(rows, list) or len(rows) != count:
             raise CorruptPage(f"a column of kind {kind!r} does not hold a list of {count} objects")
-        if self._only is not None and not {self._only}.issuperset(map(type, rows)):
-            raise CorruptPage(f"a column of {self._only.__name__}s holds other objects")
+        if self.only is not None and not {self.only}.issuperset(map(type, rows)):
+            raise CorruptPage(f"a column of {self.only.__name__}s holds other objects")
         return rows
 
     def unpageable(self, rows: Rows) -> int | None:

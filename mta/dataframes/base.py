@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Decimals
+from mta.columns.schemas import Decimals, NullableColumn
 from mta.errors import InvalidValue
 
 #: The digits of a sum of decimals, as SQL has it; its scale is the column's.
@@ -52,7 +52,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a frame, without nulls, as aggregations read it."""
+    """A column of a frame, as aggregations read it."""
 
     name: str
     dtype: str
@@ -60,11 +60,35 @@ class Column:
     type: Any
     """Its type as monoids take it (``AbstractMonoid.of_types``)."""
     values: Any
-    """An array of numbers or booleans, ``Moments``, or a list of decimals, text or other values."""
+    """An array of numbers or booleans, ``Moments``, or a list of decimals, text or other values.
+
+    Text and other values are None where they are null, all others zero.
+    """
     restored: Callable[[np.ndarray], Any]
     """Makes a column of this type of results that are values of this column."""
     ordered: bool = True
     """Whether the smallest and the largest value are those by Python's order."""
+    nulls: np.ndarray | None = None
+    """Which values are null; None if none is."""
+    nans: np.ndarray | None = None
+    """Which values are NaN, where the library tells these from nulls; None if none is."""
+
+    def given(self) -> Any:
+        """The values as windows take them."""
+        if self.type is str:
+            return self.values
+        return NullableColumn(self.values, None if self.nulls is None else ~self.nulls)
+
+    def accepted(self) -> Any:
+        """As ``given``, with NaN as a value for a null. Raises InvalidValue where there is none."""
+        if self.nulls is None:
+            return self.given()
+        if not isinstance(self.values, np.ndarray) or self.values.dtype.kind != "f":
+            raise InvalidValue(
+                f"column {self.name!r} has {int(self.nulls.sum())} nulls, and {self.dtype} has no "
+                "NaN to stand for them, as nulls='accept' has it: choose nulls='skip'"
+            )
+        return NullableColumn(np.where(self.nulls, np.nan, self.values))
 
     @property
     def is_numeric(self) -> bool:
@@ -77,6 +101,7 @@ class Result(NamedTuple):
     """A column of results."""
 
     values: np.ndarray
+    """A masked array where numbers or moments among them are null; other nulls are None."""
     form: Literal["value", "sum", "list", "own"]
     """Values of a column, sums of one, lists of its values, or results of the monoid's own type."""
     like: Column | None
@@ -111,7 +136,11 @@ class Frame(ABC):
 
     @abstractmethod
     def column(self, name: str) -> Column:
-        """A column as aggregations read it. Raises InvalidValue for a null or a NaN."""
+        """A column as aggregations read it."""
+
+    @abstractmethod
+    def rows(self, mask: np.ndarray) -> Frame:
+        """The rows that a mask marks."""
 
     @abstractmethod
     def with_columns(self, results: Mapping[str, Result]) -> Any:
@@ -130,13 +159,16 @@ class Frame(ABC):
                 raise InvalidValue(f"there is no column {name!r}{hint}; there are {known}")
 
 
-def require_no_null(name: str, nulls: np.ndarray) -> None:
-    """Raise InvalidValue for a column with nulls or NaN, which a mask marks."""
-    if nulls.any():
-        raise InvalidValue(
-            f"column {name!r} has {int(nulls.sum())} nulls or NaN in {len(nulls)} rows, the first "
-            f"in row {int(np.argmax(nulls))}: fill them, or drop these rows, before the call"
-        )
+def marked(mask: np.ndarray) -> np.ndarray | None:
+    """A mask; None where it marks nothing."""
+    return mask if mask.any() else None
+
+
+def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Results and which of them are null; None if none is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values, None
+    return values.data, marked(np.ma.getmaskarray(values))
 
 
 def flattened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mta.columns.schemas import Decimals
 from mta.dataframes.base import (
@@ -16,7 +18,8 @@ from mta.dataframes.base import (
     Moments,
     Result,
     flattened,
-    require_no_null,
+    marked,
+    split,
 )
 from mta.dataframes.sql_types import Maker, plain_value, read_type
 
@@ -39,6 +42,9 @@ class ArrowFrame(Frame):
     def column(self, name: str) -> Column:
         return read(self.frame.column(name), name)
 
+    def rows(self, mask: np.ndarray) -> Frame:
+        return ArrowFrame(self.frame.filter(pa.array(mask)))
+
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         frame, schema = self.frame, self.frame.schema
         added = {name: to_arrow(result) for name, result in results.items()}
@@ -48,12 +54,12 @@ class ArrowFrame(Frame):
 
 
 def read(column: Any, name: str) -> Column:
-    """An Arrow column as aggregations read it. Raises InvalidValue for a null or a NaN."""
-    require_no_null(name, np.asarray(column.is_null()) if column.null_count else np.zeros(0, bool))
+    """An Arrow column as aggregations read it."""
     given = str(column.type)
     if _types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
+    nulls = marked(_numpy(column.is_null())) if column.null_count else None
 
     def restored(values: np.ndarray) -> Any:
         if values.dtype.kind in "mM":
@@ -63,25 +69,33 @@ def read(column: Any, name: str) -> Column:
             return pa.array(values.tolist(), kind)
         return pa.array(values).cast(kind)
 
-    def made(type_: Any, values: Any, ordered: bool = True) -> Column:
-        return Column(name, given, type_, values, restored, ordered)
+    def made(type_: Any, values: Any, ordered: bool = True, nans: Any = None) -> Column:
+        return Column(name, given, type_, values, restored, ordered, nulls, nans)
+
+    def filled(column: Any, zero: Any = 0) -> Any:
+        return column if nulls is None else pc.fill_null(column, pa.scalar(zero, column.type))
 
     if unit := _unit(kind):
-        raw = _numpy(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()))
+        raw = _numpy(filled(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())))
         moments = raw.astype("i8").view(unit)
         return made(unit, Moments(moments, lambda: _listed(column, moments)))
     if _types.is_boolean(kind) or _types.is_integer(kind) or _types.is_floating(kind):
-        numbers = _numpy(column)
-        if _types.is_floating(kind):
-            require_no_null(name, np.isnan(numbers))
-        return made(type_of(numbers.dtype), numbers)
+        numbers = _numpy(filled(column, False if _types.is_boolean(kind) else 0))
+        nans = marked(np.isnan(numbers)) if _types.is_floating(kind) else None
+        return made(type_of(numbers.dtype), numbers, nans=nans)
     if _types.is_decimal(kind):
-        return made(Decimals(kind.scale), column.to_pylist())
+        return made(Decimals(kind.scale), filled(column, Decimal()).to_pylist())
     return made(str, column.to_pylist(), ordered=not _types.is_nested(kind))
 
 
 def to_arrow(result: Result) -> Any:
     """Results as an Arrow array."""
+    values, nulls = split(result.values)
+    found = _to_arrow(result._replace(values=values))
+    return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
+
+
+def _to_arrow(result: Result) -> Any:
     values, form, like, sql = result
     if form == "value" and like is not None:
         return like.restored(values)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mta.columns.schemas import Decimals
-from mta.dataframes.base import Column, Frame, Moments, Result, require_no_null
+from mta.dataframes.base import Column, Frame, Moments, Result, marked, split
 from mta.errors import InvalidValue
 
 
@@ -39,6 +39,9 @@ class PandasFrame(Frame):
     def column(self, name: str) -> Column:
         return _read(self._series(name), name)
 
+    def rows(self, mask: np.ndarray) -> Frame:
+        return PandasFrame(self.frame[mask])
+
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         return self.frame.assign(**{name: _array(result) for name, result in results.items()})
 
@@ -55,48 +58,79 @@ def _read(series: Any, name: str) -> Column:
         from mta.dataframes.of_arrow import read
 
         return replace(read(arrow, name), dtype=str(dtype))
-    require_no_null(name, series.isna().to_numpy())
+    nulls = marked(series.isna().to_numpy())
 
     def made(type_: Any, values: Any, restored: Callable[[np.ndarray], Any]) -> Column:
-        return Column(name, str(dtype), type_, values, restored)
+        return Column(name, str(dtype), type_, values, restored, nulls=nulls)
+
+    def filled(values: np.ndarray) -> np.ndarray:
+        return values if nulls is None else np.where(nulls, np.zeros(1, values.dtype), values)
 
     if isinstance(dtype, pd.CategoricalDtype):
-        type_ = _read(dtype.categories.to_series(), name).type if len(dtype.categories) else str
-        inner = replace(_read(series.astype(dtype.categories.dtype), name), type=type_)
-        return replace(
-            inner, dtype=str(dtype), ordered=not dtype.ordered,
-            restored=lambda found: pd.Categorical(inner.restored(found), dtype=dtype),
-        )  # fmt: skip
+        return _of_categories(series, name, nulls)
     if isinstance(dtype, pd.DatetimeTZDtype):
-        moments = series.dt.tz_convert(None).to_numpy()
+        moments = filled(series.dt.tz_convert(None).to_numpy())
         return made(
             moments.dtype.str[1:], Moments(moments, series.tolist),
             lambda found: pd.DatetimeIndex(found).tz_localize("UTC").tz_convert(dtype.tz).array,
         )  # fmt: skip
     kind = getattr(dtype, "kind", "O")
     if kind in "mM" and isinstance(dtype, np.dtype):
-        return made(dtype.str[1:], Moments(series.to_numpy(), series.tolist), lambda found: found)
+        moments = filled(series.to_numpy())
+        return made(dtype.str[1:], Moments(moments, series.tolist), lambda found: found)
     if kind in "biuf":
         own = getattr(dtype, "numpy_dtype", None)
-        numbers = series.to_numpy(dtype=own)
+        numbers = filled(series.to_numpy()) if own is None else series.to_numpy(own, na_value=0)
         type_ = {"b": "bool", "i": "int64", "u": "uint64"}.get(kind)
         return made(type_, numbers, lambda found: _numbers(found, dtype))
     if isinstance(dtype, np.dtype):
-        return _of_objects(series, name)
-    return made(str, series.tolist(), lambda found: pd.array(found.tolist(), dtype=dtype))
+        return _of_objects(series, name, nulls)
+    values = _with_none(series.tolist(), nulls)
+    return made(str, values, lambda found: pd.array(found.tolist(), dtype=dtype))
+
+
+def _of_categories(series: Any, name: str, nulls: np.ndarray | None) -> Column:
+    """A column of categories, as one of their type."""
+    dtype, known = series.dtype, series.dtype.categories
+    type_ = _read(known.to_series(), name).type if len(known) else str
+    if nulls is not None and len(known):
+        series = series.fillna(known[0])
+    inner = replace(_read(series.astype(known.dtype), name), type=type_)
+    values = _with_none(inner.values, nulls) if type_ is str else inner.values
+    return replace(
+        inner, dtype=str(dtype), ordered=not dtype.ordered, nulls=nulls, values=values,
+        restored=lambda found: pd.Categorical(inner.restored(found), dtype=dtype),
+    )  # fmt: skip
 
 
 def _numbers(found: np.ndarray, dtype: Any) -> Any:
     """Numbers of a type; with nulls among them of pandas' own type that is like it."""
-    if found.dtype == object and any(value is None for value in found):
-        dtype = pd.Series([], dtype=dtype).convert_dtypes().dtype
-    return pd.array(found, dtype=dtype)
+    values, nulls = split(found)
+    if nulls is None or dtype.kind == "O":
+        return pd.array(found, dtype=dtype)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+        return values.astype(dtype)  # NaN are the nulls
+    array = pd.array(values, dtype=pd.Series([], dtype=dtype).convert_dtypes().dtype)
+    array[nulls] = pd.NA
+    return array
 
 
-def _of_objects(series: Any, name: str) -> Column:
+def _with_none(values: list[Any], nulls: np.ndarray | None, none: Any = None) -> list[Any]:
+    """Values with what stands for a null."""
+    if nulls is not None:
+        for row in np.flatnonzero(nulls).tolist():
+            values[row] = none
+    return values
+
+
+def _of_objects(series: Any, name: str, nulls: np.ndarray | None) -> Column:
     """A column of Python objects, whose type their classes tell."""
     values = series.tolist()
-    kinds = set(map(type, values))
+    kinds = set(map(type, values if nulls is None else series[~nulls].tolist()))
+    if kinds <= _NUMBERS and kinds:
+        values = _with_none(values, nulls, next(iter(kinds))(0))
+    else:
+        values = _with_none(values, nulls)
     found: tuple[Any, Any] = (str, values)
     if kinds == {bool}:
         found = "bool", np.array(values)
@@ -107,14 +141,32 @@ def _of_objects(series: Any, name: str) -> Column:
     elif all(issubclass(kind, (int, float, Decimal, np.number)) for kind in kinds):
         found = None, values
     elif kinds == {date}:
-        found = "M8[D]", Moments(np.array(values, "M8[D]"), series.tolist)
+        days = np.array(_with_none(values, nulls, date(1970, 1, 1)), "M8[D]")
+        found = "M8[D]", Moments(days, series.tolist)
     elif datetime in kinds or pd.Timestamp in kinds:
         raise InvalidValue(
             f"column {name!r} has datetimes as objects: convert it by pandas.to_datetime first"
         )
     ordered = found[0] is not str or kinds in ({str}, {bytes}, {UUID}, {time}, set())
     dtype = series.dtype
-    return Column(name, str(dtype), *found, lambda results: results.astype(dtype), ordered)
+    return Column(name, str(dtype), *found, _as_objects(dtype), ordered, nulls)
+
+
+def _as_objects(dtype: Any) -> Callable[[np.ndarray], Any]:
+    """Makes results objects of Python, None where they are null."""
+
+    def restored(results: np.ndarray) -> Any:
+        values, nulls = split(results)
+        found = values.astype(dtype)
+        if nulls is not None:
+            found[nulls] = None
+        return found
+
+    return restored
+
+
+#: Classes of Python's numbers.
+_NUMBERS = {bool, int, float, Decimal}
 
 
 def _places(values: list[Any], name: str) -> int:
@@ -131,6 +183,8 @@ def _places(values: list[Any], name: str) -> int:
 def _array(result: Result) -> Any:
     """Results as an array that a column can be."""
     values, form, like, _ = result
+    if values.dtype.kind in "mM":
+        values, _ = split(values)  # NaT are the nulls
     if like is not None and like.dtype.endswith(_ARROW):
         from mta.dataframes.of_arrow import to_arrow
 
@@ -140,7 +194,10 @@ def _array(result: Result) -> Any:
     if values.dtype == object or values.ndim > 1:
         return pd.Series(list(values), dtype=object).array
     # What is computed of pandas' own types, which may be null, is of such a type.
-    return pd.array(values) if like is not None and like.dtype in _OWN else values
+    if like is not None and like.dtype in _OWN:
+        kind = pd.array(split(values)[0][:0]).dtype
+        return _numbers(values, kind)
+    return _numbers(values, values.dtype) if isinstance(values, np.ma.MaskedArray) else values
 
 
 #: pandas' own numbers.

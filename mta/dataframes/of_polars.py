@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -18,7 +19,8 @@ from mta.dataframes.base import (
     Moments,
     Result,
     flattened,
-    require_no_null,
+    marked,
+    split,
 )
 from mta.dataframes.sql_types import Maker, plain_value, read_type
 
@@ -39,6 +41,9 @@ class PolarsFrame(Frame):
     def column(self, name: str) -> Column:
         return _read(self.frame.get_column(name), name)
 
+    def rows(self, mask: np.ndarray) -> Frame:
+        return PolarsFrame(self.frame.filter(mask))
+
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         return self.frame.with_columns([_series(*pair) for pair in results.items()])
 
@@ -55,31 +60,40 @@ def _restored(kind: pl.DataType, values: np.ndarray) -> Any:
 
 def _read(series: pl.Series, name: str) -> Column:
     kind = series.dtype
-    if series.null_count():
-        require_no_null(name, series.is_null().to_numpy())
+    nulls = series.is_null().to_numpy() if series.null_count() else None
 
-    def made(type_: Any, values: Any, ordered: bool = True) -> Column:
-        return Column(name, str(kind), type_, values, partial(_restored, kind), ordered)
+    def made(type_: Any, values: Any, ordered: bool = True, nans: Any = None) -> Column:
+        restored = partial(_restored, kind)
+        return Column(name, str(kind), type_, values, restored, ordered, nulls, nans)
+
+    def filled(series: pl.Series, zero: Any = 0) -> pl.Series:
+        return series if nulls is None else series.fill_null(zero)
 
     if unit := _unit(kind):
-        moments = series.to_physical().to_numpy().astype("i8").view(unit)
+        moments = filled(series.to_physical()).to_numpy().astype("i8").view(unit)
         lossless = np.datetime_data(moments.dtype)[0] != "ns"
         return made(unit, Moments(moments, series.to_list if lossless else lambda: list(moments)))
     if kind == pl.Boolean:
-        return made("bool", series.to_numpy())
+        return made("bool", filled(series, False).to_numpy())
     if kind.is_integer():
-        numbers = series.to_list() if str(kind).endswith("128") else series.to_numpy()
+        whole = filled(series)
+        numbers = whole.to_list() if str(kind).endswith("128") else whole.to_numpy()
         return made("uint64" if kind.is_unsigned_integer() else "int64", numbers)
     if kind.is_float():
-        numbers = series.to_numpy()
-        require_no_null(name, np.isnan(numbers))
-        return made(None, numbers)
+        doubles = filled(series).to_numpy()
+        return made(None, doubles, nans=marked(np.isnan(doubles)))
     if isinstance(kind, pl.Decimal):
-        return made(Decimals(kind.scale or 0), series.to_list())
+        return made(Decimals(kind.scale or 0), filled(series, Decimal()).to_list())
     return made(str, series.to_list(), ordered=kind in (pl.String, pl.Binary, pl.Categorical))
 
 
 def _series(name: str, result: Result) -> pl.Series:
+    values, nulls = split(result.values)
+    found = _plain_series(name, result._replace(values=values))
+    return found if nulls is None else found.scatter(np.flatnonzero(nulls), None)
+
+
+def _plain_series(name: str, result: Result) -> pl.Series:
     values, form, like, sql = result
     if form == "value" and like is not None:
         return like.restored(values).alias(name)  # type: ignore[no-any-return]

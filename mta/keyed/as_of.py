@@ -93,6 +93,9 @@ def joined(parts: Sequence[Any], order: np.ndarray) -> Any:
     """Results of parts as results of all, in another order."""
     if isinstance(parts[0], dict):
         return {name: joined([part[name] for part in parts], order) for name in parts[0]}
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        concatenate: Any = np.ma.concatenate
+        return concatenate(parts)[order]
     return np.concatenate(parts)[order]
 
 

@@ -34,7 +34,18 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import read_column
-from mta.columns.schemas import Array, Decimals, Objects, Record, Rows, Schema, Vector
+from mta.columns.schemas import (
+    Array,
+    Decimals,
+    Nullable,
+    NullableColumn,
+    Objects,
+    Record,
+    Rows,
+    Schema,
+    Vector,
+    nullable,
+)
 from mta.errors import SnapshotMismatch
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
@@ -47,7 +58,7 @@ from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.pages import Entry, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back
-from mta.keyed.table import ALL, STANDALONE, Lanes, Table, blank, join
+from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.logs.base import OnDuplicate
 from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid
@@ -98,13 +109,20 @@ def require_observed(
 
 
 def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None:
-    """The stored column that one is read from: itself, or numbers of another kind."""
+    """The stored column that one is read from: itself, without nulls, or of another kind."""
     if column in columns:
         return column
     name, kind = column
+    if (name, without_nulls(kind)) in columns:
+        return name, without_nulls(kind)
     if kind == "Objects()" or kind.startswith("Array('<f"):
         return next((c for c in columns if c[0] == name and _NUMBERS.fullmatch(c[1])), None)
     return None
+
+
+def without_nulls(kind: str) -> str:
+    """The kind of a column as it is where nothing may be null."""
+    return kind.removeprefix("Nullable(").removesuffix(")") if "Nullable(" in kind else kind
 
 
 def _marked(
@@ -124,6 +142,8 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
     for name, kind in columns:
         if kind in known:
             found.append(known[kind])
+        elif kind.startswith("Nullable("):
+            found += map(nullable, schemas_of([(name, without_nulls(kind))], like))
         elif array := re.fullmatch(r"Array\('([^']+)'\)", kind):
             found.append(Array(array[1]))
         elif vector := re.fullmatch(r"Vector\('([^']+)', (\d+)\)", kind):
@@ -256,8 +276,12 @@ class Source:
         origin = _origin(wanted, self.columns)
         schema = schemas_of([wanted], self.like)[0]
         if origin is None:
-            return blank(schema, count)
-        return found[origin] if origin == wanted else read_column(found[origin], schema)
+            return schema.blank(count)
+        if origin == wanted:
+            return found[origin]
+        if isinstance(schema, Nullable) and origin[1] == without_nulls(wanted[1]):
+            return NullableColumn(found[origin])
+        return read_column(found[origin], schema)
 
     def origin_of_marks(self, name: str) -> tuple[str, str] | None:
         """The stored column which that is read from that some marks are about."""
@@ -391,7 +415,7 @@ class _Standalone:
             if isinstance(window, Window):
                 window.engine.pass_to(last)
         times = None if not bucket.tree.layout.timed else np.array([last], "<i8")
-        entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), STANDALONE)
+        entry = Table.of(schema, keys, np.array([0, 1]), times, schema.blank(1), STANDALONE)
         entry.left[:] = left
         entry.snapshots = [window.snapshot()]
         self.tables.append(entry)

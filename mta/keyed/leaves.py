@@ -18,7 +18,9 @@
         times        numbers: microseconds since 1970; none where the windows keep no times
         snapshot ends  numbers: where each key's snapshot begins, and the last one's end
         snapshots      the bytes of all snapshots
-        values ...   the columns of the values, as in a page of events (``mta.pages.page``)
+        values ...   the columns of the values, as in a page of events (``mta.pages.page``); those
+                     of bits tell which values of the column before are no nulls, and are empty
+                     where all are
 
     numbers = offsets of 0, 1, 2, 4 or 8 bytes, as few as serve: base + unit * offset
 
@@ -38,10 +40,10 @@ from dataclasses import dataclass
 import msgpack
 import numpy as np
 
-from mta.columns.schemas import Payload, Rows, Schema
+from mta.columns.schemas import Nullable, Payload, Rows, Schema, unpacked
 from mta.errors import CorruptPage
 from mta.kernels import native
-from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, shortened
+from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, rows_of, shortened
 from mta.kernels.segments import bounds_of, group, sort_within, spread
 from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, distinct_of, ints_of_hashes, range_of
@@ -185,8 +187,12 @@ class Leaves:
             counts[_TIMES] = events
         counted = [*_NUMBERS]
         if self._layout.schema.row_bytes:
-            counts[_VALUES:] = events
-            counted += range(_VALUES, len(sizes))
+            bits = self._bits()
+            whole = [at for at in range(_VALUES, len(sizes)) if at not in bits]
+            counts[whole] = events
+            counted += whole
+            if ((sizes[bits] != 0) & (sizes[bits] != -(-events // 8))).any():
+                raise CorruptPage("its nulls are not as many as its events")
         widths = sizes // np.maximum(counts, 1)
         numbers = widths[_NUMBERS]
         if (
@@ -392,12 +398,42 @@ class Leaves:
             return self._packed_rows(pages, starts, counts)
         payloads: list[Payload] = []
         if schema.row_bytes:
+            bits = self._bits()
             for at, kind in enumerate(self._kinds, _VALUES):
+                if at in bits:
+                    payloads.append((kind, self._bits_of(at, pages, starts, counts)))
+                    continue
                 width = int(self._columns[at][2].max())
                 if (self._sizes[at] != width * self._events).any():
                     raise CorruptPage("its values are not as many as its events")
                 payloads.append((kind, self._bytes(at, pages, starts, counts)))
         return loaded(schema, iter(payloads), int(counts.sum()))
+
+    def _bits(self) -> list[int]:
+        """The columns that are bits."""
+        return [at for at, kind in enumerate(self._kinds, _VALUES) if kind == Nullable.BITS]
+
+    def _bits_of(
+        self, column: int, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray
+    ) -> bytes:
+        """Some bits of a column of each page, as such a column; those of a page without any are 1.
+
+        All bits of pages that have any are unpacked.
+        """
+        sizes = self._sizes[column]
+        if not sizes[pages].any():
+            return b""
+        used, which = np.unique(pages, return_inverse=True)
+        masks = []
+        for page in used.tolist():
+            start, size, events = (
+                int(each[page]) for each in (self._columns[column, 0], sizes, self._events)
+            )
+            data = bytes(self._pages[page][start : start + size])
+            masks.append(unpacked(data, events) if size else np.ones(events, bool))
+        if (starts + counts > self._events[pages]).any():
+            raise CorruptPage("what it has of a key ends behind it")
+        return np.packbits(rows_of(masks, which, starts, counts), bitorder="little").tobytes()
 
     def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
         """Rows with objects among them: those of a page are unpacked together."""

@@ -10,7 +10,8 @@ largest ``kw`` of its meter in the hour up to its time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -39,8 +40,19 @@ from mta.monoids.basic import (
     Min,
     MinText,
 )
-from mta.monoids.product import Aggregations, Pairs, Product, column_names, pairs_of, result_name
-from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
+from mta.monoids.nulls import CountValues, SkipNulls
+from mta.monoids.product import (
+    Aggregations,
+    Pairs,
+    Product,
+    column_names,
+    own_columns,
+    pairs_of,
+    result_name,
+    skipping,
+)
+from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_times
+from mta.windows.settings import Nan, Nulls
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
@@ -53,7 +65,7 @@ _ROW = "\0row"
 Size = AbstractPolicy | Duration | int
 
 
-def rolling(
+def rolling(  # noqa: PLR0913 (public: explicit keywords)
     frame: _Frame,
     *,
     window: Size | Mapping[str, Size],
@@ -62,6 +74,9 @@ def rolling(
     on: str | None = None,
     at: _Frame | None = None,
     time_unit: TimeUnit | None = None,
+    nulls: Nulls = "skip",
+    nan: Nan = "raise",
+    min_samples: int | None = None,
     store: StoreLike | None = None,
 ) -> _Frame:
     """Return a pandas, polars or Arrow table with a column for each aggregation, in row order.
@@ -78,7 +93,7 @@ def rolling(
     has the result of none. Needs ``on``, and windows by count, time or calendar.
 
     Sorts by time, then takes 0.1 to 1 us per row and aggregation, for text more. Raises
-    UnsuitableKey, InvalidValue (a null or NaN, a column that is missing or cannot be aggregated
+    UnsuitableKey, InvalidValue (a NaN, a column that is missing or cannot be aggregated
     so), ResultOutOfRange, InvalidTime, and what a store raises.
 
     Args:
@@ -95,6 +110,13 @@ def rolling(
         at: The table of questions.
         time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
             given.
+        nulls: What a null in an aggregated column does. With "skip" the row has a result of its
+            own, and aggregations ignore the null, as in SQL; a result of no values is null, of
+            counts 0. "raise" raises InvalidValue, "drop_row" removes such rows, "accept" aggregates
+            NaN. In pandas a NaN is a null.
+        nan: What a NaN does in polars and Arrow, where it is no null: "raise" raises InvalidValue,
+            "skip" takes it for a null, "propagate" for a value.
+        min_samples: The number of values below which a result is null.
         store: Where the events of the windows are; in memory unless it is given.
 
     >>> import pandas as pd
@@ -110,6 +132,7 @@ def rolling(
         )
     times_of = [] if on is None else _names([on], "on=", 'on="time"')
     require_unit(time_unit)
+    values = Values.read(nulls, nan, min_samples)
     windows = window if isinstance(window, Mapping) else {"": window}
     named = windows is window
     policies = {name: _policy(size) for name, size in windows.items()}
@@ -120,40 +143,41 @@ def rolling(
     asked = table if at is None else _asked(at, table, [*names, *times_of])
     called = {(alias, name): result_name(alias, name) for name in policies for alias in pairs}
     _require_free([*called.values()], asked)
-    columns = {name: table.column(name) for name in read}
+    table, columns = values.columns(table, read, pairs)
+    asked = table if at is None else asked
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, asked_keys = _keys(table, asked, names)
     times = _times(table, on, time_unit)
-    settings: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
+    late = {} if times is None else {"allowed_lateness": 0}
+    settings: dict[str, Any] = {"nulls": values.judged, **late}
     if store is None:  # nothing comes after these rows, so no window needs pages of its own
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A name of its own: others may be at work in the same store.
     rowwise = {name: by_rows(policy) for name, policy in policies.items()}
     of_all = rowwise if named else rowwise[""]
-    rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
-    values = {name: c.values for name, c in columns.items()}
-    moments = None if asked is table else _times(asked, on, time_unit)
+    product, given = values.product(typed), {n: values.given(c) for n, c in columns.items()}
+    rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **settings)
+    moments = None if at is None else _times(asked, on, time_unit)
     try:
         if moments is None or times is None:
-            found = _swept(rows, keys, values, times)
+            found = _swept(rows, keys, given, times)
         else:
-            found = answered(rows, Events(keys, values, times), asked_keys, moments, _CHUNK)
+            found = answered(rows, Events(keys, given, times), asked_keys, moments, _CHUNK)
     except InvalidValue as error:
-        raise _explained(error, typed, columns) from None
+        raise _explained(error, product, given) from None
     finally:
         if store is not None:
             rows.delete_pages()
         rows.close()
-    last_peers: np.ndarray | None = None
-    if times is not None and moments is None:  # all of one time are before a question
-        last_peers = _last_peers(policies, keys, times)
+    # All of one time are before a question.
+    alone = times is None or moments is not None
+    last_peers = None if alone or times is None else _last_peers(policies, keys, times)
     results = {}
     for (alias, name), result in called.items():
         if policies[name].ties == "peers" and last_peers is not None:
             found[result] = taken(found[result], last_peers)
-        given, monoid = pairs[alias]
-        like = [columns[each] for each in column_names(given)]
-        results[result] = _result(found[result], monoid, typed[alias], like)
+        like = [columns[each] for each in own_columns(*pairs[alias])]
+        results[result] = _result(found[result], pairs[alias][1].bare, typed[alias], like)
     return cast(_Frame, asked.with_columns(results))
 
 
@@ -180,6 +204,75 @@ def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
     except InvalidValue as error:
         raise InvalidValue(f"at=, the table of questions: {error}") from None
     return asked
+
+
+@dataclass(frozen=True)
+class Values:
+    """What becomes of nulls and NaN."""
+
+    nulls: Nulls
+    nan: Nan
+    min_samples: int | None
+
+    @classmethod
+    def read(cls, nulls: Nulls, nan: Nan, min_samples: int | None) -> Values:
+        """As arguments. Raises ValueError for others, TypeError for what is no number."""
+        for name, value, choices in (("nulls", nulls, Nulls), ("nan", nan, Nan)):
+            if value not in get_args(choices):
+                raise ValueError(f"{name} is one of {get_args(choices)}, not {value!r}")
+        if min_samples is not None:
+            min_samples = to_count(min_samples, "min_samples", 0)
+        return cls(nulls, nan, min_samples)
+
+    @property
+    def judged(self) -> Nulls:
+        """What windows do about values, of which nulls are marked."""
+        return "accept" if self.nulls == "accept" or self.nan == "propagate" else "raise"
+
+    def columns(
+        self, table: Frame, read: Sequence[str], pairs: Pairs
+    ) -> tuple[Frame, dict[str, Column]]:
+        """A frame's columns, and the frame with the rows that count. Raises InvalidValue."""
+        columns = {name: table.column(name) for name in read}
+        if self.nulls == "accept":
+            return table, columns
+        valued = {name for pair in pairs.values() for name in own_columns(*pair)}
+        bad = np.zeros(len(table), bool)
+        for name, column in columns.items():
+            nulls, nans = column.nulls, column.nans
+            if nans is not None and self.nan == "skip":
+                nulls, nans = nans if nulls is None else nulls | nans, None
+            if nans is not None and self.nan == "raise" and self.nulls != "drop_row":
+                raise _null(name, "NaN", nans, "nan='skip' or nan='propagate'")
+            columns[name] = replace(column, nulls=nulls, nans=nans)
+            if name not in valued:  # a filter; null is false
+                continue
+            if nulls is not None and self.nulls == "raise":
+                raise _null(name, "nulls or NaN", nulls, "nulls='skip'")
+            if self.nulls == "drop_row":
+                for mask in (nulls, nans if self.nan == "raise" else None):
+                    bad |= False if mask is None else mask
+        if not bad.any():
+            return table, columns
+        fewer = table.rows(~bad)
+        return fewer, self.columns(fewer, read, pairs)[1]
+
+    def product(self, typed: Pairs) -> Product:
+        """What windows aggregate."""
+        found = skipping(Product(typed), min_samples=self.min_samples)
+        assert isinstance(found, Product)
+        return found
+
+    def given(self, column: Column) -> Any:
+        """A column as windows take it."""
+        return column.accepted() if self.nulls == "accept" else column.given()
+
+
+def _null(name: str, what: str, mask: np.ndarray, choice: str) -> InvalidValue:
+    return InvalidValue(
+        f"column {name!r} has {int(mask.sum())} {what} in {len(mask)} rows, the first in row "
+        f"{int(np.argmax(mask))}: fill them, drop these rows, or choose {choice}"
+    )
 
 
 def _hint(frame: Any) -> str:
@@ -260,11 +353,20 @@ def _typed(
 
     Arguments that are no numbers are read as the numbers of their rows, a column of its own.
     """
-    read = [columns[name] for name in column_names(given)]
+    read, whole, monoid = [columns[n] for n in own_columns(given, monoid)], monoid, monoid.bare
+    filters = column_names(given)[len(read) :]
+    for name in filters:
+        if columns[name].type != "bool":
+            raise InvalidValue(
+                f"aggregation {alias!r}: the filter {name!r} is {columns[name].dtype}, no column "
+                "of booleans: compare first, and name the result"
+            )
     if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and read[-1].type is str:
-        rows = np.arange(len(read[-1].values))
-        columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found)
-        given, read = (read[0].name, _ROW), [read[0], columns[_ROW]]
+        rows, texts = np.arange(len(read[-1].values)), read[-1]
+        columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found, True, texts.nulls)
+        given, read = [read[0].name, _ROW, *filters], [read[0], columns[_ROW]]
+    if isinstance(monoid, CountValues):
+        return given, whole
     found = monoid.of_types(*(column.type for column in read))
     if isinstance(found, CheckedSum) and found is not monoid:
         found.label = f"the aggregation {alias!r}"
@@ -281,7 +383,7 @@ def _typed(
                 f"aggregation {alias!r}: column {column.name!r} is {column.dtype}, which has "
                 "another order than its values, or none: convert it to text or numbers first"
             )
-    return given, found
+    return given, SkipNulls(found, filtered=True, refuses=True) if filters else found
 
 
 def _is_readable(column: Column, schema: Schema) -> bool:
@@ -294,9 +396,10 @@ def _result(
     values: Any, monoid: AbstractMonoid, pair: tuple[Any, AbstractMonoid], read: Sequence[Column]
 ) -> Result:
     """Results with the type of column that they are for."""
-    like, (given, typed) = read[-1] if read else None, pair
+    like, given, typed = read[-1] if read else None, pair[0], pair[1].bare
     if like is not None and _ROW in column_names(given):
-        values = objects([like.values[row] for row in values.tolist()])
+        rows = values.tolist()
+        values = objects([None if row is None else like.values[row] for row in rows])
     if monoid.follows_column and like is not None:
         return Result(values, "value", like)
     if isinstance(typed, CheckedSum):
@@ -312,24 +415,24 @@ def _result(
 _NUMBERS = (bool, int, float)
 
 
-def _explained(error: InvalidValue, pairs: Pairs, columns: Mapping[str, Column]) -> InvalidValue:
+def _explained(error: InvalidValue, product: Product, columns: Mapping[str, Any]) -> InvalidValue:
     """The error for values that windows refuse, by the name of the column."""
-    for alias, (given, monoid) in pairs.items():
-        read = [columns[name] for name in column_names(given)]
-        if not read:
+    for alias, (given, monoid) in product.aggregations.items():
+        names = column_names(given)
+        if not names:
             continue
-        values: Any = tuple(column.values for column in read)
-        what = f"aggregation {alias!r} of column {', '.join(repr(c.name) for c in read)}"
+        values = tuple(columns[name] for name in names)
+        what = f"aggregation {alias!r} of column {', '.join(map(repr, names))}"
         try:
-            rows, count = monoid.rows(values if len(read) != 1 else values[0], len(read[0].values))
+            rows, count = monoid.rows(values if len(names) != 1 else values[0], len(values[0]))
         except InvalidValue as cause:
             return InvalidValue(f"{what}: {cause}")
         invalid = monoid.invalid(rows, count)
         if invalid is not None:
             return InvalidValue(
                 f"{what}: {int(invalid.sum())} of {count} values are null, NaN or outside what "
-                f"{monoid.name} takes, the first in row {int(np.argmax(invalid))}: change these "
-                "values, or drop these rows, before the call"
+                f"{monoid.bare.name} takes, the first in row {int(np.argmax(invalid))}: change "
+                "these values, or drop these rows, before the call"
             )
     return error
 

@@ -23,12 +23,12 @@ import numpy as np
 import xxhash
 
 from mta.columns.reading import as_given
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Nullable, Rows, column_of
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.kind import Kind, Retention
-from mta.keyed.table import ALL, STANDALONE, Table, blank, join
+from mta.keyed.table import ALL, STANDALONE, Table, join
 from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, left_of, union_of
 from mta.logs.base import OnDuplicate, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -110,7 +110,7 @@ def open_window(
         "store": kind.store if paged else None,
         "name": f"{kind.name}:{change}{xxhash.xxh3_128_hexdigest(packed, generation)}",
         "leaf_arity": sizes[0], "arity": sizes[1], "on_late": settings.on_late,
-        "on_invalid": "accept", "retain": settings.retain,
+        "nulls": "accept", "retain": settings.retain,
     }  # fmt: skip
     if settings.allowed_lateness is not None:
         given["allowed_lateness"] = timedelta(microseconds=settings.allowed_lateness)
@@ -487,7 +487,7 @@ def _entries(work: Work, places: np.ndarray) -> Table:
     entries = union.without_oldest(union.bounds[1:] - 1)
     return Table(
         new.schema, new.keys, np.full(len(places), STANDALONE, "u1"), left_of(work.known, at),
-        entries.bounds, entries.times, blank(new.schema, len(places)), [b""] * len(places),
+        entries.bounds, entries.times, new.schema.blank(len(places)), [b""] * len(places),
     )  # fmt: skip
 
 
@@ -606,6 +606,8 @@ def _as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
     if isinstance(monoid, Product):
         parts = zip(monoid.monoids, found.values(), strict=True)
         return tuple([_as_outputs(part, column) for part, column in parts])
+    if isinstance(monoid.outputs, Nullable):
+        return column_of(found)
     if isinstance(found, np.ndarray) and isinstance(monoid.outputs.new(0), list):
         return found.tolist()
     return found

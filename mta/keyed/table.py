@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from mta.kernels.segments import bounds_of, first_later, sort_within
 from mta.keyed.keys import Keys, merged, range_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.nulls import Samples
 from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
 
@@ -279,16 +280,6 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     return Table(schema, keys, found, total, bounds_of(of_key), times, rows, snapshots)
 
 
-def blank(schema: Schema, count: int) -> Rows:
-    """Rows that nobody looks at: zeros."""
-    if isinstance(schema, Record):
-        return tuple([blank(part, count) for part in schema.schemas])
-    rows = schema.new(count)
-    if isinstance(rows, np.ndarray):
-        rows.fill(0)
-    return rows
-
-
 def _places_of(tables: Sequence[Table]) -> np.ndarray:
     """For each key of each table, the number of its snapshot among all snapshots."""
     return np.cumsum(np.concatenate([table.marks for table in tables]) == STANDALONE) - 1
@@ -362,33 +353,60 @@ def folds(
 
     At most about 2 log2(longest) combines per row, fewer where many ranges are asked for.
     """
+    steps = np.diff(stops)
+    once, in_turn = bool((steps > 0).all()), bool((steps == 1).all())
+    ranges = Ranges(starts, stops, stops - starts, once, in_turn, {})
+    return _folds(monoid, lifted, count, ranges)
+
+
+class Ranges(NamedTuple):
+    """Ranges of rows, which are the same for all parts of a monoid."""
+
+    starts: np.ndarray
+    stops: np.ndarray
+    lengths: np.ndarray
+    once: bool
+    """Whether no two of them end together."""
+    in_turn: bool
+    """Whether each ends one row after the one before."""
+    samples: dict[int, np.ndarray]
+    """How many values are in each, by the identity of the column that marks them."""
+
+
+def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> Rows:
+    starts, stops, lengths, once, in_turn, _ = ranges
+    if isinstance(monoid, Parts):
+        parts = zip(monoid.monoids, lifted, strict=True)
+        return tuple([_folds(part, column, count, ranges) for part, column in parts])
+    if isinstance(monoid, Samples):
+        if id(lifted) not in ranges.samples:
+            ranges.samples[id(lifted)] = _samples(lifted, ranges)
+        return ranges.samples[id(lifted)]
     if monoid.folds_ranges:
-        if isinstance(monoid, Parts):
-            parts = zip(monoid.monoids, lifted, strict=True)
-            return tuple([folds(part, column, count, starts, stops) for part, column in parts])
         return RangeFolds(monoid, lifted, starts, stops)
     if len(stops) * _IN_TURN >= count and monoid.is_columnar:
-        in_turn = len(stops) == count and bool((np.diff(stops) == 1).all())
-        ends = range(1, count + 1) if in_turn else stops
+        ends = range(1, count + 1) if in_turn and len(stops) == count else stops
         return SlidingFolds(monoid, lifted, count).between(starts, ends)
-    lengths, once = stops - starts, bool((stops[1:] > stops[:-1]).all())
-    if once and _by_ufuncs(monoid) and int(lengths.sum()) <= _ONE_BY_ONE * count:
+    by_ufuncs = once and isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
+    if by_ufuncs and int(lengths.sum()) <= _ONE_BY_ONE * count:
         ends = np.stack((starts, stops), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
     return fold_ranges(monoid, lifted, count, starts, lengths)
 
 
-def _by_ufuncs(monoid: AbstractMonoid) -> bool:
-    if isinstance(monoid, Parts):
-        return all(map(_by_ufuncs, monoid.monoids))
-    return isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
+def _samples(marks: np.ndarray, ranges: Ranges) -> np.ndarray:
+    """How many values are in each range: as many as its rows, or a difference of running sums."""
+    starts, stops, lengths, _, in_turn, _ = ranges
+    if marks.all():
+        return lengths
+    before = bounds_of(marks)
+    last = before[stops[0] : stops[0] + len(stops)] if in_turn else before.take(stops)
+    found: np.ndarray = last - before.take(starts)
+    return found
 
 
 def _reduced(monoid: AbstractMonoid, lifted: Rows, ends: np.ndarray, count: int) -> Rows:
     """The folds of ranges, each as two ends; what lies between two ranges is folded in vain."""
-    if isinstance(monoid, Parts):
-        parts = zip(monoid.monoids, lifted, strict=True)
-        return tuple([_reduced(part, rows, ends, count) for part, rows in parts])
     assert isinstance(monoid, ColumnarMonoid) and monoid.ufuncs
     last = len(ends) - 1 if ends[-1] == count else len(ends)  # none may be behind the last row
     if isinstance(lifted, tuple):

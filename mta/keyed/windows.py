@@ -48,7 +48,7 @@ from mta.keyed.moments import answers, gone_of, paired
 from mta.keyed.questions import Questions
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
-from mta.keyed.table import EXPIRED, Lanes, Table, blank
+from mta.keyed.table import EXPIRED, Lanes, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
@@ -59,7 +59,7 @@ from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
-from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, OnMissing, Settings
+from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
 #: How many snapshots may stay restorable, so that what these need has room in each of them.
@@ -138,8 +138,12 @@ class KeyedWindows(Publishable):
         on_missing: Whether a retraction that finds no event raises NoSuchEvent or is dropped and
             counted.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
-            accepted.
+        nulls: What a null or NaN does: "raise" raises InvalidValue; with "skip" the event is
+            inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
+            aggregates NaN like a number.
+        min_samples: The number of values below which a result is null (None, or masked in an
+            array). Unless it is given, with ``nulls="skip"`` a result of no values is null. Counts
+            and lists are never null.
         max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
             unless it is given. One event of tomorrow makes all of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
@@ -173,7 +177,8 @@ class KeyedWindows(Publishable):
         retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         max_ahead: Lateness | None = None,
         on_ahead: OnAhead = "raise",
         clock: Clock | None = None,
@@ -194,6 +199,7 @@ class KeyedWindows(Publishable):
         timed: bool,
     ) -> None:
         require_monoid(monoid)
+        monoid = settings.aggregating(monoid)
         policies = dict(window) if isinstance(window, Mapping) else {"": window}
         for each in policies.values():
             require_policy(each)
@@ -303,7 +309,7 @@ class KeyedWindows(Publishable):
         """
         keys, codes = read_keys([key], self.bucket.key_kind)
         moment = np.array([to_time(time)], "<i8")
-        rows = self.as_stored(blank(self.reader.inputs, 1), 1)
+        rows = self.as_stored(self.reader.inputs.blank(1), 1)
         batch = Batch(keys, codes, rows, moment)
         self._mark(batch, [True])
         self.bucket.advance(batch, "last")
@@ -369,7 +375,7 @@ class KeyedWindows(Publishable):
 
     def _invalid(self, batch: Batch, count: int) -> np.ndarray | None:
         """Which events to drop for their values; None for none. Raises InvalidValue."""
-        if self._kind.settings.on_invalid == "accept" or not count:
+        if self._kind.settings.nulls == "accept" or not count:
             return None
         invalid = self.reader.invalid(batch.rows, count)
         if invalid is None:
@@ -378,11 +384,11 @@ class KeyedWindows(Publishable):
             invalid &= ~batch.retracts
             if not invalid.any():
                 return None
-        if self._kind.settings.on_invalid == "raise":
+        if self._kind.settings.nulls == "raise":
             raise InvalidValue(
                 f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
                 f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
-                'was inserted; correct them, or choose on_invalid="drop" or on_invalid="accept"'
+                'was inserted; correct them, or choose nulls="drop_row" or nulls="skip"'
             )
         return invalid
 
@@ -609,7 +615,8 @@ class KeyedWindows(Publishable):
         retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         max_ahead: Lateness | None = None,
         on_ahead: OnAhead = "raise",
         clock: Clock | None = None,

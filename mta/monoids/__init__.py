@@ -7,6 +7,7 @@
 - ``quantiles``, ``distinct``: exact ones, of all values of a window
 - ``timeseries``: what needs the times of events
 - ``parts``, ``product``: several aggregations in one structure; ``catalogue``: aggregations by name
+- ``nulls``: rows that are left out, as their values are null or a filter says so
 - ``missing_columns``: aggregations of columns that were added later
 - ``moments``, ``increasing_run``, ``bloom``, ``sketches``: approximate results, and runs
 - ``equality``, ``naming``: when partials are the same, and what functions are called

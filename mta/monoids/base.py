@@ -76,6 +76,8 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     selective: bool = False
     #: Whole-group combines cost much less than as many single ones.
     is_columnar: bool = False
+    #: The result of no values is a value, as 0 of a count and [] of a list.
+    never_null: bool = False
     #: Results of ranges of events follow from the events; see ``mta.monoids.ranges``.
     folds_ranges: bool = False
     #: ``combine``, ``lift`` and ``lower`` do not call numpy: they take and return Python's own
@@ -181,13 +183,17 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     def results(self, outputs: Rows) -> Any:
         """Output rows as the caller gets them: an array, or a dictionary of arrays."""
 
-    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+    def of_types(self, *types: Any) -> AbstractMonoid:
         """This monoid for columns of these types, where it was made without any.
 
         A type is a dtype of integers, booleans, datetimes or durations by name, ``Decimals``,
-        ``str`` for text and other objects, or None where doubles will do. With ``nullable`` windows
-        may be empty, and their result is None.
+        ``str`` for text and other objects, or None where doubles will do.
         """
+        return self
+
+    @property
+    def bare(self) -> AbstractMonoid:
+        """What aggregates values: the monoid itself, or that which skips nulls in its place."""
         return self
 
     @property

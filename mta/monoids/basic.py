@@ -17,11 +17,11 @@ of int64. In short: infinities are values like others (inf - inf is NaN while bo
 window); no sum, mean or extreme is -0.0; the window refuses or drops a NaN or null. Nothing is ever
 subtracted, so no error outlives the event that caused it.
 
-With ``dtype="int64"`` results are exact integers, and an empty window returns the identity, or None
-with ``nullable``. With ``Decimals(2)`` they are exact decimals. Monoids that choose a value also
-take datetimes and durations, as ``Max("M8[us]")``, whose result on an empty window is NaT. Without
-a type values are doubles, and a whole number that no double represents is refused; ``rolling`` and
-Spark know the column before the first event and use its type (``of_types``).
+With ``dtype="int64"`` results are exact integers, and an empty window returns the identity. With
+``Decimals(2)`` they are exact decimals. Monoids that choose a value also take datetimes and
+durations, as ``Max("M8[us]")``, whose result on an empty window is NaT. Without a type values are
+doubles, and a whole number that no double represents is refused; ``rolling`` and Spark know the
+column before the first event and use its type (``of_types``).
 """
 
 from __future__ import annotations
@@ -58,12 +58,22 @@ Floating = type[float] | np.dtype[np.float64] | Literal["float64", "f8"]
 class Count(ColumnarMonoid[int]):
     """The number of events; it reads no value and stores none.
 
+    In a Product, and wherever aggregations have names, ``Count("watts")`` counts the values of a
+    column that are not null.
+
+    Args:
+        column: The column whose values are counted, in place of events.
+
     >>> from mta import CountWindow, Count, Window
     >>> Window(Count(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
     [1, 2, 2, 2]
     """
 
-    def __init__(self) -> None:
+    never_null = True
+
+    def __init__(self, column: str | None = None) -> None:
+        #: The column whose values are counted, in place of events.
+        self.column = column
         super().__init__(
             "Count",
             inputs=(),
@@ -135,7 +145,7 @@ class Sum(_Typed[Out]):
         )
         self._follows = dtype is None
 
-    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+    def of_types(self, *types: Any) -> AbstractMonoid:
         """Of whole numbers, decimals and booleans, which count, a ``CheckedSum``."""
         kind = "int64" if types[0] == "bool" else types[0]
         return CheckedSum(kind) if self._follows and _is_whole(kind) else self
@@ -247,8 +257,18 @@ class MaxText(_TextMonoid):
     _choose = staticmethod(lambda left, right: right if right > left else left)
 
 
-class FirstText(_TextMonoid):
+class _EndText(_TextMonoid):
+    def __init__(self, skip_nulls: bool = True) -> None:
+        #: As of ``First`` and ``Last``.
+        self.skip_nulls = skip_nulls
+        super().__init__()
+
+
+class FirstText(_EndText):
     """The oldest text or other object in the window.
+
+    Args:
+        skip_nulls: As of ``First``.
 
     >>> from mta import CountWindow, FirstText, Window
     >>> list(Window(FirstText(), CountWindow(2), name="FirstText").extend(["b", "c", "a"]))
@@ -258,8 +278,11 @@ class FirstText(_TextMonoid):
     _choose = staticmethod(lambda left, right: left)
 
 
-class LastText(_TextMonoid):
+class LastText(_EndText):
     """The newest text or other object in the window.
+
+    Args:
+        skip_nulls: As of ``Last``.
 
     >>> from mta import CountWindow, LastText, Window
     >>> list(Window(LastText(), CountWindow(2), name="LastText").extend(["b", "c", "a"]))
@@ -274,28 +297,28 @@ class _OfOne(_Typed[Out]):
 
     _of_text: type[Monoid]
 
-    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+    def __init__(self, dtype: Any = None) -> None:
         self._follows = dtype is None
-        self._make(layout_of(dtype), nullable)
+        self._make(layout_of(dtype))
 
-    def _make(self, kind: Array, nullable: bool) -> None:
+    def _make(self, kind: Array) -> None:
         raise NotImplementedError
 
     @property
     def follows_column(self) -> bool:
         return self._follows
 
-    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+    def of_types(self, *types: Any) -> AbstractMonoid:
         (kind,) = types
         if not self._follows or kind is None:
             return self
-        return self._of_text() if kind is str else type(self)(kind, nullable)  # type: ignore[call-overload]
+        return self._of_text() if kind is str else type(self)(kind)  # type: ignore[call-overload]
 
 
 class _Extremum(_OfOne[Out]):
     _ufunc: np.ufunc
 
-    def _make(self, kind: Array, nullable: bool) -> None:
+    def _make(self, kind: Array) -> None:
         smallest = self._ufunc is np.minimum
         worst, choose = _limit(kind, upper=smallest), smaller if smallest else larger
         ColumnarMonoid.__init__(
@@ -304,13 +327,13 @@ class _Extremum(_OfOne[Out]):
             inputs=kind,
             partials=kind,
             identity=worst,
-            output=outputs_of(kind, nullable),
-            lower=_lower(kind, nullable),
+            output=outputs_of(kind),
+            lower=_lower(kind),
             ufuncs=(self._ufunc,),
             selective=True,
-            empty=empty_of(kind, worst, nullable),
+            empty=empty_of(kind, worst),
             kernel=Kernel.of(self._ufunc, kind.dtype, 0),
-            plain=_plain(kind, Plain(choose, lower=positive_zero), Plain(choose), nullable),
+            plain=_plain(kind, Plain(choose, lower=positive_zero), Plain(choose)),
         )
 
 
@@ -321,7 +344,6 @@ class Min(_Extremum[Out]):
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
             ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
-        nullable: Whether the result of an empty window is None in place of NaN or the identity.
 
     >>> from mta import CountWindow, Min, Window
     >>> Window(Min(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -341,10 +363,10 @@ class Min(_Extremum[Out]):
     def __init__(self: Min[Decimal | None], dtype: Decimals) -> None: ...
 
     @overload
-    def __init__(self: Min[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+    def __init__(self: Min[Any], dtype: Any = None) -> None: ...
 
-    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
-        super().__init__(dtype, nullable)
+    def __init__(self, dtype: Any = None) -> None:
+        super().__init__(dtype)
 
 
 class Max(_Extremum[Out]):
@@ -354,7 +376,6 @@ class Max(_Extremum[Out]):
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
             ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
-        nullable: Whether the result of an empty window is None in place of NaN or the identity.
 
     >>> from mta import CountWindow, Max, Window
     >>> Window(Max(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -374,10 +395,10 @@ class Max(_Extremum[Out]):
     def __init__(self: Max[Decimal | None], dtype: Decimals) -> None: ...
 
     @overload
-    def __init__(self: Max[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+    def __init__(self: Max[Any], dtype: Any = None) -> None: ...
 
-    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
-        super().__init__(dtype, nullable)
+    def __init__(self, dtype: Any = None) -> None:
+        super().__init__(dtype)
 
 
 class Mean(ColumnarMonoid[float]):
@@ -445,6 +466,8 @@ class _Extreme(_Typed[Out]):
 
 
 class _ExtremeCount(_Extreme[int]):
+    never_null = True
+
     def __init__(self) -> None:
         super().__init__(
             type(self).__name__,
@@ -496,9 +519,9 @@ class MaxCount(_ExtremeCount):
 
 
 class _ArgExtreme(_Extreme[Out]):
-    def __init__(self, dtype: Any = None, by: Any = None, nullable: bool = False) -> None:
+    def __init__(self, dtype: Any = None, by: Any = None) -> None:
         kind, value, self._given = layout_of(dtype), layout_of(by), (by, dtype)
-        show = _lower(kind, nullable, signed=True)
+        show = _lower(kind, signed=True)
         name = _named(type(self).__name__, kind)
         super().__init__(
             name if value.dtype == np.float64 else f"{name} by {_named('value', value)}",
@@ -506,17 +529,17 @@ class _ArgExtreme(_Extreme[Out]):
             # An event at the worst value still beats "no event yet", so presence is a column.
             partials=(value, kind, "?"),
             identity=(_limit(value, upper=not self._largest), _zero(kind), False),
-            output=outputs_of(kind, nullable),
+            output=outputs_of(kind),
             lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
             combine=self._choose,
             lower=lambda partial: partial[1] if show is None else show(partial[1]),
             selective=True,
-            empty=empty_of(kind, _zero(kind), nullable),
+            empty=empty_of(kind, _zero(kind)),
             kernel=Kernel("arg_max" if self._largest else "arg_min", 0),
             plain=_plain(
                 kind,
                 Plain(self._one, lambda pair: (*pair, True), lambda partial: partial[1]),
-                nullable=nullable or not _is_plain(value),
+                by_numpy=not _is_plain(value),
             ),
         )
 
@@ -530,12 +553,12 @@ class _ArgExtreme(_Extreme[Out]):
             return (right[0], right[1], True)
         return left
 
-    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+    def of_types(self, *types: Any) -> AbstractMonoid:
         pairs = zip(self._given, types, strict=True)
         by, kind = (found if given is None else given for given, found in pairs)
         if str in types or (by, kind) == self._given:
             return self
-        return type(self)(kind, by, nullable)
+        return type(self)(kind, by)
 
     def _choose(self, left: Partial, right: Partial) -> Partial:
         wins = right[2] & (self._right_wins(left[0], right[0]) | ~np.asarray(left[2]))
@@ -552,7 +575,6 @@ class ArgMin(_ArgExtreme[Out]):
     Args:
         dtype: The type of the argument, as for ``Max``.
         by: The type of the value that is compared.
-        nullable: Whether the result of an empty window is None in place of NaN or the identity.
 
     >>> from mta import CountWindow, ArgMin, Window
     >>> Window(ArgMin(), CountWindow(2)).extend(([3.0, 9.0, 4.0], [10.0, 20.0, 30.0])).tolist()
@@ -568,7 +590,6 @@ class ArgMax(_ArgExtreme[Out]):
     Args:
         dtype: The type of the argument, as for ``Max``.
         by: The type of the value that is compared.
-        nullable: Whether the result of an empty window is None in place of NaN or the identity.
 
     >>> from mta import CountWindow, ArgMax, Window
     >>> Window(ArgMax(), CountWindow(2)).extend(([3.0, 9.0, 4.0], [10.0, 20.0, 30.0])).tolist()
@@ -580,26 +601,40 @@ class ArgMax(_ArgExtreme[Out]):
 
 class _End(_OfOne[Out]):
     _oldest: bool
+    _of_text: type[_EndText]
 
-    def _make(self, kind: Array, nullable: bool) -> None:
-        zero, show = _zero(kind), _lower(kind, nullable, signed=True)
+    def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
+        #: Whether a null is no value; else the result is null where it is the one that is chosen.
+        #: It matters where windows take nulls.
+        self.skip_nulls = skip_nulls
+        super().__init__(dtype)
+
+    def of_types(self, *types: Any) -> AbstractMonoid:
+        (kind,) = types
+        if not self._follows or kind is None:
+            return self
+        if kind is str:
+            return self._of_text(self.skip_nulls)
+        return type(self)(kind, self.skip_nulls)
+
+    def _make(self, kind: Array) -> None:
+        zero, show = _zero(kind), _lower(kind, signed=True)
         ColumnarMonoid.__init__(
             self,
             _named(type(self).__name__, kind),
             inputs=kind,
             partials=(kind, "?"),
             identity=(zero, False),
-            output=outputs_of(kind, nullable),
+            output=outputs_of(kind),
             lift=lambda value: (value, np.ones_like(value, dtype="?")),
             combine=self._choose,
             selective=True,
             lower=lambda partial: partial[0] if show is None else show(partial[0]),
             kernel=Kernel("first" if self._oldest else "last", 0),
-            empty=empty_of(kind, zero, nullable),
+            empty=empty_of(kind, zero),
             plain=_plain(
                 kind,
                 Plain(self._one, lambda value: (value, True), lambda partial: partial[0]),
-                nullable=nullable,
             ),
         )
 
@@ -620,7 +655,8 @@ class First(_End[Out]):
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
             ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
-        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+        skip_nulls: Whether nulls are skipped where windows take them; else the result is null where
+            the event has none.
 
     >>> from mta import CountWindow, First, Window
     >>> Window(First(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -631,19 +667,21 @@ class First(_End[Out]):
     _of_text = FirstText
 
     @overload
-    def __init__(self: First[int], dtype: Whole) -> None: ...
+    def __init__(self: First[int], dtype: Whole, skip_nulls: bool = True) -> None: ...
 
     @overload
-    def __init__(self: First[float], dtype: Floating | None = None) -> None: ...
+    def __init__(
+        self: First[float], dtype: Floating | None = None, skip_nulls: bool = True
+    ) -> None: ...
 
     @overload
-    def __init__(self: First[Decimal | None], dtype: Decimals) -> None: ...
+    def __init__(self: First[Decimal | None], dtype: Decimals, skip_nulls: bool = True) -> None: ...
 
     @overload
-    def __init__(self: First[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+    def __init__(self: First[Any], dtype: Any = None, skip_nulls: bool = True) -> None: ...
 
-    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
-        super().__init__(dtype, nullable)
+    def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
+        super().__init__(dtype, skip_nulls)
 
 
 class Last(_End[Out]):
@@ -653,7 +691,8 @@ class Last(_End[Out]):
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
             ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
-        nullable: Whether the result of an empty window is None in place of NaN or the identity.
+        skip_nulls: Whether nulls are skipped where windows take them; else the result is null where
+            the event has none.
 
     >>> from mta import CountWindow, Last, Window
     >>> Window(Last(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -664,22 +703,26 @@ class Last(_End[Out]):
     _of_text = LastText
 
     @overload
-    def __init__(self: Last[int], dtype: Whole) -> None: ...
+    def __init__(self: Last[int], dtype: Whole, skip_nulls: bool = True) -> None: ...
 
     @overload
-    def __init__(self: Last[float], dtype: Floating | None = None) -> None: ...
+    def __init__(
+        self: Last[float], dtype: Floating | None = None, skip_nulls: bool = True
+    ) -> None: ...
 
     @overload
-    def __init__(self: Last[Decimal | None], dtype: Decimals) -> None: ...
+    def __init__(self: Last[Decimal | None], dtype: Decimals, skip_nulls: bool = True) -> None: ...
 
     @overload
-    def __init__(self: Last[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+    def __init__(self: Last[Any], dtype: Any = None, skip_nulls: bool = True) -> None: ...
 
-    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
-        super().__init__(dtype, nullable)
+    def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
+        super().__init__(dtype, skip_nulls)
 
 
 class _List(Monoid[Any, tuple[Any, ...], list[Any]]):
+    never_null = True
+
     def __init__(self) -> None:
         super().__init__((), self._joined, lambda value: (value,), list, type(self).__name__)
         self.partials = Objects(tuple)
@@ -737,13 +780,13 @@ def _is_plain(kind: Array) -> bool:
 
 
 def _plain(
-    kind: Array, floats: Plain | None, integers: Plain | None = None, nullable: bool = False
+    kind: Array, floats: Plain | None, integers: Plain | None = None, by_numpy: bool = False
 ) -> Plain | None:
     """The plain functions for a column; those for integers are the same unless given.
 
     None for columns whose numbers are not Python's: then there are numpy's functions alone.
     """
-    if nullable or not _is_plain(kind):
+    if by_numpy or not _is_plain(kind):
         return None
     return floats if kind.dtype == np.float64 else integers or floats
 
@@ -810,20 +853,18 @@ def _is_whole(kind: Any) -> bool:
     return isinstance(kind, Decimals) or (kind not in (None, str) and np.dtype(kind).kind in "iu")
 
 
-def outputs_of(kind: Array, nullable: bool = False) -> Schema:
+def outputs_of(kind: Array) -> Schema:
     """The column of results that are values of a type."""
-    return Objects() if isinstance(kind, Decimals) or nullable else kind
+    return Objects() if isinstance(kind, Decimals) else kind
 
 
-def _lower(kind: Array, nullable: bool = False, signed: bool = False) -> Any:
+def _lower(kind: Array, signed: bool = False) -> Any:
     """Return what turns values into results: decimals, Python's numbers, no -0.0 unless signed.
 
     -0.0 equals 0.0, and which of them a fold results in depends on the order.
     """
     if isinstance(kind, Decimals):
         return bound(shown, kind)
-    if nullable:
-        return lambda value: np.asarray(value).tolist()
     return (lambda partial: partial + 0.0) if kind.dtype.kind == "f" and not signed else None
 
 
@@ -862,9 +903,9 @@ def _number(number: Any) -> Any:
     return number.item() if number.dtype in (np.float64, np.int64) else number
 
 
-def empty_of(kind: Array, value: Any, nullable: bool) -> Any:
+def empty_of(kind: Array, value: Any) -> Any:
     """The result of no events: None, NaN, NaT, or of whole numbers a value."""
-    if nullable or isinstance(kind, Decimals):
+    if isinstance(kind, Decimals):
         return None
     if kind.dtype.kind in "mM":
         return np.array("NaT", kind.dtype)[()]

@@ -112,6 +112,8 @@ class BloomFilter(SummaryMonoid[Members]):
     (True, False)
     """
 
+    never_null = True
+
     def __init__(self, capacity: int, error: float = 0.01) -> None:
         if capacity < 1 or not 0 < error < 1:
             raise ValueError(

@@ -134,8 +134,6 @@ def named(text: str) -> AbstractMonoid:
 def named_pair(columns: Any, text: str) -> tuple[Any, AbstractMonoid]:
     """Columns as a named aggregation takes them, in the order in which the monoid reads them."""
     monoid = named(text)
-    if isinstance(monoid, basic.Count):  # a column without nulls has as many values as rows
-        return None, monoid
     if type(monoid) in _REVERSED and not isinstance(columns, str) and columns is not None:
         return tuple(reversed(columns)), monoid
     return columns, monoid

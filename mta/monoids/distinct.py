@@ -50,10 +50,12 @@ class ExactDistinctCount(ValueMonoid[int]):
     [1, 2, 2, 2, 3]
     """
 
+    never_null = True
+
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("ExactDistinctCount", dtype, empty=0, result_type="bigint")
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return ExactDistinctCount(dtype)
 
     def answer(self, summary: SortedRuns) -> int:
@@ -79,25 +81,24 @@ class Mode(ValueMonoid[Any]):
         dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
             given, they have the type of their column, or are text or other objects that Python
             orders.
-        nullable: Whether the result of an empty window is None in place of NaN or the identity.
 
     >>> from mta import CountWindow, Window
     >>> list(Window(Mode(), CountWindow(4), name="mode").extend("abbaac"))
     ['a', 'a', 'b', 'a', 'a', 'a']
     """
 
-    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+    def __init__(self, dtype: Any = None) -> None:
         super().__init__("Mode", dtype)
         if isinstance(self.inputs, Array):
-            self.outputs = outputs_of(self.inputs, nullable)
-            self.empty = empty_of(self.inputs, 0, nullable)
+            self.outputs = outputs_of(self.inputs)
+            self.empty = empty_of(self.inputs, 0)
 
     @property
     def follows_column(self) -> bool:
         return self._follows
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
-        return Mode(dtype, nullable)
+    def with_type(self, dtype: Any) -> AbstractMonoid:
+        return Mode(dtype)
 
     def answer(self, summary: SortedRuns) -> Any:
         values, counts = self.counts(summary)
@@ -177,6 +178,8 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
     [('a', 2), ('b', 2)]
     """
 
+    never_null = True
+
     def __init__(self, k: int = 1, dtype: Any = None) -> None:
         if not isinstance(k, int) or k < 1:
             raise ValueError(f"k is a whole number from 1 on, not {k!r}")
@@ -184,7 +187,7 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
         result_type = f"array<struct<value: {_sql_type(dtype)}, count: bigint>>"
         super().__init__(f"MostFrequent({k})", dtype, [], result_type)
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return MostFrequent(self.k, dtype)
 
     def answer(self, summary: SortedRuns) -> list[tuple[Any, int]]:
@@ -237,7 +240,7 @@ class SumDistinct(ValueMonoid[Any]):
         self._follows, self._whole = dtype is None, whole
         self.empty = self._result_of(0)
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return SumDistinct("int64" if dtype == "bool" else dtype)
 
     def is_valid(self, row: Row) -> bool:
@@ -301,7 +304,7 @@ class Entropy(ValueMonoid[float]):
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("Entropy", dtype, 0.0, "double")
 
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         return Entropy(dtype)
 
     def answer(self, summary: SortedRuns) -> float:

@@ -252,13 +252,13 @@ class ValueMonoid(Holistic[Out]):
         self._follows = dtype is None
         super().__init__(name, dtype, empty, result_type)
 
-    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+    def of_types(self, *types: Any) -> AbstractMonoid:
         if not self._follows:
             return self
-        return self.with_type("f8" if types[0] is None else types[0], nullable)
+        return self.with_type("f8" if types[0] is None else types[0])
 
     @abstractmethod
-    def with_type(self, dtype: Any, nullable: bool) -> AbstractMonoid:
+    def with_type(self, dtype: Any) -> AbstractMonoid:
         """The same, of values of a type."""
 
 

@@ -77,6 +77,8 @@ class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
     IncreasingRun(start=2, end=6, interval=4, length=5, before=2, events=9)
     """
 
+    never_null = True
+
     def __init__(self, time: Any = "f8") -> None:
         dtype = np.dtype(time)
         zero = np.zeros((), dtype)[()]

@@ -56,7 +56,7 @@ class _Truth(ColumnarMonoid[Any]):
             ufuncs=(self._ufunc,),
         )
 
-    def of_types(self, *types: Any, nullable: bool = False) -> Self:
+    def of_types(self, *types: Any) -> Self:
         """Of booleans, which take a byte each; other numbers are read as doubles."""
         return type(self)("?") if self._follows and types[0] == "bool" else self
 
@@ -102,6 +102,8 @@ class CountIf(_Truth):
     >>> Window(CountIf(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
     [0, 1, 2, 1]
     """
+
+    never_null = True
 
     _ufunc, _identity, _partial = np.add, 0, "i8"
 

@@ -64,7 +64,7 @@ class _Place(ColumnarMonoid[Any]):
     def follows_column(self) -> bool:
         return self._follows
 
-    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+    def of_types(self, *types: Any) -> AbstractMonoid:
         (kind,) = types
         if not self._follows or kind is None:
             return self
@@ -205,6 +205,8 @@ class NthValue(_Place):
 
 class _Ends(ColumnarMonoid[list[float]]):
     """The k values at one end of their order, sorted from there on; NaN fills up."""
+
+    never_null = True
 
     _sign: float
 

@@ -13,10 +13,20 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import as_given, plain, read_column, read_value
-from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
+from mta.columns.schemas import (
+    Array,
+    Nullable,
+    Objects,
+    Record,
+    Row,
+    Rows,
+    Schema,
+)
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
+from mta.monoids.basic import Count
 from mta.monoids.catalogue import named_pair
+from mta.monoids.nulls import CountValues, SkipNulls, is_filter
 from mta.monoids.parts import Parts, Pick, Place, call_text, written
 
 
@@ -34,7 +44,13 @@ EVENT_TIMES = EventTimes.EVENT_TIMES
 Columns = str | Sequence[str] | EventTimes | None
 #: What results are called, and for each the columns and the monoid, or a monoid that reads none. A
 #: text stands for the aggregation of that name (``mta.monoids.catalogue``).
-Aggregations = Mapping[str, tuple[Columns, AbstractMonoid | str] | AbstractMonoid | str]
+Aggregations = Mapping[
+    str,
+    tuple[Columns, AbstractMonoid | str]
+    | tuple[Columns, AbstractMonoid | str, str]
+    | AbstractMonoid
+    | str,
+]
 #: The same, each as a pair.
 Pairs = dict[str, tuple[Columns, AbstractMonoid]]
 
@@ -84,7 +100,8 @@ class Product(Parts[dict[str, Any]]):
         aggregations: By name of the result a pair of column and aggregation. The column is one
             name, several names for an aggregation of several inputs (ArgMax), or None for one that
             reads none; such a one may also stand alone. An aggregation may be given by its name:
-            ``("watts", "max")``, ``("watts", "quantile(0.9)")``.
+            ``("watts", "max")``, ``("watts", "quantile(0.9)")``. A third item is a filter, a column
+            of booleans that says which events the aggregation is of; null is false.
 
     >>> from mta import Count, Max, Mean, Product
     >>> power = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
@@ -159,8 +176,8 @@ class Product(Parts[dict[str, Any]]):
 
     def values_of(self, partials: Rows) -> Rows:
         values = list(partials)
-        for rows, pick in zip(partials, self.picks, strict=True):
-            values[pick(range(len(values)))] = rows
+        for monoid, rows, pick in zip(self.monoids, partials, self.picks, strict=True):
+            values[pick(range(len(values)))] = monoid.values_of(rows)
         return tuple(values)
 
     @property
@@ -178,7 +195,8 @@ class Product(Parts[dict[str, Any]]):
         found = NamedRows()
         found.rows, found.stored = rows, list(self._schemas)
         for ((name, _), schema), column in zip(self._schemas.items(), rows, strict=True):
-            if name not in found or not (isinstance(schema, Array) and schema.dtype.kind == "f"):
+            kind = schema.inner if isinstance(schema, Nullable) else schema
+            if name not in found or not (isinstance(kind, Array) and kind.dtype.kind == "f"):
                 found[name] = as_given(column, schema)
         return found
 
@@ -225,7 +243,15 @@ class Product(Parts[dict[str, Any]]):
                 raise InvalidValue(
                     f"column {name!r} is missing; a batch needs {list(self.columns)}"
                 ) from None
-            columns.append(read_column(given, schema))
+            try:
+                columns.append(read_column(given, schema))
+            except InvalidValue as error:
+                if not is_filter(schema):
+                    raise
+                raise InvalidValue(
+                    f"the filter {name!r} is no column of booleans ({error}): compare first, and "
+                    "name the result"
+                ) from None
         lengths = {len(column) for column in columns} or {_length(values, count)}
         if len(lengths) > 1:
             raise InvalidValue(f"the columns differ in length: {sorted(lengths)}")
@@ -383,8 +409,9 @@ def pairs_of(aggregations: Aggregations) -> Pairs:
         raise ValueError('aggregations is empty: name at least one, as {"peak": ("watts", Max())}')
     found: Pairs = {}
     for alias, given in aggregations.items():
-        pair = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
-        columns, monoid = pair
+        is_tuple = isinstance(given, tuple) and len(given) in (2, 3)
+        items: Any = given if is_tuple else (None, given)
+        columns, monoid, *filters = items
         if isinstance(monoid, str):
             try:
                 columns, monoid = named_pair(columns, monoid)
@@ -398,8 +425,46 @@ def pairs_of(aggregations: Aggregations) -> Pairs:
                 f"aggregation {alias!r} is {given!r}: give a pair of column and monoid, as "
                 '("watts", "max") or ("watts", Max()), or one that reads no column, as Count()'
             )
+        if type(monoid) is Count and (columns is not None or monoid.column is not None):
+            columns, monoid = monoid.column if columns is None else columns, CountValues()
+        if filters:
+            columns, monoid = _filtered(alias, columns, monoid, filters[0])
         found[alias] = columns, monoid
     return found
+
+
+def _filtered(
+    alias: str, columns: Columns, monoid: AbstractMonoid, by: Any
+) -> tuple[Columns, AbstractMonoid]:
+    """An aggregation of the events for which a column is true. Raises TypeError."""
+    if not isinstance(by, str):
+        raise TypeError(
+            f"aggregation {alias!r}: a filter is the name of a column of booleans, not {by!r}"
+        )
+    return [*column_names(columns), by], SkipNulls(monoid, filtered=True, refuses=True)
+
+
+def skipping(
+    monoid: AbstractMonoid, skips: bool = True, min_samples: int | None = None
+) -> AbstractMonoid:
+    """A monoid, or each part of a Product, that skips nulls, or else refuses them.
+
+    Its results are null where there are fewer than ``min_samples`` values, by default none.
+    """
+    if isinstance(monoid, Product):
+        pairs = monoid.aggregations.items()
+        return Product({a: (names, skipping(one, skips, min_samples)) for a, (names, one) in pairs})
+    if isinstance(monoid.inputs, Record) and not monoid.inputs.schemas:
+        return monoid
+    if isinstance(monoid, SkipNulls):
+        return SkipNulls(monoid.monoid, monoid.filtered, min_samples, not skips)
+    return SkipNulls(monoid, min_samples=min_samples, refuses=not skips)
+
+
+def own_columns(columns: Columns, monoid: AbstractMonoid) -> list[str]:
+    """The columns of values that an aggregation reads: all but its filter."""
+    names = column_names(columns)
+    return names[:-1] if isinstance(monoid, SkipNulls) and monoid.filtered else names
 
 
 def column_names(columns: Columns) -> list[str]:

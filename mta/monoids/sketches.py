@@ -73,6 +73,8 @@ class DistinctCount(SummaryMonoid[float]):
             by default and much less for few values; a partial takes at most 2^lg_k bytes.
     """
 
+    never_null = True
+
     def __init__(self, lg_k: int = 12) -> None:
         if not 7 <= lg_k <= 21:
             raise ValueError(f"lg_k is a number from 7 to 21, not {lg_k!r}")
@@ -219,6 +221,8 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
         of: The type of the items: str, int or float.
         lg_size: The size of the sketch. Unless it is given, e is at most a quarter of the share.
     """
+
+    never_null = True
 
     def __init__(self, share: float = 0.01, of: type = str, lg_size: int | None = None) -> None:
         if not 0 < share <= 1:
@@ -373,6 +377,8 @@ class CountMin(SummaryMonoid[Frequencies]):
         error: How far above the true number an estimate may be, as a share of the number of events.
         confidence: The probability that an estimate is within the error.
     """
+
+    never_null = True
 
     def __init__(self, error: float = 0.01, confidence: float = 0.99) -> None:
         if not (0 < error < 1 and 0 < confidence < 1):

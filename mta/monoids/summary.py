@@ -110,6 +110,9 @@ class SummaryMonoid(Monoid[Any, Any, Out]):
 
     def fold(self, partials: Rows, count: int) -> Partial:
         """One new summary of them all; a single partial is its own fold."""
+        if not isinstance(partials, np.ndarray):
+            partials = [partial for partial in partials if partial is not None]
+            count = len(partials)
         if count == 0:
             return None
         return partials[0] if count == 1 else self._gather(partials)

@@ -11,7 +11,9 @@
               partial aggregates, then (when the window keeps times) "<i8" times in microseconds
               since 1970, of each event or of the last event below each element, then (levels > 0)
               "name" with the 16-byte digests of the pages below, one after the other
-    kind    = a numpy little-endian type such as "<f8", or "msgpack" for a list of plain data
+    kind    = a numpy little-endian type such as "<f8", "msgpack" for a list of plain data, or
+              "bits": which numbers of the column before are no nulls, from the lowest bit of the
+              first byte on; empty where all are
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" group "/" name in hexadecimal

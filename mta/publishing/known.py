@@ -20,6 +20,7 @@ from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.calendar import CalendarWindow
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.nulls import CountValues, SkipNulls
 from mta.monoids.product import Aggregations, Product, column_names, pairs_of
 from mta.recipes import NoRecipe, Recorded, rebuilt, recipe_of
 
@@ -30,7 +31,10 @@ CLASSES: dict[str, Callable[..., Any]] = {
     for module in (monoids, frames)
     for name, kind in vars(module).items()
     if name in module.__all__ and isinstance(kind, type) and issubclass(kind, Recorded)
-} | {"Both": Both, "CalendarWindow.to_date": CalendarWindow.to_date}
+} | {
+    "Both": Both, "CalendarWindow.to_date": CalendarWindow.to_date,
+    "SkipNulls": SkipNulls, "CountValues": CountValues,
+}  # fmt: skip
 for _base in ("AbstractMonoid", "AbstractPolicy", "ColumnarMonoid", "Monoid", "Policy"):
     del CLASSES[_base]
 del CLASSES["SummaryMonoid"]

@@ -40,7 +40,7 @@ from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
 from mta.triggers.triggered import ResultsWhenDue
 from mta.windows.engine import WindowEngine, require_monoid, require_policy
 from mta.windows.intake import Intake
-from mta.windows.settings import OnInvalid, OnLate, Settings
+from mta.windows.settings import Nulls, OnLate, Settings
 from stores import StoreLike
 
 #: How many slices go in at once.
@@ -112,8 +112,12 @@ class SlicedWindow(ResultsWhenDue[Out]):
             settings need it. With SteadyMTA no single event waits while a group is folded, which
             pays where a combine takes long.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
-            accepted.
+        nulls: What a null or NaN does: "raise" raises InvalidValue; with "skip" the event is
+            inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
+            aggregates NaN like a number.
+        min_samples: The number of values below which a result is null (None, or masked in an
+            array). Unless it is given, with ``nulls="skip"`` a result of no values is null. Counts
+            and lists are never null.
         retain: How many of the newest snapshots can be restored.
 
     >>> from mta import CountWindow, SlicedWindow, Sum
@@ -136,7 +140,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
         leaf_arity: int | None = None,
         aggregator: type[Aggregator] | None = None,
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         retain: int = 2,
     ) -> None:
         checked = Settings.read(locals())
@@ -153,9 +158,11 @@ class SlicedWindow(ResultsWhenDue[Out]):
         settings: Settings,
     ) -> None:
         trigger, over = slices_of(policy, slide)
+        monoid = settings.aggregating(monoid)
         self.monoid, self.policy = monoid, policy
         self._open, self._count = monoid.identity, 0
-        beneath = replace(settings, on_late="raise", on_invalid="raise")  # nothing such comes there
+        # Nothing such comes there.
+        beneath = replace(settings, on_late="raise", nulls="raise", min_samples=None)
         self.engine = WindowEngine(Prelifted(monoid), over, store, name, beneath)
         paged: Literal["partials"] | None = None if self.engine.store is None else "partials"
         # Slices are closed in order, so events come in order, whatever keeps the slices.
@@ -255,7 +262,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
         leaf_arity: int | None = None,
         aggregator: type[Aggregator] | None = None,
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         retain: int = 2,
     ) -> Self:
         """The window that a snapshot describes, as ``Window.restore``.
@@ -265,13 +273,14 @@ class SlicedWindow(ResultsWhenDue[Out]):
         state = TriggeredSnapshot.decode(snapshot)
         if state.slice is None:
             raise SnapshotMismatch("the snapshot is of a TriggeredWindow; restore it as one")
-        if (state.slice.policy, state.slice.monoid) != (window.fingerprint, monoid.fingerprint):
+        events, part = Snapshot.decode(state.window), state.slice
+        checked = Settings.read(locals()).of_snapshot(events)
+        monoid = checked.aggregating(monoid)
+        if (part.policy, part.monoid) != (window.fingerprint, monoid.fingerprint):
             raise SnapshotMismatch(
                 "the snapshot was made with another monoid or policy than "
                 f"{monoid!r} and {window!r}; restore with the same ones"
             )
-        events, part = Snapshot.decode(state.window), state.slice
-        checked = Settings.read(locals()).of_snapshot(events)
         restored = cls.__new__(cls)
         restored._use(monoid, window, slide, store, events.window, checked)
         restored.engine.restore(events)

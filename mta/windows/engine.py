@@ -225,6 +225,7 @@ class Engine(Generic[Out]):
         settings: Settings,
     ) -> None:
         require_monoid(monoid)
+        monoid = settings.aggregating(monoid)
         require_policy(policy)
         opened = require_store(store)
         require_kind(name, str, "a window's name is text")

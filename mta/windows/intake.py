@@ -20,7 +20,7 @@ class Intake:
 
     ``on_late`` of the settings says what happens to an event older than the last one, or (with
     ``allowed_lateness``) older by more than so many microseconds than the newest before its batch;
-    ``on_invalid`` what happens to a null or NaN.
+    ``nulls`` what happens to a null or NaN.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Intake:
         self.monoid, self._name = monoid, name
         #: What puts times into rows, where a policy's aggregate reads them.
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else _as_it_is
-        self._on_late, self._on_invalid = settings.on_late, settings.on_invalid
+        self._on_late, self._nulls = settings.on_late, settings.nulls
         self.allowed_lateness = lateness = settings.allowed_lateness
         #: The policy or trigger that needs a time with every event, if there is one.
         self.needed_by: object = policy if policy.needs_times else None
@@ -65,11 +65,11 @@ class Intake:
         Raises InvalidValue, InvalidTime or LateEvent.
         """
         row = self.monoid.row(value)
-        if not self.monoid.is_valid(row) and self._on_invalid != "accept":
-            if self._on_invalid == "raise":
+        if not self.monoid.is_valid(row) and self._nulls != "accept":
+            if self._nulls == "raise":
                 raise InvalidValue(
                     f"the value {value!r} is null, NaN or outside what {self._name} takes; correct "
-                    'it, or choose on_invalid="drop" or on_invalid="accept"'
+                    'it, or choose nulls="drop_row" or nulls="skip"'
                 )
             self.invalid_count += 1
             return None
@@ -189,14 +189,14 @@ class Intake:
         return self._stamped(rows, micros), micros, count
 
     def _invalid_mask(self, rows: Rows, count: int) -> np.ndarray | None:
-        if self._on_invalid == "accept":
+        if self._nulls == "accept":
             return None
         mask = self.monoid.invalid(rows, count)
-        if mask is not None and self._on_invalid == "raise":
+        if mask is not None and self._nulls == "raise":
             raise InvalidValue(
                 f"{int(mask.sum())} of {count} values are null, NaN or outside what {self._name} "
                 f"takes, the first at index {int(np.argmax(mask))}; nothing was inserted; correct "
-                'them, or choose on_invalid="drop" or on_invalid="accept"'
+                'them, or choose nulls="drop_row" or nulls="skip"'
             )
         return mask
 

@@ -17,12 +17,15 @@ from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.fiba import FiBA
 from mta.logs.base import Aggregator, EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import skipping
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.pages.snapshot import MAX_ARITY, Snapshot
 from mta.times import MICROSECONDS, Duration, as_text, clock, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
-OnInvalid = Literal["raise", "drop", "accept"]
+Nulls = Literal["skip", "raise", "drop_row", "accept"]
+#: Where nulls and NaN differ.
+Nan = Literal["raise", "skip", "propagate"]
 OnMissing = Literal["raise", "drop"]
 OnAhead = Literal["raise", "drop"]
 #: Returns the present, in seconds since 1970.
@@ -44,7 +47,7 @@ _MOST_BYTES = 1 << 22
 #: What each of these settings may be.
 _CHOICES = {
     "on_late": get_args(OnLate),
-    "on_invalid": get_args(OnInvalid),
+    "nulls": get_args(Nulls),
     "on_duplicate": get_args(OnDuplicate),
     "on_missing": get_args(OnMissing),
     "on_ahead": get_args(OnAhead),
@@ -59,12 +62,14 @@ _OPTIONAL = (
     "page_bytes",
     "max_ahead",
     "clock",
+    "min_samples",
 )
 #: What errors call these, and the least and the largest number that each may be.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
     "leaf_arity": ("an arity", 2, MAX_ARITY),
     "retain": ("retain", 0, None),
+    "min_samples": ("min_samples", 0, 1 << 31),
     "promote_at": ("promote_at", 1, 1 << 24),
     "page_bytes": ("page_bytes", 1, 1 << 28),
     "cache_bytes": ("cache_bytes", 1, 1 << 40),
@@ -79,7 +84,8 @@ class Settings:
     leaf_arity: int | None = None
     aggregator: type[EventLog] = AmortizedMTA
     on_late: OnLate = "raise"
-    on_invalid: OnInvalid = "raise"
+    nulls: Nulls = "raise"
+    min_samples: int | None = None
     retain: int = 2
     allowed_lateness: int | None = None
     """In microseconds; None where events must come in order."""
@@ -120,6 +126,11 @@ class Settings:
             if name in given:
                 given[name] = to_count(given[name], *bounds)
         _require_retained(given)
+        if "min_samples" in given and given.get("nulls") == "accept":
+            raise ValueError(
+                "with nulls='accept' a NaN is a value, so min_samples has none to tell from the "
+                "others: choose nulls='skip'"
+            )
         lateness = to_lateness(given.get("allowed_lateness", 0))
         needs_times = bool(given.keys() & {"allowed_lateness", "retain_for"})
         needs_times |= given.get("on_duplicate", "append") != "append"
@@ -137,6 +148,12 @@ class Settings:
             )
         given |= {"aggregator": kind, "allowed_lateness": lateness if kind.by_time else None}
         return cls(**given)
+
+    def aggregating(self, monoid: AbstractMonoid) -> AbstractMonoid:
+        """A monoid as it aggregates events under these settings: what becomes of nulls."""
+        if self.nulls != "skip" and self.min_samples is None:
+            return monoid
+        return skipping(monoid, self.nulls == "skip", self.min_samples)
 
     def ahead(self, times: np.ndarray) -> np.ndarray | None:
         """Which times lie further ahead of the clock than they may; None if none does.

@@ -58,7 +58,7 @@ from mta.windows.engine import (
 )
 from mta.windows.moments import asked
 from mta.windows.published import what_of_engine
-from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, Settings
+from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
 from mta.windows.single import UNKNOWN, Ahead, SingleEvents, WindowAhead
 from stores import StoreLike
@@ -116,8 +116,12 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             replaces the old one, "combine" joins both. The last two select FiBA too, with an
             ``allowed_lateness`` of 0 unless it is given.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
-            accepted.
+        nulls: What a null or NaN does: "raise" raises InvalidValue; with "skip" the event is
+            inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
+            aggregates NaN like a number.
+        min_samples: The number of values below which a result is null (None, or masked in an
+            array). Unless it is given, with ``nulls="skip"`` a result of no values is null. Counts
+            and lists are never null.
         max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
             unless it is given. One event of tomorrow makes all of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
@@ -146,7 +150,8 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         max_ahead: Lateness | None = None,
         on_ahead: OnAhead = "raise",
         clock: Clock | None = None,
@@ -383,7 +388,8 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
-        on_invalid: OnInvalid = "raise",
+        nulls: Nulls = "raise",
+        min_samples: int | None = None,
         max_ahead: Lateness | None = None,
         on_ahead: OnAhead = "raise",
         clock: Clock | None = None,

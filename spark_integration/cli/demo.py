@@ -53,7 +53,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
         job = job.replace(input=(str(folder / "events"),), key="device", time="ts")
         job = job.replace(value=("watts",))
     else:
-        job = job.replace(input=(str(data),), on_late="drop", on_invalid="drop")
+        job = job.replace(input=(str(data),), on_late="drop", on_invalid="drop", nulls="drop_row")
     job = job.replace(output=str(folder / "run"), publish=NAME)
     job = guess_job(job, open_source(job))
     if not job.agg:

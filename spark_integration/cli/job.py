@@ -94,7 +94,13 @@ class Job:
     )
     emit_updates: bool = _option(False, "emit a row again, marked, when a late one changes it")
     on_invalid: Literal["raise", "drop"] = _option(
-        "raise", "rows without a readable key, time or value stop the run or are dropped"
+        "raise", "rows without a readable key or time, or with a wrong value, stop the run or drop"
+    )
+    nulls: Literal["skip", "raise", "drop_row"] = _option(
+        "skip", "a row without a value: aggregations skip it, it stops the run, or is dropped"
+    )
+    min_samples: int | None = _option(
+        None, "a result of fewer values is null; default: of none", "N"
     )
     idle: Literal["keep", "expire", "emit"] = _option(
         "keep", "keys whose time window has emptied stay, expire, or expire with a last row"

@@ -45,7 +45,9 @@ class Selection:
     time: str
     values: tuple[str, ...]
     needed: frozenset[str]
-    """The values without which a row cannot be used."""
+    """The values that aggregations read."""
+    skips_nulls: bool
+    """Whether these may be missing."""
     carried: tuple[str, ...]
     types: dict[str, pa.DataType]
     """The types of key, time and carried columns; the values are doubles."""
@@ -64,7 +66,7 @@ class Selection:
         names = (self.key, self.time, *self.values)
         return [
             MALFORMED,
-            *(_missing(name) for name in names if name),
+            *(missing_reason(name) for name in names if name),
             unreadable_time(self.time),
             *(_no_number(name) for name in self.values),
         ]
@@ -98,17 +100,18 @@ class Selection:
             columns = [pa.repeat(name, rows)]
         else:
             columns = [_as(self.types[self.key], found[self.key], path, self.key)]
-            faults.add_nulls(columns[0], _missing(self.key))
+            faults.add_nulls(columns[0], missing_reason(self.key))
         is_text = self.types[self.time] == pa.string()
         families = ("text", "number") if is_text else ("time",)
         columns.append(_as(self.types[self.time], found[self.time], path, self.time, families))
-        faults.add_nulls(columns[1], _missing(self.time))
+        faults.add_nulls(columns[1], missing_reason(self.time))
         for name in self.values:
             numbers, wrong = to_numbers(found[name], path, name)
             columns.append(numbers)
             if name in self.needed:
                 faults.add(wrong, _no_number(name))
-                faults.add_nulls(numbers, _missing(name))
+                if not self.skips_nulls:
+                    faults.add_nulls(numbers, missing_reason(name))
         columns += [_as(self.types[name], found[name], path, name) for name in self.carried]
         columns += [pa.repeat(str(path), rows), pa.array(chunk.rows, pa.int64())]
         columns += faults.columns(rows)
@@ -134,7 +137,8 @@ class _Faults(dict[int, tuple[str, str]]):
         return [pa.array(column, pa.string()) for column in zip(*pairs, strict=True)]
 
 
-def _missing(name: str) -> str:
+def missing_reason(name: str) -> str:
+    """The reason against a row without a key, a time or a value."""
     return f"no {name}"
 
 

@@ -126,6 +126,8 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
         "on_ahead": job.on_ahead,
         "emit_updates": job.emit_updates,
         "on_invalid": job.on_invalid,
+        "nulls": job.nulls,
+        "min_samples": job.min_samples,
         "idle": job.idle,
     }
 

@@ -26,6 +26,7 @@ from spark_integration.cli.rows import (
     ORIGIN,
     UTC_MICROS,
     Selection,
+    missing_reason,
     type_in_results,
     type_of_time,
     unreadable_time,
@@ -49,7 +50,8 @@ def read_input(
 
     A stream of ``files_per_batch`` files at a time, or without it everything as one batch. A row
     that cannot be used fails the query with its file and line, or, with ``on_invalid="drop"``, has
-    nulls and is counted in the stream's ``INPUT_METRICS``.
+    no time and is counted in the stream's ``INPUT_METRICS``; so is one without a value, by
+    ``nulls``.
     """
     # Spark would otherwise pass over a new file that is a week older than the newest, in silence.
     options = {"maxFileAge": "36500d", "recursiveFileLookup": "true"}
@@ -79,10 +81,17 @@ def read_input(
     unread = F.when(F.isnotnull("c1") & F.isnull("time"), F.lit(unreadable_time(selection.time)))
     rows = rows.withColumn("reason", F.coalesce("reason", unread))
     rows = rows.withColumn("found", F.coalesce("found", F.col("c1").cast("string")))
+    of_null = F.col("reason").isin([missing_reason(name) for name in selection.values])
+    wrong, null = F.isnotnull("reason") & ~of_null, F.isnotnull("reason") & of_null
     time = F.col("time")
     if job.on_invalid == "raise":
-        time = F.when(F.isnotnull("reason"), F.raise_error(_fault(source))).otherwise(time)
-    elif files_per_batch is not None:
+        time = F.when(wrong, F.raise_error(_fault(source))).otherwise(time)
+    else:
+        time = F.when(~wrong, time)
+    if job.nulls == "raise":
+        time = F.when(null, F.raise_error(_fault(source))).otherwise(time)
+    drops = job.on_invalid == "drop" or job.nulls == "drop_row"
+    if drops and files_per_batch is not None:
         rows = rows.observe(INPUT_METRICS, *_counts(selection.reasons))
     values = [F.col(f"c{at}").alias(name) for at, name in enumerate([*job.value, *job.carry], 2)]
     selected: DataFrame = rows.select(
@@ -116,6 +125,7 @@ def select_columns(job: Job, source: Source) -> Selection:
         time=time,
         values=job.value,
         needed=frozenset(name for each in used for name in each.columns),
+        skips_nulls=job.nulls == "skip",
         carried=job.carry,
         types=types,
     )
@@ -136,7 +146,10 @@ def _fault(source: Source) -> Column:
     """What an error says of a row that cannot be used."""
     shown = F.regexp_replace("found", r"\s", " ")
     found = F.when(F.length("found") > 0, F.concat(F.lit(": '"), shown, F.lit("'")))
-    hint = F.lit("; correct it, or drop and count such rows with --on-invalid drop")
+    hint = F.lit(
+        "; correct it, or drop and count such rows with --on-invalid drop, those without a value "
+        "with --nulls drop_row"
+    )
     at = F.concat(F.lit(f", {unit_of(source)} "), F.col("row").cast("string"), F.lit(": "))
     return F.concat(
         F.lit("InvalidInput: "), "file", at, "reason", F.coalesce(found, F.lit("")), hint

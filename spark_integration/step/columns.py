@@ -18,8 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.columns.reading import Scaled
-from mta.errors import ResultOutOfRange
+from mta.columns.schemas import Decimals, NullableColumn
+from mta.dataframes.base import split
+from mta.errors import InvalidValue, ResultOutOfRange
 from mta.times import TimeUnit
+from mta.windows.settings import Nan, Nulls
 
 Column = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -176,6 +179,35 @@ def from_micros(micros: Ints, kind: pa.DataType, unit: TimeUnit | None = None) -
 # --- values ---------------------------------------------------------------------------------------
 
 
+def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any:
+    """A value column as windows take it, with its nulls. Raises InvalidValue.
+
+    With ``nulls="accept"`` a null is NaN, which only columns of doubles have.
+    """
+    kind = column.type
+    if pa.types.is_floating(kind):
+        if nulls == "accept":
+            return NullableColumn(column.fill_null(np.nan).to_numpy())
+        if nan == "skip":
+            column = pc.if_else(pc.is_nan(column), None, column)
+    valid = column.is_valid().to_numpy() if column.null_count else None
+    if valid is None:
+        return NullableColumn(to_numpy(column)) if _is_number(kind) else to_numpy(column)
+    if nulls == "accept":
+        raise InvalidValue(
+            f"bad value: {column.null_count} rows of a bucket have no {name!r}, and {kind} has no "
+            "NaN to stand for a null, as nulls='accept' has it: set nulls='skip'"
+        )
+    if not _is_number(kind):
+        return column.to_pylist()
+    return NullableColumn(to_numpy(filled(column)), valid)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type are read as numbers or moments."""
+    return not (pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
 def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any] | Scaled:
     """A value column without nulls for ``Window.extend``: numbers without a copy.
 
@@ -213,8 +245,14 @@ def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
     return low, high == low >> 63
 
 
-def as_input(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+def as_input(values: Any, kind: pa.DataType) -> pa.Array:
     """Values as an aggregation has read them, as a column of the type they came from."""
+    if isinstance(values, NullableColumn):
+        nulls, bare = values.nulls(), values.values
+        if isinstance(bare, Scaled):
+            bare = Decimals(bare.places).shown(bare.digits)
+        found = as_input(bare, kind)
+        return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
     if len(values) and isinstance(values[0], Decimal):
         return pa.array(values, type=kind)
     if pa.types.is_decimal(kind):
@@ -232,17 +270,25 @@ def as_input(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 # --- results --------------------------------------------------------------------------------------
 
 
-def to_arrow(parts: Sequence[Column], kind: pa.DataType, name: str) -> pa.Array:
+def to_arrow(
+    parts: Sequence[Column], kind: pa.DataType, name: str, keeps_nan: bool = False
+) -> pa.Array:
     """Results, key by key, as one column of the type that the query declared; linear.
 
-    A NaN, as of the mean of a window without events, is null. A whole-number column drops
-    fractions. Raises ResultOutOfRange for a result that the type cannot hold.
+    A NaN, as of the deviation of one value, is null, unless values may be NaN. A whole-number
+    column drops fractions. Raises ResultOutOfRange for a result that the type cannot hold.
     """
     if not parts:
         return pa.nulls(0, kind)
     if len({part.dtype for part in parts}) > 1:  # numpy would make doubles of whole numbers
         parts = [part.astype(object) for part in parts]
-    results = np.concatenate(parts)
+    joined = np.ma.concatenate if any(map(np.ma.isMaskedArray, parts)) else np.concatenate
+    results, nulls = split(joined(parts))
+    found = _to_arrow(results, kind, name, keeps_nan)
+    return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
+
+
+def _to_arrow(results: Column, kind: pa.DataType, name: str, keeps_nan: bool) -> pa.Array:
     try:
         if pa.types.is_string(kind) and results.dtype == object:
             return pa.array([None if r is None else str(r) for r in results], kind)
@@ -256,7 +302,7 @@ def to_arrow(parts: Sequence[Column], kind: pa.DataType, name: str) -> pa.Array:
                 results = results.astype("i1")
             elif results.dtype.kind == "f":
                 results = np.trunc(results)
-        return pa.array(results, kind, from_pandas=True)  # NaN is null
+        return pa.array(results, kind, from_pandas=not keeps_nan)  # then NaN is null
     except (pa.ArrowInvalid, OverflowError) as error:
         raise ResultOutOfRange(
             f"aggregation {name!r} has a result that its column, of type {kind}, cannot hold "

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import NullableColumn, Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
 from mta.keyed.questions import Questions
@@ -146,8 +146,12 @@ def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Tab
     for window, of_window in zip(plan.windows, outputs, strict=True):
         for alias, column in plan.monoid.results(of_window).items():
             name = result_name(alias, window)
-            rows = rows.append_column(name, to_arrow([column], plan.results[name], name))
+            rows = rows.append_column(name, _to_arrow(plan, column, name))
     return rows.select([*columns, *plan.results])
+
+
+def _to_arrow(plan: Plan, column: Any, name: str) -> pa.Array:
+    return to_arrow([column], plan.results[name], name, plan.nan == "propagate")
 
 
 def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
@@ -270,8 +274,8 @@ def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
     return pa.table({name: columns[name] for name in plan.columns})
 
 
-def _as_array(column: Any) -> np.ndarray:
-    if isinstance(column, np.ndarray):
+def _as_array(column: Any) -> Any:
+    if isinstance(column, np.ndarray | NullableColumn):
         return column
     objects = np.empty(len(column), object)
     objects[:] = column

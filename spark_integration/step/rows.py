@@ -87,12 +87,15 @@ def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows that have a key, a time and every value, unless nobody looks at it; linear.
+    """The rows that have a key and a time, and values as the plan wants them; linear.
 
-    With ``on_invalid="raise"`` other rows raise NullKey, InvalidTime or InvalidValue. A time beyond
-    ``TIME_LIMIT`` is none (NaT as a number is such a one); a value's NaN is the window's to judge.
+    With ``on_invalid="raise"`` other rows raise NullKey or InvalidTime, with ``nulls="raise"`` null
+    values InvalidValue, unless they are those of retractions. A time beyond ``TIME_LIMIT`` is none
+    (NaT as a number is such a one); a value's NaN is the window's to judge.
     """
-    roles = dict.fromkeys(plan.values, "value") | {plan.on: "time"}
+    roles = {plan.on: "time"}
+    if plan.nulls in ("raise", "drop_row"):
+        roles = {name: "value" for name in plan.values if name in plan.valued} | roles
     roles |= dict.fromkeys(plan.keys, "key")
     for name, role in roles.items():
         column = rows.column(name)
@@ -126,10 +129,14 @@ def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
 def _kept(
     rows: pa.Table, good: pa.Array | pa.ChunkedArray, fault: str, what: str, role: str, plan: Plan
 ) -> pa.Table:
-    if plan.on_invalid == "raise":
+    choice = plan.nulls if role == "value" else plan.on_invalid
+    if choice == "raise":
+        remedy = "on_invalid='drop' to drop and count them"
+        if role == "value":
+            remedy = "nulls='skip' to let aggregations ignore nulls, or nulls='drop_row'"
         raise _ERRORS[role](
             f"{fault}: {rows.num_rows - pc.sum(good, min_count=0).as_py()} of {rows.num_rows} rows "
-            f"of a bucket {what}; filter them out, or set on_invalid='drop' to drop and count them"
+            f"of a bucket {what}; filter them out, or set {remedy}"
         )
     return rows.filter(good)
 

@@ -38,7 +38,7 @@ from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
 from mta.triggers.rules import EveryCount, EveryPeriod
 from spark_integration.plan import Plan
-from spark_integration.step.columns import DAY, Ints, filled, to_numpy
+from spark_integration.step.columns import DAY, Ints, to_values
 from spark_integration.step.rows import Sorted
 from stores.base import PageStore
 
@@ -68,7 +68,7 @@ class Windows:
     ) -> None:
         self.plan = plan
         settings: dict[str, Any] = {
-            "on_late": "drop", "on_invalid": "drop", "retain": plan.retain, "timed": True,
+            "on_late": "drop", "nulls": "drop_row", "retain": plan.retain, "timed": True,
         }  # fmt: skip
         if plan.sized or not vectorizes(plan):
             settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
@@ -120,11 +120,15 @@ class Windows:
         plan = self.plan
         keys = group.keys
         codes = np.repeat(np.arange(len(keys)), np.diff(group.bounds))
-        columns = {name: to_numpy(filled(group.rows.column(name))) for name in plan.values}
+        columns = {
+            name: to_values(group.rows.column(name), name, plan.nulls, plan.nan)
+            for name in plan.values
+        }
         count = group.rows.num_rows
         reader = self.keyed.reader
         rows, _ = reader.rows(columns or range(count), count)
-        invalid = reader.invalid(rows, count) if count else None
+        accepts = plan.nulls == "accept" or plan.nan == "propagate"
+        invalid = reader.invalid(rows, count) if count and not accepts else None
         rows, marks = self.keyed.as_stored(rows, count), None
         if plan.without_values is not None and count:
             marked = pc.fill_null(group.rows.column(plan.without_values), False).to_numpy()
@@ -144,10 +148,11 @@ class Windows:
         bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
         bad -= len(done.retracted) + len(done.missing)
         bad -= 0 if done.questions is None else len(done.questions)
-        if bad and plan.on_invalid == "raise":
+        if bad and plan.nulls != "drop_row":
             raise InvalidValue(
                 f"bad value: {bad} of {count} rows of a bucket hold a NaN, or what no aggregation "
-                "takes; filter them out, or set on_invalid='drop' to drop and count them"
+                "takes; filter them out, or set nulls='drop_row' to drop and count them, or for "
+                "NaN nan='skip' or nan='propagate'"
             )
         return done
 

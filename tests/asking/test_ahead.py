@@ -39,7 +39,7 @@ def test_events_ahead_of_the_clock_are_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Window", "SharedWindows", "KeyedWindows"])
 def test_events_ahead_of_the_clock_are_dropped_and_counted(kind: str) -> None:
-    windows, extend, query = opened(kind, on_ahead="drop", on_invalid="drop")
+    windows, extend, query = opened(kind, on_ahead="drop", nulls="drop_row")
     found = extend([1.0, 9.0, 2.0, float("nan")], [NOW, 1e9, NOW + 1, NOW + 1])
     assert found.tolist() == [1.0, 3.0]
     assert windows.last_accepted.tolist() == [True, False, True, False]

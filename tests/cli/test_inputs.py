@@ -359,7 +359,7 @@ def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, cap
     (source / "2.csv").write_text(table(("a", "oops")))
     out = tmp_path / "out"
     command = ("run", source, "--key", "k", "--agg", "g=geomean(v)", "--output", out, "--no-plot")
-    assert mta(*command, "--on-invalid", "drop") == 0
+    assert mta(*command, "--on-invalid", "drop", "--nulls", "drop_row") == 0
     printed = capsys.readouterr().out
     first = source / "1.csv"
     for line in [

@@ -121,7 +121,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
     if kind is FiBA and rng.random() < 0.5:
         settings["allowed_lateness"] = 40
     if rng.random() < 0.3:
-        settings["on_invalid"] = rng.choice(["drop", "accept"])
+        settings["nulls"] = rng.choice(["drop_row", "accept"])
     settings |= {"aggregator": kind}
     window, used = Window(monoid, policy, name="w", **settings), False
     timed, seen = window.engine.timed, []

@@ -99,7 +99,7 @@ class Plan:
         self.late: str = rng.choice(["drop", "drop", "raise"])
         self.settings: dict[str, Any] = {
             "arity": rng.choice([2, 3]), "leaf_arity": rng.choice([2, 4]),
-            "on_late": self.late, "on_invalid": self.invalid,
+            "on_late": self.late, "nulls": self.invalid,
         }  # fmt: skip
         self.retain: int = rng.choice([2, 2, 4])
         self.sizes: dict[str, Any] = {

@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     ),
     "key by key": (Monoid(identity=-np.inf, combine=max, name="plain"), CountWindow(4), {}),
 }
-SMALL: dict[str, Any] = {"page_bytes": 128, "arity": 2, "leaf_arity": 2, "on_invalid": "drop"}
+SMALL: dict[str, Any] = {"page_bytes": 128, "arity": 2, "leaf_arity": 2, "nulls": "drop_row"}
 
 
 def number_of(key: bytes, count: int) -> int:

@@ -201,12 +201,15 @@ def test_nulls_are_named() -> None:
     for column, error in (("k", UnsuitableKey), ("v", InvalidValue), ("t", InvalidTime)):
         table = frame(20).astype({"k": "Int64"})
         table.iloc[3, list(table.columns).index(column)] = None
-        of_values = "column 'v' has 1 nulls or NaN in 20 rows, the first in row 3: fill them, or dr"
+        of_values = "column 'v' has 1 nulls or NaN in 20 rows, the first in row 3: fill them, drop"
         message = of_values if column == "v" else f"column '{column}': "
         for make in (FRAMES["pandas"], FRAMES["polars"], FRAMES["Arrow"]):
             store = MemoryStore()
             with pytest.raises(error, match=message):
-                rolling(make(table), aggregations={"a": ("v", Max())}, store=store, **settings)
+                rolling(
+                    make(table), aggregations={"a": ("v", Max())}, store=store, nulls="raise",
+                    **settings,
+                )  # fmt: skip
             assert list(store.keys()) == []
 
 

@@ -53,7 +53,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "retain": ({"retain": 1}, ValueError, "retain must be at least 2"),
     "retain beyond": ({"retain": 257}, ValueError, "of keyed windows retain is at most 256"),
     "late": ({"on_late": "ignore"}, ValueError, "on_late is one of"),
-    "invalid": ({"on_invalid": "ignore"}, ValueError, "on_invalid is one of"),
+    "invalid": ({"nulls": "ignore"}, ValueError, "nulls is one of"),
     "lateness": ({"allowed_lateness": -1}, ValueError, "allowed_lateness"),
     "arity": ({"arity": 1}, ValueError, "an arity"),
     "aggregator": ({"aggregator": Window}, TypeError, "unexpected keyword argument 'aggregator'"),
@@ -162,7 +162,7 @@ def test_late_events_name_the_key() -> None:
 
 
 def test_dropped_events_are_counted_and_reported() -> None:
-    windows = KeyedWindows(Max(), DAY, on_late="drop", on_invalid="drop")
+    windows = KeyedWindows(Max(), DAY, on_late="drop", nulls="drop_row")
     values = [1.0, float("nan"), 3.0, 4.0]
     found = windows.extend(["a", "a", "b", "a"], values, [10, 11, 5, 9])
     assert found.tolist() == [1.0, 3.0]

@@ -108,9 +108,7 @@ def test_batches_in_every_form(form: Callable[[Any], Any]) -> None:
 def test_collect_keeps_any_values_in_order() -> None:
     events = ["a", 1, None, (2, "b"), [3], b"c", 2**70]
     for aggregator in (AmortizedMTA, LogMTA):
-        window = Window(
-            Collect(), CountWindow(3), arity=2, aggregator=aggregator, on_invalid="accept"
-        )
+        window = Window(Collect(), CountWindow(3), arity=2, aggregator=aggregator, nulls="accept")
         for i, event in enumerate(events):
             window.insert(event)
             assert window.query() == events[max(0, i - 2) : i + 1]
@@ -270,7 +268,7 @@ def test_nan_is_refused_and_nothing_changes(name: str) -> None:
     window = Window(made(name), CountWindow(3), arity=2)
     window.insert(events[0])
     before = window.query()
-    with pytest.raises(InvalidValue, match="invalid="):
+    with pytest.raises(InvalidValue, match="nulls="):
         window.insert(events[1])
     with pytest.raises(InvalidValue, match="index 1"):
         window.extend(batch)
@@ -282,10 +280,10 @@ def test_nan_is_refused_and_nothing_changes(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "Count"])
 def test_nan_is_dropped_and_counted(name: str) -> None:
     events, batch = with_nan(name)
-    one = Window(made(name), CountWindow(3), arity=2, on_invalid="drop")
+    one = Window(made(name), CountWindow(3), arity=2, nulls="drop_row")
     for event in events:
         one.insert(event)
-    many = Window(made(name), CountWindow(3), arity=2, on_invalid="drop")
+    many = Window(made(name), CountWindow(3), arity=2, nulls="drop_row")
     results = many.extend(batch)
     assert many.last_accepted is not None
     assert many.last_accepted.tolist() == [True, False, True, True]
@@ -317,8 +315,8 @@ def test_nan_that_is_accepted_stays_no_longer_than_its_event(
     name: str, expected: list[float | None]
 ) -> None:
     for arity in (2, 8):
-        one = Window(made(name), CountWindow(2), arity=arity, on_invalid="accept")
-        many = Window(made(name), CountWindow(2), arity=arity, on_invalid="accept")
+        one = Window(made(name), CountWindow(2), arity=arity, nulls="accept")
+        many = Window(made(name), CountWindow(2), arity=arity, nulls="accept")
         each = []
         for event in (1.0, math.nan, 2.0, 3.0):
             one.insert(event)
@@ -340,7 +338,7 @@ def test_nulls_in_every_form_are_nan() -> None:
         np.array([1.0, None, 2.0], dtype=object),
     ]
     for form in forms:
-        window = Window(Sum(), CountWindow(5), on_invalid="drop")
+        window = Window(Sum(), CountWindow(5), nulls="drop_row")
         assert window.extend(form).tolist() == [1.0, 3.0]
         assert window.stats().invalid == 1
     for nothing in (None, pd.NA, math.nan, np.float64("nan"), np.float32("nan")):
@@ -354,7 +352,7 @@ def test_geometric_mean_refuses_negative_values() -> None:
         window.insert(-1.0)
     with pytest.raises(InvalidValue, match="index 2"):
         window.extend([1.0, 0.0, -1.0])
-    dropping = Window(GeometricMean(), CountWindow(2), on_invalid="drop")
+    dropping = Window(GeometricMean(), CountWindow(2), nulls="drop_row")
     agree(dropping.extend([2.0, -1.0, 8.0]), [2.0, 4.0])
 
 

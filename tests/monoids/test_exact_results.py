@@ -199,7 +199,7 @@ def test_what_is_missing_among_objects(value: Any, monoid: Monoid) -> None:
     assert is_missing(one) and not monoid.is_valid(one)
     mask = monoid.invalid(batch, 3)
     assert mask is not None and mask.tolist() == [False, True, False]
-    window = Window(monoid, CountWindow(3), store=None, on_invalid="drop")
+    window = Window(monoid, CountWindow(3), store=None, nulls="drop_row")
     window.extend(["a", value, 5])
     assert len(window) == 2 and window.stats().invalid == 1
 
@@ -209,7 +209,7 @@ def test_what_is_missing_among_floats(value: Any) -> None:
     assert np.isnan(read_value(value, Array("f8")))
     assert np.isnan(read_column([1.0, value], Array("f8"))[1])
     for action in ("insert", "extend"):
-        window = Window(Max(), CountWindow(3), on_invalid="drop")
+        window = Window(Max(), CountWindow(3), nulls="drop_row")
         getattr(window, action)(value if action == "insert" else [value])
         assert len(window) == 0 and window.stats().invalid == 1
 
@@ -295,28 +295,28 @@ EXACT_KINDS: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize("kind", EXACT_KINDS)
-@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("nulls", ["raise", "skip"])
 @pytest.mark.parametrize("aggregator", [AmortizedMTA, FiBA])
 def test_results_of_a_type_are_exact_on_every_way(
-    kind: str, nullable: bool, aggregator: type[Aggregator]
+    kind: str, nulls: Any, aggregator: type[Aggregator]
 ) -> None:
     dtype, values = EXACT_KINDS[kind]
     makes: dict[str, tuple[Any, Callable[[list[Any]], Any]]] = {
         "sum": (CheckedSum(dtype), sum),
-        "least": (Min(dtype, nullable), min),
-        "most": (Max(dtype, nullable), max),
-        "first": (First(dtype, nullable), lambda window: window[0]),
-        "last": (Last(dtype, nullable), lambda window: window[-1]),
+        "least": (Min(dtype), min),
+        "most": (Max(dtype), max),
+        "first": (First(dtype), lambda window: window[0]),
+        "last": (Last(dtype), lambda window: window[-1]),
     }
     for monoid, right in makes.values():
         expected = [right(values[max(0, at - 2) : at + 1]) for at in range(len(values))]
         window = Window(monoid, CountWindow(3), name="w", aggregator=aggregator, leaf_arity=2,
-                        arity=2)  # fmt: skip
+                        arity=2, nulls=nulls)  # fmt: skip
         batch = window.extend(values, range(len(values)))
         assert batch.tolist() == expected
         window = window.restore_like(window.checkpoint())
         assert window.query() == expected[-1] and type(window.query()) is type(expected[-1])
-        single = Window(monoid, CountWindow(3), aggregator=aggregator)
+        single = Window(monoid, CountWindow(3), aggregator=aggregator, nulls=nulls)
         for at, value in enumerate(values):
             single.insert(value, at)
             assert single.query() == expected[at]
@@ -324,8 +324,8 @@ def test_results_of_a_type_are_exact_on_every_way(
 
 def test_an_empty_window_of_a_type() -> None:
     for make in (Min, Max, First, Last, ArgMin):
-        for monoid in (make("int64", nullable=True), make(Decimals(1))):
-            assert Window(monoid, CountWindow(1)).query() is None
+        assert Window(make("int64"), CountWindow(1), nulls="skip").query() is None
+        assert Window(make(Decimals(1)), CountWindow(1)).query() is None
     assert Window(CheckedSum(Decimals(1)), CountWindow(1)).query() == Decimal(0)
 
 

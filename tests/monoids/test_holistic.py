@@ -69,7 +69,7 @@ def test_infinite_values_are_values_like_others() -> None:
 
 def test_with_nan_accepted_it_is_the_largest_value() -> None:
     for monoid, wanted in ((Median(), [2.0, math.nan]), (Quantile(0.0), [2.0, 2.0])):
-        window = Window(monoid, CountWindow(3), on_invalid="accept")
+        window = Window(monoid, CountWindow(3), nulls="accept")
         np.testing.assert_equal(window.extend([2.0, math.nan]).tolist(), wanted)
 
 

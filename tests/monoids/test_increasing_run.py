@@ -44,7 +44,7 @@ def test_the_runs_of_the_modules_example() -> None:
 
 
 def test_equal_neighbours_and_nan_end_a_run() -> None:
-    window = Window(LongestIncreasingRun(), CountWindow(9), on_invalid="accept")
+    window = Window(LongestIncreasingRun(), CountWindow(9), nulls="accept")
     values = [1.0, 2.0, 2.0, 3.0, math.nan, 4.0, 5.0]
     found = [run.length for run in window.extend((values, [0.0] * 7))]
     assert found == [1, 2, 2, 2, 2, 2, 2]

@@ -81,7 +81,7 @@ def test_moments_of_few_values() -> None:
 
 
 def test_what_moments_cannot_take() -> None:
-    window = Window(MomentSketch(), CountWindow(5), on_invalid="drop")
+    window = Window(MomentSketch(), CountWindow(5), nulls="drop_row")
     window.extend([1.0, math.inf, -math.inf, math.nan, 3.0])
     window.insert(math.inf)
     assert len(window) == 2 and window.stats().invalid == 4

@@ -112,7 +112,7 @@ def test_distinct_counts_depend_on_nothing_but_the_values(n: int) -> None:
 
 
 def test_what_counts_as_a_value() -> None:
-    window = Window(DistinctCount(), CountWindow(20), on_invalid="drop")
+    window = Window(DistinctCount(), CountWindow(20), nulls="drop_row")
     window.extend(["", "a", "a", 1, 1.0, True, -(2**63), 2**63, None, b"raw", "\ud800", math.nan])
     assert round(window.query()) == 5  # "", "a", 1 (and True), 1.0, -2^63
     assert window.stats().invalid == 5
@@ -193,10 +193,10 @@ def test_frequent_items_of_a_large_stream() -> None:
 
 
 def test_frequent_numbers() -> None:
-    whole = Window(FrequentItems(0.2, of=int), CountWindow(9), on_invalid="drop")
+    whole = Window(FrequentItems(0.2, of=int), CountWindow(9), nulls="drop_row")
     whole.extend([3, 3, 2**70, -1, True, 2.5, "3", None])
     assert whole.query() == [(3, 2), (-1, 1), (2**70, 1)]
-    floats = Window(FrequentItems(0.2, of=float), CountWindow(9), on_invalid="drop")
+    floats = Window(FrequentItems(0.2, of=float), CountWindow(9), nulls="drop_row")
     floats.extend([0.0, -0.0, 0.1, 7, math.nan])
     assert floats.query() == [(0.0, 2), (0.1, 1), (7.0, 1)]
     for options in ({"share": 0}, {"of": bytes}, {"lg_size": 2}, {"lg_size": 5}):
@@ -241,7 +241,7 @@ def test_frequencies_depend_on_nothing_but_the_values(n: int) -> None:
 
 
 def test_what_counts_as_an_item() -> None:
-    window = Window(CountMin(), CountWindow(40), on_invalid="drop")
+    window = Window(CountMin(), CountWindow(40), nulls="drop_row")
     items = ["", "", "a", "\0", "1", "\0" + "1", 1, 1.0, True, np.int64(1), 0, -0.0, 2.5, -7]
     refused = [None, b"raw", "\ud800", math.nan, (1, 2)]
     window.extend([*items, 2**70, 1e300, math.inf, 10**5000, *refused])

@@ -55,7 +55,7 @@ def timed(store: MemoryStore) -> Window:
         arity=2,
         aggregator=LogMTA,
         on_late="drop",
-        on_invalid="drop",
+        nulls="drop_row",
     )
     window.extend(["a", "bb", "c", None, "d", "e", "f", "g", "h"], [1, 2, 2, 3, 1, 5.5, 9, 12, 13])
     window.checkpoint()

@@ -24,6 +24,7 @@ from mta import (
     CountWindow,
     Decimals,
     DeltaWindow,
+    First,
     FrequentItems,
     KeyedWindows,
     KLLQuantiles,
@@ -49,6 +50,7 @@ from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import AbstractPolicy
 from mta.keyed import pages as keyed_pages
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.nulls import SkipNulls
 from mta.pages.page import name_of
 from mta.publishing import known
 from mta.publishing.batches import Part
@@ -62,10 +64,11 @@ SOME = int(os.environ.get("MTA_FORGERIES", 150))
 
 MONOIDS: list[AbstractMonoid] = [
     Max(), Max("int64"), Max(int), Sum(Decimals(2)), Max(np.int32), Count(), Mean(), MaxText(),
-    Max(np.dtype("M8[us]"), nullable=True), ArgMax(by="i8"), LongestIncreasingRun(),
+    SkipNulls(Max(np.dtype("M8[us]")), min_samples=3), ArgMax(by="i8"), LongestIncreasingRun(),
     CollectDistinct(), SampleStdDev(), MomentSketch(0.5), BloomFilter(100),
     KLLQuantiles([0.5, 0.9], k=100), FrequentItems(0.05, of=int), Max().of_types("M8[us]"),
-    Max().of_types(str), Last().of_types(Decimals(3), nullable=True),
+    Max().of_types(str), Last().of_types(Decimals(3)),
+    Product({"a": ("x", First(skip_nulls=False), "b"), "n": Count("x")}),
     Product({"a": ("x", Max()), "b": (["x", "y"], ArgMax()), "n": Count()}),
 ]  # fmt: skip
 POLICIES: list[AbstractPolicy] = [

@@ -229,7 +229,7 @@ def test_a_bad_row_is_named_in_sparks_error(
 @pytest.mark.proves("options", '`on_invalid="drop"`', "a batch")
 def test_bad_rows_are_dropped_and_counted(spark: SparkSession, store: str) -> None:
     counts = Observation()
-    done = run(bad_rows(spark), store, on_invalid="drop", metrics=counts)
+    done = run(bad_rows(spark), store, on_invalid="drop", nulls="drop_row", metrics=counts)
     assert [r.watts for r in done.collect()] == [1.0]
     assert of_rows(counts.get) == {
         "rows_read": 6,

@@ -96,7 +96,7 @@ def test_several_windows(
 
 
 def test_rows_that_no_window_takes_make_nothing_due() -> None:
-    plan = several(("short", "pair"), EveryPeriod(2), on_invalid="drop")
+    plan = several(("short", "pair"), EveryPeriod(2), on_invalid="drop", nulls="drop_row")
     rows = rows_of(("a", 1, 1.0), ("a", 3, float("nan")), ("a", 3.5, 2.0), ("a", 4.5, 3.0))
     done = step(None, rows, plan, MemoryStore())
     assert done.counts.rows_invalid == 1

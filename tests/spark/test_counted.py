@@ -108,8 +108,8 @@ def test_rows_that_are_dropped_do_not_count() -> None:
     rows = [rows_of(*(("a", 10 * b + i % 12, float(i) if i % 5 else float("nan"))
                       for i in range(14))) for b in range(6)]  # fmt: skip
     for plan in (
-        several_plan(on_invalid="drop"),
-        late_plan(on_invalid="drop", allowed_lateness=2),
+        several_plan(on_invalid="drop", nulls="drop_row"),
+        late_plan(on_invalid="drop", nulls="drop_row", allowed_lateness=2),
     ):
         assert compare(plan, rows, 3)
         marked = replace(plan, on_late="side", emit_every=1000)

@@ -175,7 +175,7 @@ def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
 def test_late_and_invalid_rows_stay_separate() -> None:
     store = MemoryStore()
     for every, first in ((EveryCount(2), 2), (EveryPeriod(1), 1)):
-        plan = every_plan(every, TimeWindow(9), on_late="side", on_invalid="drop")
+        plan = every_plan(every, TimeWindow(9), on_late="side", on_invalid="drop", nulls="drop_row")
         done = step(
             None, rows_of(("a", 1, 1.0), ("a", 2, float("nan")), ("a", 3, 3.0)), plan, store
         )

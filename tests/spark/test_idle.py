@@ -518,7 +518,7 @@ def test_nothing_but_late_rows(store: MemoryStore) -> None:
 
 
 def test_late_and_invalid_rows_are_counted_separately(store: MemoryStore) -> None:
-    stream = forgetful(store, on_late="side", on_invalid="drop")
+    stream = forgetful(store, on_late="side", on_invalid="drop", nulls="drop_row")
     rows = rows_of(("b", 99, 6.0), ("b", 102, float("nan")), ("b", 103, 8.0), ("b", 104, 1.0))
     without_time = rows.slice(3).set_column(1, "ts", pa.nulls(1, rows.schema.field("ts").type))
     done = stream.feed(pa.concat_tables([rows.slice(0, 3), without_time]))

@@ -243,7 +243,7 @@ def test_late_rows_come_out_marked(updates: bool, emit: Any, store: MemoryStore)
 
 
 def test_bad_values_beside_late_events(store: MemoryStore) -> None:
-    bucket = started(late_plan(on_invalid="drop", emit_updates=True), store)
+    bucket = started(late_plan(on_invalid="drop", nulls="drop_row", emit_updates=True), store)
     nan = float("nan")
     done = bucket.feed([("a", 80.0, nan), ("a", 90.0, 3.0), ("a", 110.0, nan), ("c", 1.0, nan)])
     assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (0, 3, 3)

@@ -349,8 +349,8 @@ def test_nulls_are_named_or_dropped(column: str, error: type[Exception]) -> None
     values = rows.column(column).to_pylist()
     rows = rows.set_column(rows.column_names.index(column), column, [[values[0], None, values[2]]])
     with pytest.raises(error, match=f"1 of 3 rows.*{column!r}"):
-        complete(rows, make_plan())
-    assert complete(rows, make_plan(on_invalid="drop")).num_rows == 2
+        complete(rows, make_plan(nulls="raise"))
+    assert complete(rows, make_plan(on_invalid="drop", nulls="drop_row")).num_rows == 2
 
 
 def test_a_time_of_nan_is_no_time() -> None:

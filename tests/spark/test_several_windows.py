@@ -157,7 +157,7 @@ def test_late_rows_are_marked(lateness: int | None, store: MemoryStore) -> None:
 
 
 def test_bad_values_are_dropped(store: MemoryStore) -> None:
-    plan = several_plan(on_invalid="drop")
+    plan = several_plan(on_invalid="drop", nulls="drop_row")
     done = step(None, rows_of(("a", 1, float("nan")), ("a", 2, 3.0)), plan, store)
     assert (done.counts.rows_invalid, done.rows.column("all_long").to_pylist()) == (1, [[3.0]])
 

@@ -184,7 +184,7 @@ def test_values_that_are_none_stop_the_batch_or_are_dropped(
     rows = with_watts(events, [bad, 1.0, 2.0, bad])
     with pytest.raises(InvalidValue):
         step(None, rows, make_plan(emit=emit), store)
-    done = step(None, rows, make_plan(emit=emit, on_invalid="drop"), store)
+    done = step(None, rows, make_plan(emit=emit, on_invalid="drop", nulls="drop_row"), store)
     assert done.counts.rows_dropped == 2
     assert done.rows.column("sum").to_pylist() == ([1.0, 3.0] if emit == "all" else [3.0])
 
@@ -192,7 +192,7 @@ def test_values_that_are_none_stop_the_batch_or_are_dropped(
 @pytest.mark.parametrize("emit", ["all", "last"])
 def test_nothing_but_bad_rows(emit: str, store: MemoryStore) -> None:
     rows = with_watts(make_events(3, 1), [float("nan")] * 3)
-    done = step(None, rows, make_plan(emit=emit, on_invalid="drop"), store)
+    done = step(None, rows, make_plan(emit=emit, on_invalid="drop", nulls="drop_row"), store)
     assert (done.counts.rows_dropped, done.rows.num_rows) == (3, 0)
 
 

@@ -76,6 +76,7 @@ def some_plan(rng: random.Random) -> Plan:
         every = rng.choice([None, "1 second", "7 seconds", "25 seconds"])
     if idle == "keep" and every is None and not emit_updates:
         every = rng.choice([None, 1, 3])
+    on_invalid = rng.choice(["drop", "drop", "raise"])
     return make_plan(
         monoid=Product(aggregations),
         window=policy,
@@ -85,7 +86,8 @@ def some_plan(rng: random.Random) -> Plan:
         emit_every=every,
         emit_updates=emit_updates,
         on_late=rng.choice(["drop", "side", "raise"]),
-        on_invalid=rng.choice(["drop", "drop", "raise"]),
+        on_invalid=on_invalid,
+        nulls="drop_row" if on_invalid == "drop" else "raise",
         emit=rng.choice(["all", "last"]),
         schema=SCHEMA,
         arity=rng.choice([2, 4, None]),

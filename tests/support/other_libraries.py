@@ -117,7 +117,7 @@ POLARS: dict[str, str] = {
     "arg_max": "max_by; with a column of row numbers",
     "arg_min": "min_by; with a column of row numbers",
     "dot": "sum; of a column with the products", "gather": "nth_value", "get": "nth_value",
-    "nan_max": "max; NaN is refused unless `on_invalid=\"accept\"`, then it is the largest",
+    "nan_max": "max; NaN is refused unless `nulls=\"accept\"`, then it is the largest",
     "nan_min": "min; as `nan_max`",
     "has_nulls": "- values that are null are refused", "null_count": "- as `has_nulls`",
     "is_empty": "count; is 0", "head": "nth_value; one of them", "tail": "lag; one of them",

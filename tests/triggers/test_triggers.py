@@ -369,14 +369,14 @@ def test_events_that_a_watermark_has_passed_are_late() -> None:
 
 
 def test_events_that_are_dropped_neither_count_nor_move_time() -> None:
-    by_number = Window(Sum(), CountWindow(9), name="n", on_invalid="drop")
+    by_number = Window(Sum(), CountWindow(9), name="n", nulls="drop_row")
     assert TriggeredWindow(by_number, EveryCount(2)).extend([1, np.nan, 2, 4]).results == [3]
     for window in (
         TriggeredWindow(
-            Window(Sum(), TimeWindow(2), name="t", on_invalid="drop", on_late="drop"),
+            Window(Sum(), TimeWindow(2), name="t", nulls="drop_row", on_late="drop"),
             EveryPeriod(1),
         ),
-        SlicedWindow(Sum(), TimeWindow(2), 1, name="s", on_invalid="drop", on_late="drop"),
+        SlicedWindow(Sum(), TimeWindow(2), 1, name="s", nulls="drop_row", on_late="drop"),
     ):
         assert seconds(window.extend([1, np.nan, 8, 2], [10, 90, 9, 10])) == []
         assert window.insert(4, 5) == []

@@ -191,11 +191,11 @@ def test_late_events_are_refused(aggregator: type) -> None:
 def test_late_events_are_dropped_and_counted(aggregator: type) -> None:
     options: dict[str, Any] = {"arity": 2, "aggregator": aggregator, "on_late": "drop"}
     times = [5, 3, 5, 9, 8, 9, 20, 10.5, 2]
-    one = Window(joined(), TimeWindow(10), on_invalid="drop", **options)
+    one = Window(joined(), TimeWindow(10), nulls="drop_row", **options)
     values = ["a", "b", "c", None, "e", "f", "g", "h", None]
     for value, time in zip(values, times, strict=True):
         one.insert(value, time)
-    many = Window(joined(), TimeWindow(10), on_invalid="drop", **options)
+    many = Window(joined(), TimeWindow(10), nulls="drop_row", **options)
     found = many.extend(values, times)
     # The null at 9 does not make the event at 8 late; a null that is late counts as a null.
     assert list(found) == ["a", "ac", "ace", "acef", "g"]
@@ -259,7 +259,7 @@ def test_evicting_too_many(aggregator: type) -> None:
         ({"retain": 1}, "retain"),
         ({"retain": 0}, "retain"),
         ({"on_late": "maybe"}, "on_late"),
-        ({"on_invalid": "ignore"}, "on_invalid"),
+        ({"nulls": "ignore"}, "nulls"),
     ],
 )
 def test_bad_settings(options: dict[str, Any], match: str) -> None:

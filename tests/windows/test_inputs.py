@@ -92,7 +92,7 @@ def test_every_null_is_refused_or_dropped_in_every_way(kind: str, null: Any) -> 
         with pytest.raises(InvalidValue, match="null, NaN"):
             way()
     assert came(window) == 0
-    window = kinds(last, on_invalid="drop")[kind]
+    window = kinds(last, nulls="drop_row")[kind]
     for way in both_ways(window, null):
         way()
     assert came(window) == 0
@@ -106,7 +106,7 @@ def test_every_null_is_refused_or_dropped_in_every_way(kind: str, null: Any) -> 
 @pytest.mark.parametrize("null", [*NULLS[:6], Decimal("NaN")], ids=repr)
 def test_nulls_among_numbers_are_the_same_in_every_way(null: Any) -> None:
     for monoid in (Sum(), Product({"mean": ("v", Mean())})):
-        window = Window(monoid, CountWindow(3), on_invalid="drop")
+        window = Window(monoid, CountWindow(3), nulls="drop_row")
         value = {"v": null} if isinstance(monoid, Product) else null
         batch = {"v": [1.0, null]} if isinstance(monoid, Product) else [1.0, null]
         window.insert(value)
@@ -126,7 +126,7 @@ def test_nulls_among_numbers_are_the_same_in_every_way(null: Any) -> None:
     ids=lambda column: f"{type(column).__module__} {getattr(column, 'dtype', '')}",
 )  # fmt: skip
 def test_nulls_of_every_kind_of_column_are_dropped(monoid: Any, column: Any) -> None:
-    window = Window(monoid(), CountWindow(3), on_invalid="drop")
+    window = Window(monoid(), CountWindow(3), nulls="drop_row")
     window.extend(column)
     assert window.stats().invalid == 1 and window.query() in (2, 3)
     assert window.last_accepted is not None and window.last_accepted.tolist() == [True, False, True]
@@ -309,7 +309,7 @@ def test_a_wrong_number_changes_nothing(aggregator: Any, number: Any) -> None:
         ({"retain": 1}, "retain must be at least 2"), ({"arity": True}, "arity is a whole number"),
         ({"arity": 2.0}, "arity is a whole number"), ({"arity": 1}, "from 2"),
         ({"leaf_arity": "8"}, "whole"),
-        ({"on_late": "no"}, "on_late is one of"), ({"on_invalid": None}, "on_invalid is one of"),
+        ({"on_late": "no"}, "on_late is one of"), ({"nulls": None}, "nulls is one of"),
         ({"allowed_lateness": "soon"}, "duration"),
         ({"allowed_lateness": -1}, "allowed_lateness must be 0 or longer"),
         ({"allowed_lateness": [1]}, "allowed_lateness is a number of seconds"),

@@ -146,7 +146,7 @@ def test_what_cannot_be_says_what_to_do() -> None:
 
 def test_dropped_events_are_counted_once() -> None:
     windows = SharedWindows(
-        Max(), {"a": TimeWindow(2), "b": CountWindow(3)}, on_late="drop", on_invalid="drop"
+        Max(), {"a": TimeWindow(2), "b": CountWindow(3)}, on_late="drop", nulls="drop_row"
     )
     results = windows.extend([1.0, np.nan, 3.0, 2.0], [5, 6, 7, 6])
     assert results["b"].tolist() == [1.0, 3.0]

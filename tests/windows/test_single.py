@@ -667,9 +667,7 @@ def test_single_events_warn_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for make in OF_DOUBLES[:11]:
-            window = Window(
-                make(), CountWindow(4), store=None, name="w", arity=2, on_invalid="accept"
-            )
+            window = Window(make(), CountWindow(4), store=None, name="w", arity=2, nulls="accept")
             for value in DOUBLES * 5:
                 window.insert(value)
                 window.query()

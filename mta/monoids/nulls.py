@@ -1,0 +1,373 @@
+"""Nulls and filters: an aggregation that skips rows is one that lifts them to the identity.
+
+    amount     3.0   null  5.0   2.0        events; a null keeps its place in every window
+    declined   true  true  null  true       a filter; null is false
+    lifted     3.0   id    id    2.0        what is aggregated
+    values     1     0     0     1          how many values it is of
+
+So any monoid skips nulls, and heeds a filter, by being wrapped once. A result of fewer values than
+``min_samples`` is null, and without ``min_samples`` that of none; counts and lists are never null,
+they are 0 and empty.
+
+>>> from mta.monoids.basic import Max
+>>> peak = SkipNulls(Max())
+>>> rows, count = peak.rows([3.0, None, float("nan"), 2.0])
+>>> partials = peak.lift_rows(rows, count)
+>>> peak.lower(peak.fold(partials, count)), peak.lower(peak.identity)
+(3.0, None)
+"""
+
+from __future__ import annotations
+
+from operator import add, sub
+from typing import Any
+
+import numpy as np
+
+from mta.columns.reading import read_column, read_value
+from mta.columns.schemas import (
+    Array,
+    Nullable,
+    NullableColumn,
+    Presence,
+    Record,
+    Row,
+    Rows,
+    Schema,
+    nullable,
+)
+from mta.errors import InvalidValue
+from mta.kernels.native import Kernel
+from mta.monoids.base import AbstractMonoid, Partial, any_of
+from mta.monoids.basic import First, FirstText, Last
+from mta.monoids.columnar import ColumnarMonoid, Plain
+from mta.monoids.parts import Parts
+
+#: A column of booleans that says which rows count.
+FILTER = Nullable(Array("?", exact=True))
+
+
+def is_filter(schema: Schema) -> bool:
+    """Whether a column is a filter, which takes booleans alone."""
+    return isinstance(schema, Nullable) and schema.inner.dtype.kind == "b" and schema.exact
+
+
+class Samples(ColumnarMonoid[int]):
+    """How many values there are; a value is lifted to 1, a row without any to 0."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Samples",
+            inputs="i8",
+            partials="i8",
+            identity=0,
+            output="i8",
+            ufuncs=(np.add,),
+            inverse=np.subtract,
+            empty=0,
+            kernel=Kernel.of(np.add, "i8", 0),
+            plain=Plain(add, inverse=sub),
+        )
+
+
+class CountValues(ColumnarMonoid[int]):
+    """How many values of a column are no nulls, of whatever type; ``Count("watts")``."""
+
+    never_null = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Count",
+            inputs=Presence(),
+            partials="i8",
+            identity=0,
+            output="i8",
+            lift=lambda present: present.astype("i8"),
+            ufuncs=(np.add,),
+            inverse=np.subtract,
+            empty=0,
+            kernel=Kernel.of(np.add, "i8", 0),
+        )
+
+    def is_valid(self, row: Row) -> bool:
+        return bool(row)
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        return any_of([~rows])
+
+
+class SkipNulls(Parts[Any]):
+    """A monoid without the rows that are null in any of its columns, or that a filter leaves out.
+
+    With ``filtered`` the last column is the filter. ``refuses`` says that a null is no valid value:
+    then only filters leave rows out. ``Last(skip_nulls=False)`` and its like count null rows, and
+    their result is null where they choose one.
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        filtered: bool = False,
+        min_samples: int | None = None,
+        refuses: bool = False,
+    ) -> None:
+        self.monoid, self.filtered = monoid, filtered
+        self.min_samples, self.refuses = min_samples, refuses
+        #: Of fewer values than these the result is null.
+        self.least = 1 if min_samples is None else min_samples
+        if monoid.never_null:
+            self.least = 0
+        inner = monoid.inputs
+        self._width = len(inner.schemas) if isinstance(inner, Record) else None
+        own = nullable(inner)
+        self._own = own.schemas if isinstance(own, Record) else (own,)
+        self._schemas = (*self._own, FILTER) if filtered else self._own
+        whole = Record(self._schemas)
+        self.inputs = whole if filtered or self._width is not None else self._own[0]
+        self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs
+        self.empty = None if self.least else monoid.empty
+        self.result_type = monoid.result_type
+        self.name = monoid.name + (" filtered" if filtered else " skipping nulls")
+        #: Whether a null row may be the one that is chosen.
+        self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
+        parts: list[Any] = [(Samples(), _nothing), (monoid, _nothing)]
+        if self._chooses_nulls:
+            oldest = isinstance(monoid, First | FirstText)
+            parts.append((First("?") if oldest else Last("?"), _nothing))
+        super().__init__(parts)
+        self.lift = self._lift  # in place of that of parts that read rows of their own
+
+    @property
+    def bare(self) -> AbstractMonoid:
+        return self.monoid
+
+    @property
+    def follows_column(self) -> bool:
+        return self.monoid.follows_column
+
+    @property
+    def has_own_rule(self) -> bool:
+        return self.filtered or self.monoid.has_own_rule
+
+    def of_types(self, *types: Any) -> AbstractMonoid:
+        own = types[: len(self._own)]
+        return SkipNulls(self.monoid.of_types(*own), self.filtered, self.min_samples, self.refuses)
+
+    # --- events coming in -----------------------------------------------------------------------
+
+    def row(self, value: Any) -> Row:
+        if not isinstance(self.inputs, Record):
+            return read_value(value, self.inputs)
+        if not self._schemas:
+            return ()
+        if not isinstance(value, (tuple, list)) or len(value) != len(self._schemas):
+            wanted = len(self._schemas)
+            raise InvalidValue(f"{self.name} takes {wanted} values per event, not {value!r}")
+        return tuple([read_value(v, s) for v, s in zip(value, self._schemas, strict=True)])
+
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        if not isinstance(self.inputs, Record):
+            column = read_column(values, self.inputs)
+            return column, len(column)
+        if not isinstance(values, tuple) or len(values) != len(self._schemas):
+            raise InvalidValue(f"{self.name} takes a batch as {len(self._schemas)} columns")
+        columns = [read_column(v, s) for v, s in zip(values, self._schemas, strict=True)]
+        if len({len(column) for column in columns}) > 1:
+            raise InvalidValue(f"the columns of {self.name} differ in length")
+        return tuple(columns), len(columns[0])
+
+    def is_valid(self, row: Row) -> bool:
+        own, passes = self._row_parts(row)
+        if not passes:
+            return True
+        if self._is_null(own):
+            return not self.refuses
+        return self.monoid.is_valid(self._bare_row(own))
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        values, valid, passing = self._columns(rows)
+        found = self.monoid.invalid(values, count)
+        if found is not None and valid is not None:
+            found = found & valid
+        if self.refuses and valid is not None:
+            found = ~valid if found is None else found | ~valid
+        if found is not None and passing is not None:
+            found = found & passing
+        return any_of([found])
+
+    # --- aggregates -----------------------------------------------------------------------------
+
+    def _lift(self, row: Row) -> Partial:
+        own, passes = self._row_parts(row)
+        monoid, is_null = self.monoid, self._is_null(own)
+        counts = passes and (self._chooses_nulls or not is_null)
+        fold = monoid.lift(self._bare_row(own)) if counts else monoid.identity
+        samples = int(passes and not is_null)
+        if not self._chooses_nulls:
+            return samples, fold
+        flags = self.monoids[2]
+        return samples, fold, flags.lift(np.bool_(not is_null)) if passes else flags.identity
+
+    def lift_rows(self, rows: Rows, count: int) -> Rows:
+        values, valid, passing = self._columns(rows)
+        if isinstance(rows, NullableColumn):
+            samples = rows.samples()
+        elif len(self._own) == 1 and passing is None and isinstance(rows[0], NullableColumn):
+            samples = rows[0].samples()
+        elif valid is None and passing is None:
+            samples = np.ones(count, "i8")
+        else:
+            samples = any_all(valid, passing).astype("i8")
+        counted = passing if self._chooses_nulls else any_all(valid, passing)
+        found = samples, _lifted(self.monoid, values, count, counted)
+        if not self._chooses_nulls:
+            return found
+        flags = np.ones(count, bool) if valid is None else valid
+        return *found, _lifted(self.monoids[2], flags, count, passing)
+
+    def lower(self, partial: Partial) -> Any:
+        samples = partial[0]
+        if samples < self.least or (self._chooses_nulls and not partial[2][0]):
+            return None
+        return self.monoid.lower(partial[1]) if samples else self.monoid.empty
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        samples, rows = partials[:2]
+        found, schema, least = self.monoid.lower_rows(rows), self.monoid.outputs, self.least
+        few = ~partials[2][0] if self._chooses_nulls else None
+        if len(samples) and int(samples.min()) < max(least, 1):
+            short = samples < max(least, 1)
+            few = short if few is None else few | short
+        if few is None or not few.any():
+            return NullableColumn(found) if isinstance(self.outputs, Nullable) else found
+        if not isinstance(self.outputs, Nullable):
+            return with_row(schema, found, few, None if least else self.monoid.empty)
+        return NullableColumn(np.where(few, np.zeros(1, found.dtype), found), ~few)
+
+    def results(self, outputs: Rows) -> Any:
+        """As those of the monoid; with nulls among them a masked array, or None in objects.
+
+        Under the mask is NaN or NaT, of whole numbers 0.
+        """
+        if not isinstance(outputs, NullableColumn):
+            return self.monoid.results(outputs)
+        nulls, values = outputs.nulls(), self.monoid.results(outputs.values)
+        if nulls is None:
+            return values
+        if values.dtype.kind in "fmM":
+            none = np.array([np.nan if values.dtype.kind == "f" else "NaT"], values.dtype)
+            values = np.where(nulls, none, values)
+        return np.ma.MaskedArray(values, nulls)
+
+    # --- joining values -------------------------------------------------------------------------
+
+    @property
+    def joins_values(self) -> bool:
+        """Whether two events can be one: as of the monoid, and a null joins nothing."""
+        return not self.filtered and not self._chooses_nulls and self.monoid.joins_values
+
+    def join_values(self, older: Row, newer: Row) -> Row:
+        if self._is_null(older) or self._is_null(newer):
+            return older if self._is_null(newer) else newer
+        return self.monoid.join_values(older, newer)
+
+    def values_of(self, partials: Rows) -> Rows:
+        samples, rows = partials
+        values = self.monoid.values_of(rows)
+        if isinstance(self.inputs, Nullable):
+            valid = samples > 0
+            return NullableColumn(np.where(valid, values, np.zeros(1, values.dtype)), valid)
+        return with_row(self.inputs, values, samples == 0, None) if (samples == 0).any() else values
+
+    # --- rows and their nulls -------------------------------------------------------------------
+
+    def _row_parts(self, row: Row) -> tuple[Row, bool]:
+        """The monoid's own part of a row, and whether the filter lets the row pass."""
+        if not self.filtered:
+            return row, True
+        own = row[:-1] if self._width is not None else row[0]
+        return own, bool(row[-1])
+
+    def _is_null(self, own: Row) -> bool:
+        values = own if self._width is not None else (own,)
+        pairs = zip(self._own, values, strict=False)
+        return any(_is_null(schema, value) for schema, value in pairs)
+
+    def _bare_row(self, own: Row) -> Row:
+        """A row as the monoid reads it; where it may choose a null, a zero stands for that."""
+        if self._width is not None:
+            own = own[: self._width]
+        inputs = self.monoid.inputs
+        if own is None:
+            return inputs.at(inputs.blank(1), 0) if self.monoid.is_columnar else 0
+        return own
+
+    def _columns(self, rows: Rows) -> tuple[Rows, np.ndarray | None, np.ndarray | None]:
+        """Columns as the monoid reads them; which rows are no nulls, and which the filter passes.
+
+        None where all are.
+        """
+        columns = rows if isinstance(self.inputs, Record) else (rows,)
+        bare, masks = [], list[np.ndarray | None]()
+        for schema, column in zip(self._own, columns, strict=False):
+            if isinstance(schema, Nullable):
+                bare.append(column.values)
+                masks.append(column.valid if column.has_nulls else None)
+            elif isinstance(schema, Presence):
+                bare.append(column)
+                masks.append(None if column.all() else column)
+            else:
+                valid = None
+                if None in column:
+                    valid = np.fromiter((row is not None for row in column), bool, len(column))
+                    if self._chooses_nulls:
+                        column = with_row(schema, column, ~valid, 0)
+                bare.append(column)
+                masks.append(valid)
+        valid = any_all(*masks)
+        passing = None
+        if self.filtered:
+            passes: np.ndarray = columns[-1].values  # False under a null
+            passing = None if passes.all() else passes
+        return bare[0] if self._width is None else tuple(bare), valid, passing
+
+
+def _is_null(schema: Schema, value: Row) -> bool:
+    return not value if isinstance(schema, Presence) else value is None
+
+
+def any_all(*masks: np.ndarray | None) -> Any:
+    """The rows that all masks mark; None for all rows."""
+    found: Any = None
+    for mask in masks:
+        if mask is not None:
+            found = mask if found is None else found & mask
+    return found
+
+
+def _lifted(monoid: AbstractMonoid, values: Rows, count: int, counted: np.ndarray | None) -> Rows:
+    """Rows lifted, those that do not count to the identity."""
+    if counted is None:
+        return monoid.lift_rows(values, count)
+    schema = monoid.partials
+    if monoid.is_columnar and isinstance(schema, Array):
+        identity = np.asarray(monoid.identity, schema.dtype)
+        return np.where(counted, monoid.lift_rows(values, count), identity)
+    places = np.flatnonzero(counted)
+    room = schema.take(schema.one(monoid.identity), np.zeros(count, np.intp))
+    if len(places):
+        there = monoid.lift_rows(monoid.inputs.take(values, places), len(places))
+        schema.put_at(room, places, there)
+    return room
+
+
+def with_row(schema: Schema, rows: Rows, at: np.ndarray, row: Row) -> Rows:
+    """Rows, those that a mask marks being one and the same; a copy."""
+    places = np.flatnonzero(at)
+    found = schema.take(rows, np.arange(len(at)))
+    schema.put_at(found, places, schema.take(schema.one(row), np.zeros(len(places), np.intp)))
+    return found
+
+
+def _nothing(rows: Any) -> Any:
+    raise AssertionError("the parts are lifted together")
