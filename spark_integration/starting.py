@@ -74,10 +74,13 @@ def fitting_settings(
 def cores_of(spark: SparkSession) -> int:
     """How many tasks run at once, as far as Spark knows; with Spark Connect by a small job."""
     context = context_of(spark)
-    if context is not None:
-        return max(1, context.defaultParallelism)
-    # A range is cut into as many parts.
-    (last,) = spark.range(MAX_BUCKETS).select(F.max(F.spark_partition_id())).first() or (0,)
+    return max(1, context.defaultParallelism) if context else parts_of_a_range(spark)
+
+
+def parts_of_a_range(spark: SparkSession) -> int:
+    """Into how many parts Spark cuts a range: as many as tasks run at once."""
+    parts = spark.range(MAX_BUCKETS).select(F.spark_partition_id().alias("part"))
+    (last,) = parts.agg(F.max("part")).collect()[0]
     return int(last) + 1
 
 

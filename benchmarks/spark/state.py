@@ -140,8 +140,11 @@ def _run_query(
     found = {
         "batch": [progress.batchDuration for progress in batches],
         "commit": [state.commitTimeMs / tasks for state in states],
-        "load": [state.customMetrics["rocksdbLoadLatencyMs"] / tasks for state in states],
-        "live": [state.customMetrics["rocksdbSstFileSize"] for state in states],
+        # Spark's own state store, which holds the snapshots of file://, tells neither.
+        "load": [state.customMetrics.get("rocksdbLoadLatencyMs", 0) / tasks for state in states],
+        "live": [
+            state.customMetrics.get("rocksdbSstFileSize", state.memoryUsedBytes) for state in states
+        ],
     }
     spark.stop()
     return found | {"checkpoint": disk_bytes(checkpoint / "state")}

@@ -23,7 +23,10 @@ FIXED = (
     "emit", "write",
 )  # fmt: skip
 #: These change the columns of the results, and of Spark's state, by being so or not; else not.
-DECISIVE = {"on_late": "side", "idle": "keep", "allowed_lateness": None, "emit_updates": False}
+DECISIVE = {
+    "on_late": "side", "on_ahead": "side", "idle": "keep", "allowed_lateness": None,
+    "emit_updates": False,
+}  # fmt: skip
 
 
 def _option(default: Any, about: str, metavar: str | None = None, *, shown: bool = True) -> Any:
@@ -82,6 +85,12 @@ class Job:
     )
     allowed_lateness: str | None = _option(
         None, "how much older than its key's newest row a row may be, as '10 minutes'", "TIME"
+    )
+    max_ahead: str | None = _option(
+        None, "how far ahead of this machine's clock a row may be, as '5 minutes'", "TIME"
+    )
+    on_ahead: Literal["raise", "drop", "side"] = _option(
+        "raise", "a row further ahead stops the run, is dropped, or marked as ahead"
     )
     emit_updates: bool = _option(False, "emit a row again, marked, when a late one changes it")
     on_invalid: Literal["raise", "drop"] = _option(

@@ -38,10 +38,13 @@ from pyspark import pipelines
 from pyspark.pipelines.graph_element_registry import graph_element_registration_context
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
 from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from mta import Count, CountWindow, Max, open_published
+from mta import Count, CountWindow, Max, Min, open_published
 from mta.errors import NotPublished
-from spark_integration import check_workers, recommended_conf, sliding_aggregate
+from spark_integration import (
+    check_workers, events_of_key, inspect_query, recommended_conf, sliding_aggregate,
+)
 
 folder, url = sys.argv[1:]
 spark = SparkSession.builder.remote(url).getOrCreate()
@@ -57,6 +60,19 @@ def windows(events, store, **more):
         events, by="k", on="t", aggregations={"peak": ("v", Max()), "n": Count()},
         window=CountWindow(3), store=store, buckets=2, **more,
     )
+
+def run(results, number):
+    # Spark waits ten seconds for the process that spark://state has on the driver, and no longer.
+    writer = results.writeStream.format("parquet").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint{number}")
+    while True:
+        query = writer.start(f"{folder}/out{number}")
+        try:
+            query.awaitTermination()
+            return query
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error):
+                raise
 
 # In a pipeline, whose query functions may ask nothing of the server.
 stream = spark.readStream.schema(events.schema).parquet(folder)
@@ -80,11 +96,7 @@ events.coalesce(1).write.parquet(f"{folder}/in")
 for number, store in enumerate((f"file://{folder}/pages", "spark://state")):
     stream = spark.readStream.schema(events.schema).parquet(f"{folder}/in")
     publish = "devices" if store.startswith("file") else None
-    frame = windows(stream, store, publish=publish)
-    writer = frame.writeStream.format("parquet").trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", f"{folder}/checkpoint{number}")
-    query = writer.start(f"{folder}/out{number}")
-    query.awaitTermination()
+    query = run(windows(stream, store, publish=publish), number)
     found = spark.read.parquet(f"{folder}/out{number}").collect()
     assert sorted((row.t, row.peak) for row in found) == wanted, store
     print(store.partition(":")[0], query.lastProgress.numInputRows)
@@ -99,6 +111,19 @@ def published(store):
 
 with published(f"file://{folder}/pages") as devices:
     print(devices.query("a"))
+
+# The query goes on with another aggregation and a longer window, and is looked into.
+asked = {"aggregations": {"n": Count(), "least": ("v", Min("float64"))}, "window": CountWindow(4)}
+more = spark.createDataFrame([("a", 20, 8.0)], events.schema)
+more.coalesce(1).write.mode("append").parquet(f"{folder}/in")
+stream = spark.readStream.schema(events.schema).parquet(f"{folder}/in")
+store = f"file://{folder}/pages"
+run(sliding_aggregate(stream, by="k", on="t", store=store, buckets=2, **asked), 0)
+results = spark.read.option("mergeSchema", "true").parquet(f"{folder}/out0")
+(row,) = results.where("t = 20").collect()
+frame = inspect_query(f"{folder}/checkpoint0", store, **asked)
+held = events_of_key(f"{folder}/checkpoint0", store, "a", **asked)
+print(row.t, row.n, row.least, *frame[["key", "n", "least"]].values[0], *held.v)
 spark.stop()
 """
 
@@ -123,7 +148,8 @@ def test_batches_and_streams(tmp_path: Path) -> None:
         finally:
             server.stdin.close()
             server.wait(60)
-    assert len(lines := done.stdout.splitlines()) == 5, done.stdout + done.stderr[-2000:]
+    assert len(lines := done.stdout.splitlines()) == 6, done.stdout + done.stderr[-5000:]
     assert lines[0].startswith("sliding_aggregate is called inside a query function of a pipeline")
     assert lines[1].startswith("the output mode is 'update', but windows give rows that stay")
-    assert lines[2:] == ["file 20", "spark 20", "{'peak': 9.0, 'n': 3}"]
+    assert lines[2:5] == ["file 20", "spark 20", "{'peak': 9.0, 'n': 3}"]
+    assert lines[5:] == ["20 4 3.0 a 4 3.0 9.0 6.0 3.0 8.0"]

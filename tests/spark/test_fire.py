@@ -393,6 +393,24 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
     check_pages(spark, third, more, abandoned=2)
 
 
+@pytest.mark.proves("PySpark", "a standalone cluster that loses a worker")
+def test_a_standalone_cluster_goes_on_without_a_worker(
+    spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
+) -> None:
+    """A whole host dies when a task has its pages out: the other one does its task and the rest."""
+    events, marker = spread(make_events(1200, 6)), tmp_path / "lost"
+    with standalone_cluster(tmp_path, free_port()) as master:
+        conf = {"spark.executor.memory": "512m"}
+        fault = ["losing_its_host_once", str(marker)]
+        driver = start_driver(events, 2, store, master=master, conf=conf, fault=fault)
+        driver.start()
+        driver.finish()
+    assert not Path(f"/proc/{marker.read_text()}").exists()
+    check_output(spark, driver, events)
+    check_batches(driver, 2)
+    check_pages(spark, driver, events)
+
+
 # --- two attempts of one task ---------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from spark_integration.starting import (
     cores_of,
     fitting_settings,
     local_folder,
+    parts_of_a_range,
 )
 from spark_integration.step.states import State
 from spark_integration.versions import BY_FILE_SYSTEM
@@ -166,4 +167,4 @@ def test_which_checkpoints_are_on_local_disk(
 
 
 def test_cores_are_those_of_the_master(spark: SparkSession) -> None:
-    assert cores_of(spark) == 2
+    assert cores_of(spark) == parts_of_a_range(spark) == 2

@@ -71,6 +71,30 @@ def dying_inside(marker: str, *puts: int) -> steps.Step:
     return step
 
 
+def losing_its_host_once(marker: str) -> steps.Step:
+    """A step whose worker of a standalone cluster dies, with executor and Python, at its end."""
+
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        done = steps.step(state, rows, plan, store, watermark)
+        if state is not None and first(marker):
+            store.flush()
+            pid = os.getpid()
+            while b"deploy.worker.Worker" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            Path(marker).write_text(str(pid))
+            os.killpg(pid, signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    return step
+
+
 def freezing_once(marker: str, server: int) -> steps.Step:
     """A step that begins with the stop of a server's process."""
 
