@@ -20,6 +20,7 @@ INSTALL := $(BIN)/python $(PIP_INSTALL)
 UNCOMPRESSED := --config-settings=--build-option=--compression=stored
 RUN := $(VENV)/.run-installed
 ALL := $(VENV)/.all-installed
+CLASSES := $(VENV)/.classes-archived
 PEERS := $(VENV)/.peers-installed
 DOCS := $(VENV)/.docs-installed
 PACKAGES := mta stores spark_integration
@@ -54,7 +55,7 @@ demo: $(RUN)
 # On every core, up to four: who has run out of tests takes some of another's.
 ## run all tests, in a process for each core, up to four; ARGS="tests/cli -k java" runs some,
 ## ARGS="-n 0 --pdb" in one process
-test: $(ALL)
+test: $(ALL) $(CLASSES)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 # Outside this folder, so that nothing is found but what the wheel brings.
@@ -144,7 +145,7 @@ spark-versions: $(ALL) spark-environments
 
 ## run thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how many writers are
 ## killed, and a Spark driver for each hundred; the printed MTA_SOAK_SEED replays a run)
-soak: $(ALL)
+soak: $(ALL) $(CLASSES)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
 ## run ruff, mypy and codespell
@@ -188,6 +189,13 @@ $(ALL): $(RUN)
 	@$(INSTALL) --editable ".[redis,objects,test]"
 	@$(INSTALL) --only-binary couchbase --editable ".[couchbase]" || \
 		echo "-- no wheel of the Couchbase client for this platform: its tests will be skipped"
+	@touch $@
+
+# Of the classes that Spark's Java loads: the tests start dozens of them.
+$(CLASSES): $(RUN)
+	@echo "-- archiving Spark's classes for the tests"
+	@rm -f $(VENV)/mta-tests-spark/classes.jsa
+	@$(BIN)/python -m tests.support.spark.classes >/dev/null
 	@touch $@
 
 # The libraries that the benchmarks compare with; they skip those that a platform has no wheel of.

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_integration.runners.labels import bucket_of
 from spark_integration.runners.state_pages import KEY, PAGE, PAGES, STATE, is_state_url
+from spark_integration.runners.tasks import PARTITIONS
 from spark_integration.step.states import State
 from spark_integration.versions import require_spark_4
 from stores import PageStore, open_store, ping_store
@@ -36,6 +37,21 @@ def last_batch(log: Path) -> int:
     return max(
         (int(entry.name) for entry in log.glob("[0-9]*") if entry.name.isdecimal()), default=-1
     )
+
+
+def settings_of(offsets: Path) -> dict[str, str]:
+    """The settings that Spark has noted for a query in a file of its log of offsets."""
+    conf: dict[str, str] = json.loads(offsets.read_text().splitlines()[1])["conf"]
+    return conf
+
+
+def partitions_of(checkpoint: Path) -> int | None:
+    """How many partitions the state of a query has; None where Spark has not noted it."""
+    offsets = checkpoint / "offsets"
+    try:
+        return int(settings_of(offsets / str(last_batch(offsets)))[PARTITIONS])
+    except (OSError, ValueError, KeyError, IndexError):
+        return None
 
 
 def query_id(checkpoint: Path) -> str:

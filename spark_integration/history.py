@@ -34,7 +34,7 @@ from .errors import InvalidRequest
 from .options import History, Options
 from .plan import Plan
 from .publishing import publisher_of
-from .request import make_request
+from .request import check_ties, make_request
 from .sliding import column, packed_rows
 
 
@@ -66,6 +66,7 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             f"the store is {asked.store}, which a batch has not: give one of its own, and to the "
             f"stream start_from=History({name!r}, that store)"
         )
+    check_ties(asked, whole=False)
     plan = replace(make_request(df, asked).plan, emit="last", emit_every=None, on_late="drop")
     if not vectorizes(plan):
         raise InvalidRequest(

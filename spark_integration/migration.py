@@ -48,6 +48,8 @@ from spark_integration.checkpoint import (
     last_batch,
     open_home,
     open_pages,
+    partitions_of,
+    settings_of,
     states_by_bucket,
 )
 from spark_integration.errors import CorruptState, InvalidRequest, TimeLimitReached
@@ -55,8 +57,8 @@ from spark_integration.options import MAX_BUCKETS
 from spark_integration.runners.labels import LABEL_TYPE, label_of
 from spark_integration.runners.packing import BLOB, LABEL, TIME
 from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
-from spark_integration.runners.streaming import PROVIDER, STATE_SCHEMA
-from spark_integration.sliding import recommended_conf
+from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB, STATE_SCHEMA
+from spark_integration.runners.tasks import PARTITIONS
 from spark_integration.step.states import State
 from stores import PageStore
 
@@ -67,7 +69,6 @@ TIME_LIMIT = 1800.0
 PERIOD = 10.0
 #: Version 1 of a state partition, as Spark's two providers write it whole.
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
-_ROCKSDB = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 Report = Callable[[str], None]
@@ -147,7 +148,11 @@ def migrate(
     _copy_logs(checkpoint, draft)
     report(f"Spark writes the state of {len(states)} buckets")
     limit = _Limit(time_limit, report)
-    _write_states(spark, draft, target, batch, home, states, limit)
+    # Pages in the state take another provider. A query of one bucket per partition stays one.
+    changes = {PROVIDER: ROCKSDB} if in_state else {}
+    if partitions_of(checkpoint) == count:
+        changes[PARTITIONS] = str(number)
+    _write_states(spark, draft, target, batch, home, states, changes, limit)
     if _require_still(checkpoint, target) != batch:
         raise InvalidRequest(f"the query of {checkpoint} has gone on: stop it, and try again")
     draft.rename(target)
@@ -284,18 +289,17 @@ def _write_states(
     batch: int,
     home: str,
     states: dict[int, bytes],
+    changes: dict[str, str],
     limit: _Limit,
 ) -> None:
-    """The state of each bucket, as Spark has it after a batch."""
+    """The state of each bucket, as Spark has it after a batch, under changed settings."""
     work, session, in_state = draft / ".work", spark.newSession(), is_state_url(home)
-    if in_state:
-        for number in range(batch, last_batch(draft / "offsets") + 1):
-            _use_rocksdb(draft / "offsets" / str(number))
-    header = (draft / "offsets" / str(batch)).read_text().splitlines()[1]
-    for name, value in json.loads(header)["conf"].items():
+    offsets = draft / "offsets" / str(batch)
+    _set(offsets, changes)
+    for name, value in settings_of(offsets).items():
         session.conf.set(name, value)
     # Each version whole in its own files, which say nothing of their number.
-    session.conf.set(_ROCKSDB, "false")
+    session.conf.set(CHANGELOG, "false")
     session.conf.set(_FORMAT, "1")
     session.conf.set(_STOP_TIMEOUT, "10s")
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
@@ -341,11 +345,11 @@ def _put(given: DataFrame, in_state: bool) -> DataFrame:
     )
 
 
-def _use_rocksdb(offsets: Path) -> None:
-    """Have the query go on with the provider of states that can hold pages."""
+def _set(offsets: Path, changes: dict[str, str]) -> None:
+    """Have the query go on with other settings."""
     version, header, *rest = offsets.read_text().split("\n")
     content = json.loads(header)
-    content["conf"][PROVIDER] = recommended_conf()[PROVIDER]
+    content["conf"] |= changes
     _rewrite(offsets, "\n".join([version, json.dumps(content), *rest]))
 
 

@@ -70,7 +70,8 @@ class Options:
     types: Mapping[str, str] | None = None
     name: str | None = None
     """What the windows' names begin with; None until a worker knows the query."""
-    buckets: int = 64
+    buckets: int | None = None
+    """Groups of keys; None for one per partition of Spark's state."""
     arity: int | None = None
     leaf_arity: int | None = None
     on_late: OnLate = "raise"
@@ -96,6 +97,7 @@ class Options:
         self._check_updates()
         self._check_duplicates()
         self._check_trigger()
+        self._check_ties()
         self._check_published()
 
     @property
@@ -160,7 +162,7 @@ class Options:
                 f"name is {self.name!r}: use 1 to 40 letters, digits, dots, colons, dashes or "
                 "underscores"
             )
-        if not 1 <= self.buckets <= MAX_BUCKETS:
+        if self.buckets is not None and not 1 <= self.buckets <= MAX_BUCKETS:
             raise InvalidRequest(
                 f"buckets is {self.buckets}: it must be between 1 and {MAX_BUCKETS}"
             )
@@ -172,6 +174,24 @@ class Options:
                 f"retain is {self.retain}: it must be at least 2, as a replay needs the "
                 "previous state"
             )
+
+    @property
+    def peers(self) -> list[AbstractPolicy]:
+        """The policies whose windows have all rows of their last time."""
+        return [policy for policy in self.windows.values() if policy.ties == "peers"]
+
+    def _check_ties(self) -> None:
+        """Results of peers are those of the last of them, so every row has one of its own."""
+        for argument, usual in (
+            ("emit_every", None), ("emit_updates", False), ("retractions", None),
+            ("on_duplicate", "append"),
+        ):  # fmt: skip
+            value = getattr(self, argument)
+            if self.peers and value != usual:
+                raise InvalidRequest(
+                    f"window is {self.peers[0]!r}, but with {argument}={value!r} not every row of "
+                    f"a time has a result of its own: leave ties= or {argument} out"
+                )
 
     def _check_published(self) -> None:
         if self.publish is None:

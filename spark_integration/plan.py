@@ -46,6 +46,8 @@ class Plan(Options):
     results: dict[str, pa.DataType]
     """The Arrow type of each column of results (``result_name``), in their order."""
     store: str = field(repr=False)
+    buckets: int = 0
+    """Groups of keys; 0 until a worker knows how many partitions the query's state has."""
     key_types: tuple[str, ...] = ()
     sized: bool = True
     """Whether all windows have these sizes; else vectorized ones, once standalone, have larger leaf
@@ -147,9 +149,9 @@ class Plan(Options):
             part = replace(part, bucket=number)
         return replace(self, start=start, part=part) if start or part else self
 
-    def of_batch(self, query: str, number: int) -> Self:
-        """This plan for one batch of a query."""
-        named = self if self.name else replace(self, name=query)
+    def of_batch(self, query: str, number: int, partitions: int) -> Self:
+        """This plan for one batch of a query, whose state has so many partitions."""
+        named = replace(self, name=self.name or query, buckets=self.buckets or partitions)
         if named.part is None:
             return named
         return replace(named, part=replace(named.part, source=query, batch=number))

@@ -55,29 +55,31 @@ def follow(spark: SparkSession, plan: Plan) -> None:
         if listener is None:
             listener = _listeners[spark] = _Committed()
             spark.streams.addListener(listener)
-    publisher = publisher_of(plan)
-    listener.publishers[publisher.name] = publisher, plan.store
+    assert plan.part is not None
+    listener.plans[plan.part.name] = plan
 
 
 class _Committed(StreamingQueryListener):
     """Publishes what is committed; one for each session."""
 
     def __init__(self) -> None:
-        #: By name, with the address of the store.
-        self.publishers: dict[str, tuple[BatchPublisher, str]] = {}
+        #: By the name under which each is published.
+        self.plans: dict[str, Plan] = {}
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         if "addBatch" not in progress.durationMs:
             return  # nothing was run
-        for publisher, url in list(self.publishers.values()):
+        partitions = max((each.numShufflePartitions for each in progress.stateOperators), default=1)
+        for name, plan in list(self.plans.items()):
+            publisher = publisher_of(replace(plan, buckets=plan.buckets or partitions))
             try:
-                with store_of(url) as store:
+                with store_of(plan.store) as store:
                     publisher.committed(store, str(progress.id), progress.batchId)
             except WindowStoreError as error:
                 _log.warning(
                     "batch %d is not published as %r in %s, the next one publishes it too: %s",
-                    progress.batchId, publisher.name, without_credentials(url), error,
+                    progress.batchId, name, without_credentials(plan.store), error,
                 )  # fmt: skip
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:

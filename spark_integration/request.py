@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from mta import CheckedSum, Product, Sum, SumDistinct
 from mta.columns.schemas import Array, Decimals, Record, Schema, Times
 from mta.errors import MissingPage
+from mta.frames.base import NEWEST
 from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
@@ -45,6 +46,8 @@ from .plan import Plan, StartFrom, values_of
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 #: Where a batch query's pages are: in the memory of its tasks.
 BATCH = "memory://"
+#: Groups of keys of a batch query, whose rows are in memory one group at a time.
+BATCH_BUCKETS = 64
 
 
 class Request(NamedTuple):
@@ -61,6 +64,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_workers(df.sparkSession, streams=by_value)
     if by_value:
         check_encoding(df.sparkSession)
+    check_ties(options, whole=not df.isStreaming)
     asked = make_product(options.aggregations)
     values = values_of(asked, options.windows.values())
     marks = () if options.retractions is None else (options.retractions,)
@@ -89,8 +93,10 @@ def make_request(df: DataFrame, options: Options) -> Request:
     found = dict(results)
     given = T.StructType([T.StructField(name, fields[name]) for name in columns])
     plan = _plan_of(options, typed, product, given, found)
+    if not df.isStreaming:
+        plan = replace(plan, buckets=options.buckets or BATCH_BUCKETS)
     if options.start_from is not None:
-        plan = replace(plan, start=start_of(plan, options.start_from, df.isStreaming))
+        plan = started(plan, options.start_from, df.isStreaming)
     return Request(plan, result_schema(df, plan, found, options.marks))
 
 
@@ -108,6 +114,7 @@ def _plan_of(
     own |= {
         "aggregations": typed,
         "store": options.store or BATCH,
+        "buckets": options.buckets or 0,
         "arity": options.arity or arity,
         "leaf_arity": options.leaf_arity or options.arity or leaf_arity,
     }
@@ -124,8 +131,11 @@ def _plan_of(
     )
 
 
-def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
-    """The start that a query is to go on from. Raises InvalidRequest, and the store's errors."""
+def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
+    """The plan with the start that it goes on from, whose buckets are the query's.
+
+    Raises InvalidRequest, and the store's errors.
+    """
     if not streaming:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
     if not vectorizes(plan):
@@ -143,10 +153,11 @@ def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
     with open_store(history.store) as store:
         try:
             start = read_start(store, history.name)
-            require_suitable(start, history.name, plan.buckets, plan.fixed)
+            require_suitable(start, history.name, plan.buckets or start.buckets, plan.fixed)
         except (MissingPage, StateMismatch) as error:
             raise InvalidRequest(f"start_from: {error}") from error
-    return StartFrom(history.name, history.store, start.until)
+    begin = StartFrom(history.name, history.store, start.until)
+    return replace(plan, start=begin, buckets=start.buckets)
 
 
 def result_schema(
@@ -182,6 +193,15 @@ def outside_pipelines() -> Iterator[None]:
             "no DataFrame's columns: call it at the module's level, as results = "
             "sliding_aggregate(..), and return results from the function"
         ) from error
+
+
+def check_ties(options: Options, whole: bool) -> None:
+    """Raises InvalidRequest where rows of a time may still come after its other ones."""
+    if options.peers and not whole:
+        raise InvalidRequest(
+            f"window is {options.peers[0]!r}, but later micro-batches may bring more rows of one "
+            "time: leave ties= out, or aggregate a batch DataFrame"
+        )
 
 
 def check_duplicates(product: Product, options: Options) -> None:
@@ -223,7 +243,8 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     """The aggregations, whose results are of their columns' types unless other ones were given."""
     positional = all(policy.positional for policy in options.windows.values())
     by_period = options.trigger is not None and options.trigger.needs_times
-    nullable = by_period or options.idle == "emit" or not positional
+    lagging = any(policy.end != NEWEST for policy in options.windows.values())
+    nullable = by_period or options.idle == "emit" or not positional or lagging
     typed: Pairs = {}
     for alias, (columns, monoid) in pairs_of(options.aggregations).items():
         read = [fields[name] for name in column_names(columns)]

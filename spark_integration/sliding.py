@@ -21,8 +21,17 @@ from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
 from spark_integration.runners.batch import advance_batch
-from spark_integration.runners.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
+from spark_integration.runners.packing import (
+    BLOB,
+    COUNTS,
+    LABEL,
+    NUMBERS,
+    TIME,
+    pack,
+    unpack,
+)
 from spark_integration.runners.streaming import advance_stream
+from spark_integration.runners.tasks import PARTITIONS
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
@@ -40,6 +49,7 @@ from .options import (
 from .plan import Plan
 from .publishing import follow
 from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
+from .starting import FILES
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
@@ -64,7 +74,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     carry: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
     name: str | None = None,
-    buckets: int = 64,
+    buckets: int | None = None,
     arity: int | None = None,
     leaf_arity: int | None = None,
     on_late: OnLate = "raise",
@@ -116,7 +126,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             type than its identity.
         name: What the pages' names begin with, by default the query's id; it must differ between
             two equal aggregations in one query.
-        buckets: The number of groups of keys, fixed for a checkpoint.
+        buckets: The number of groups of keys, fixed for a checkpoint. By default there is one per
+            state partition, and these are as many as cores where the session does not set them; a
+            batch query has 64.
         arity: How many elements a group has. By default a page has at most 4080 bytes, and up to 64
             KiB for a key that comes with many rows at once.
         leaf_arity: How many events a leaf group has.
@@ -162,7 +174,6 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
         results = run_request(df, request, step, metrics)
-        check_starts(results)
         if publish is not None:
             follow(df.sparkSession, request.plan)
     return results
@@ -175,17 +186,22 @@ def run_request(
     plan = request.plan
     packed = packed_rows(df, plan)
     advance = advance_stream if df.isStreaming else advance_batch
-    counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS)
-    results = advance(packed, plan, step).observe(metrics, *counts)
-    return results.mapInArrow(unpack, request.schema)
+    counts = (
+        F.coalesce(F.sum(F.col(NUMBERS)[place]), F.lit(0)).alias(name)
+        for place, name in enumerate(COUNTS)
+    )
+    advanced = advance(packed, plan, step).observe(metrics, *counts)
+    results = advanced.mapInArrow(unpack, request.schema)
+    check_starts(results)
+    return results
 
 
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
-    bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
+    hashed = F.xxhash64(*map(column, plan.keys))
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
-    rows = df.select(bucket.alias("bucket"), *columns)
-    packer = partial(pack, names=plan.columns, timed=df.isStreaming)
+    rows = df.select(hashed.alias("hash"), *columns)
+    packer = partial(pack, names=plan.columns, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}
@@ -201,33 +217,26 @@ def column(name: str) -> Column:
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Return Spark settings for a streaming query with windows; set them before its first start.
 
-    RocksDB keeps the snapshots off the JVM's heap. With its changelog a commit writes what has
-    changed in place of files of the database, in a third of the time. Version 1 of the checkpoint's
-    format (Spark's own default) survives every death of a driver. With version 2, a driver that
-    dies after a file sink has a batch and before Spark's log of commits has it leaves a query that
-    never starts again: the sink skips the batch, and the names of its state files are lost. Version
-    2 guards against state files that two attempts write differently, which does not happen here:
-    equal rows give equal snapshots and pages.
+    A query that is started in this process needs none: what is not set is chosen as it starts
+    (``starting.py``). They are for queries that are started in other ways, as declarative pipelines
+    are. For ``spark://state`` set RocksDB beside them. Elsewhere Spark's own default is better: the
+    states are small, and a commit takes 2 ms with it, 60 to 110 ms with RocksDB.
 
-    On a local disk, Spark's newer way of writing checkpoints starts some forty processes
-    (``readlink``) per micro-batch, because PySpark comes without Hadoop's native library. Its older
-    way looks by itself; both write a file aside and rename it. On other file systems renames of the
-    older way may not be atomic.
+    Version 1 of the checkpoint's format (Spark's own default) survives every death of a driver.
+    With version 2, a driver that dies after a file sink has a batch and before Spark's log of
+    commits has it leaves a query that never starts again: the sink skips the batch, and the names
+    of its state files are lost. Version 2 guards against state files that two attempts write
+    differently, which does not happen here: equal rows give equal snapshots and pages.
 
     Args:
         partitions: The number of state partitions: about the number of cores, at most ``buckets``.
-            Spark's default is 200, which costs 200 commits per batch.
-        local_disk: Whether checkpoints are on this machine's disk, where the older way is right.
+            Spark's default is 200, which costs 200 tasks and commits per batch.
+        local_disk: Whether checkpoints are on this machine's disk, where Spark's older way to them
+            starts no processes. On other file systems its renames may not be atomic.
     """
-    store = "spark.sql.streaming.stateStore"
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    conf = {
-        f"{store}.providerClass": provider,
-        f"{store}.rocksdb.changelogCheckpointing.enabled": "true",
-        f"{store}.checkpointFormatVersion": "1",
-    }
+    conf = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "1"}
     if local_disk:
-        conf["spark.sql.streaming.checkpointFileManagerClass"] = BY_FILE_SYSTEM
+        conf[FILES] = BY_FILE_SYSTEM
     if partitions is not None:
-        conf["spark.sql.shuffle.partitions"] = str(partitions)
+        conf[PARTITIONS] = str(partitions)
     return conf

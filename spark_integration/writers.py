@@ -1,4 +1,4 @@
-"""How a stream with windows may be started: what Spark cannot run is refused in words that help.
+"""How a stream with windows is started: with settings that fit it, or with a refusal that helps.
 
 PySpark has no hook there, so methods of its writers of streams are wrapped, once for each kind of
 writer (Spark Connect has its own). Output mode and trigger are looked at where they are set, before
@@ -8,19 +8,23 @@ own words are about functions that the user has not called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_integration.chains import WHAT_TO_DO
 from spark_integration.errors import InvalidRequest
 from spark_integration.runners.packing import BLOB
+from spark_integration.starting import fitting_settings
 
 _Method = Callable[..., Any]
 _wrapped: set[_Method] = set()
+#: The checkpoints that writers were given.
+_locations: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _REFUSAL = "Multiple applyInPandasWithStates"
 
 
@@ -37,12 +41,17 @@ def check_starts(results: DataFrame) -> None:
             setattr(writer, name, wrapper)
 
 
-def _has_windows(writer: Any) -> bool:
-    """Whether a query has windows, by the columns that they put into its plan."""
+def _plan(writer: Any) -> str:
+    """What a query does, as Spark writes it."""
     frame = getattr(writer, "_df", None)
     if frame is None:  # of Spark Connect
-        return BLOB in str(writer._write_stream.command(writer._session.client))
-    return BLOB in frame._jdf.queryExecution().logical().toString()
+        return str(writer._write_stream.command(writer._session.client))
+    return str(frame._jdf.queryExecution().logical().toString())
+
+
+def _has_windows(writer: Any) -> bool:
+    """Whether a query has windows, by the columns that they put into its plan."""
+    return BLOB in _plan(writer)
 
 
 def _output_mode(method: _Method) -> _Method:
@@ -75,7 +84,13 @@ def _trigger(method: _Method) -> _Method:
 def _start(method: _Method) -> _Method:
     def start(self: Any, *arguments: Any, **named: Any) -> Any:
         try:
-            return method(self, *arguments, **named)
+            plan = _plan(self)
+            if BLOB not in plan:
+                return method(self, *arguments, **named)
+            checkpoint = _location(named) or _locations.get(self)
+            rocksdb = "transformwithstate" in plan.replace("_", "").lower()
+            with fitting_settings(_session(self), checkpoint, rocksdb=rocksdb):
+                return method(self, *arguments, **named)
         except AnalysisException as error:
             if _REFUSAL not in str(error) or BLOB not in str(error):
                 raise
@@ -86,6 +101,39 @@ def _start(method: _Method) -> _Method:
     return start
 
 
+def _option(method: _Method) -> _Method:
+    def option(self: Any, key: str, value: Any) -> Any:
+        _note(self, {key: value})
+        return method(self, key, value)
+
+    return option
+
+
+def _options(method: _Method) -> _Method:
+    def options(self: Any, **chosen: Any) -> Any:
+        _note(self, chosen)
+        return method(self, **chosen)
+
+    return options
+
+
+def _note(writer: Any, chosen: Mapping[str, Any]) -> None:
+    """Remember where a query's checkpoint is, which no writer tells."""
+    if found := _location(chosen):
+        _locations[writer] = found
+
+
+def _location(chosen: Mapping[str, Any]) -> str | None:
+    return next((str(chosen[n]) for n in chosen if n.lower() == "checkpointlocation"), None)
+
+
+def _session(writer: Any) -> SparkSession:
+    frame = getattr(writer, "_df", None)
+    session: SparkSession = writer._session if frame is None else frame.sparkSession
+    return session
+
+
 _WRAPPERS: dict[str, Callable[[_Method], _Method]] = {
     "outputMode": _output_mode, "trigger": _trigger, "start": _start, "toTable": _start,
+    "option": _option, "options": _options,
 }  # fmt: skip

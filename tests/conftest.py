@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.couchbase_server import Couchbase, MockServer, couchbase, mock_jar
+from tests.support.couchbase_server import Couchbase, MockServer, couchbase, gocaves, mock_jar
 from tests.support.s3_server import go_s3, own_s3, s3_server
 from tests.support.servers import (
     own_redis,
@@ -19,7 +19,7 @@ from tests.support.servers import (
     redis_url,
     redis_with_password,
 )
-from tests.support.spark.home import QUICK_JAVA, set_up_home
+from tests.support.spark.home import set_up_home
 
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
@@ -28,9 +28,6 @@ PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
 # The Javas of all tests together take a quarter of the processor's time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
-
-# The processes that the tests are spread over inherit the one that is made here first.
 set_up_home()
 
 # How long an example takes is the machine's affair.
@@ -41,6 +38,7 @@ pytest.register_assert_rewrite("stores.testing.conformance")
 
 __all__ = [
     "go_s3",
+    "gocaves",
     "own_redis",
     "own_s3",
     "redis_cluster_url",

@@ -99,14 +99,14 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
-        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws", "serve",
-        "cli",
+        "publishing", "windows", "triggers", "keyed", "planning", "audit", "published", "laws",
+        "serve", "cli",
         "__main__",
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
-        "request", "chains", "writers", "publishing", "sliding", "boundary", "history",
-        "checkpoint", "migration", "inspection", "reports", "session", "cli",
+        "checkpoint", "request", "chains", "starting", "writers", "publishing", "sliding",
+        "boundary", "history", "migration", "inspection", "reports", "session", "cli",
     ),
     "benchmarks": (
         "report", "papers", "public", "ours", "spark", "registry", "running", "__main__",

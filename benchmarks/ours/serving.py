@@ -36,6 +36,8 @@ BEGIN, STEP = 1_700_000_000, 8 * 3600
 LENGTHS = {"hour": 3600, "day": 86_400, "week": 7 * 86_400}
 _EVENT = Struct("<qd")
 _MIB, _BATCHES = 1 << 20, 8
+#: Rounds of all keys that a batch of the fill has: it reads and writes each page once for them.
+_ROUNDS = 5
 
 
 def aggregations() -> Product:
@@ -65,17 +67,17 @@ def _measured(keys: int) -> Rows:
 
 
 def _write(url: str, keys: int) -> Row:
-    """Fill the windows in rounds of all keys; then what publishing adds to a batch."""
+    """Fill the windows, a batch for some rounds of all keys; then what publishing adds to one."""
     cards = KeyedWindows(aggregations(), windows(), url, "cards", page_bytes=PAGE)
     random = np.random.default_rng(1)
 
-    def take_in(some: np.ndarray, round_: int) -> None:
-        times = np.full(len(some), BEGIN + round_ * STEP)
+    def take_in(some: np.ndarray, rounds: np.ndarray) -> None:
+        times = BEGIN + rounds * STEP
         cards.extend(some, {"amount": random.random(len(some))}, times, emit="last")
 
-    for round_ in range(EVENTS):
-        for start in range(0, keys, 100_000):
-            take_in(np.arange(start, min(start + 100_000, keys)), round_)
+    for first in range(0, EVENTS, _ROUNDS):
+        rounds = np.arange(first, first + _ROUNDS)
+        take_in(np.tile(np.arange(keys), _ROUNDS), np.repeat(rounds, keys))
         cards.checkpoint()
     cards.publish("cards")
     assert cards._publisher is not None
@@ -89,8 +91,9 @@ def _write(url: str, keys: int) -> Row:
 
     cards._publisher.publish = timed  # type: ignore[assignment, method-assign]
     for at in range(_BATCHES):
+        some = random.integers(0, keys, min(keys, 100_000))
         began = perf_counter()
-        take_in(random.integers(0, keys, min(keys, 100_000)), EVENTS + at)
+        take_in(some, np.full(len(some), EVENTS + at))
         cards.checkpoint()
         spent += perf_counter() - began
     return {

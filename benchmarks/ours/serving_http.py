@@ -3,7 +3,8 @@
 The service has one worker. Clients are in a process of their own, and each has one connection. At
 a fixed rate each request has a moment at which it is due, whether or not earlier ones were
 answered, and its time counts from there: a pause of the service shows in every request that it
-delays. ``python -m benchmarks.ours.serving_http URL NAME KEYS`` measures what is published.
+delays. ``cpu_us`` is what a request takes of the worker's processor.
+``python -m benchmarks.ours.serving_http URL NAME KEYS`` measures what is published.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from os import sysconf
 from socket import create_server
 from time import perf_counter, sleep
 from urllib.request import urlopen
@@ -22,6 +24,8 @@ from benchmarks.report.experiment import Row, Rows
 
 #: Requests a second, connections, and seconds of each measurement.
 RATE, CLIENTS, SECONDS = 1000, 16, 10
+#: Requests that are not measured, before the others.
+WARM = 1600
 
 
 def requests(store: str, name: str, keys: int) -> Rows:
@@ -32,11 +36,15 @@ def requests(store: str, name: str, keys: int) -> Rows:
     service = subprocess.Popen([*command, "--quiet"])
     try:
         _wait(service, port)
-        rows = []
+        rows: Rows = []
         for rate in (RATE, 0):
+            before = _processor_seconds(service.pid)
             client = [sys.executable, "-m", __spec__.name, "--client", str(port), str(keys)]
             done = subprocess.run([*client, str(rate)], capture_output=True, text=True, check=True)
-            rows.append(json.loads(done.stdout))
+            row: Row = json.loads(done.stdout)
+            spent = _processor_seconds(service.pid) - before
+            row["cpu_us"] = round(1e6 * spent / row.pop("requests"))
+            rows.append(row)
         return rows
     finally:
         service.terminate()
@@ -57,6 +65,13 @@ def _wait(service: subprocess.Popen[bytes], port: int) -> None:
             if service.poll() is not None:
                 raise RuntimeError("mta serve has ended") from None
             sleep(0.05)
+
+
+def _processor_seconds(process: int) -> float:
+    """What a process has taken of processors."""
+    with open(f"/proc/{process}/stat") as file:
+        times = file.read().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / sysconf("SC_CLK_TCK")
 
 
 # --- the clients' process -------------------------------------------------------------------------
@@ -82,19 +97,23 @@ async def _client(port: int, keys: list[int], due: float, pause: float) -> list[
 
 async def _clients(port: int, keys: int, rate: int) -> Row:
     random = np.random.default_rng(3)
-    count = (rate or RATE) * SECONDS // CLIENTS
-    pause, first = CLIENTS / rate if rate else 0.0, perf_counter() + 0.1
+    count, pause = (rate or RATE) * SECONDS // CLIENTS, CLIENTS / rate if rate else 0.0
+
+    async def ask(each: int, pause: float) -> list[list[float]]:
+        begin, clients = perf_counter() + 0.01, range(CLIENTS)
+        asked = [random.integers(0, keys, each).tolist() for _ in clients]
+        due = [begin + pause * at / CLIENTS for at in clients]
+        calls = [_client(port, asked[at], due[at], pause) for at in clients]
+        return await asyncio.gather(*calls)
+
+    await ask(WARM // CLIENTS, 0.0)
     began = perf_counter()
-    each = [
-        _client(port, random.integers(0, keys, count).tolist(), first + pause * at / CLIENTS, pause)
-        for at in range(CLIENTS)
-    ]
-    spent = np.concatenate(await asyncio.gather(*each))
+    spent = np.concatenate(await ask(count, pause))
     seconds = perf_counter() - began
     p50, p99 = np.percentile(spent, [50, 99]) * 1e6
     return {
-        "how": paced(rate),
-        "p50_us": round(p50, 1), "p99_us": round(p99, 1), "per_second": round(len(spent) / seconds),
+        "how": paced(rate), "p50_us": round(p50, 1), "p99_us": round(p99, 1),
+        "per_second": round(len(spent) / seconds), "requests": len(spent) + WARM,
     }  # fmt: skip
 
 

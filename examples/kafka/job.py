@@ -34,7 +34,6 @@ def peaks_and_rejected(messages: DataFrame, store: str) -> DataFrame:
         allowed_lateness="1 hour",
         on_late="side",
         on_invalid="drop",
-        buckets=8,
     )
     late = F.struct(F.lit("late").alias("reason"), F.col("device"), F.col("ts"), F.col("watts"))
     peaks = results.select(

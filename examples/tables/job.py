@@ -59,7 +59,6 @@ def windows(readings: DataFrame, store: str, *, emit_updates: bool) -> DataFrame
         on_invalid="drop",
         emit_updates=emit_updates,
         carry=[] if emit_updates else ["part"],
-        buckets=8,
     )
 
 

@@ -20,7 +20,7 @@ from platform import platform, python_version
 from typing import Any
 
 from mta import __version__
-from mta.cli import serving, snapshots
+from mta.cli import planning, serving, snapshots
 from mta.cli.console import as_options, say
 from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
@@ -70,6 +70,8 @@ class CommandLine:
         self._add_check()
         self._add_gc()
         self._add_unpublish()
+        plan = self.add("plan", planning.show_plan, help="what windows will take, before they run")
+        planning.add_options(plan, at_least_one)
         serve = self.add("serve", serving.serve, help="serve published windows over HTTP")
         serving.add_options(serve, at_least_one)
 

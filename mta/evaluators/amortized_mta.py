@@ -136,10 +136,10 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         """The front after so many more events, at these times, if it is one of theirs; or 0."""
         policy = self.setting.policy
         if type(policy) is CountWindow:
-            return max(0, self.back + count - policy.size)
+            return max(0, self.back + count - policy.end.rows - policy.size)
         if type(policy) is TimeWindow and times is not None:
             last = int(times[-1])
-            return self.back + int(times.searchsorted(last - policy.size, side="right"))
+            return self.back + int(times.searchsorted(policy.start(last), side="right"))
         return 0
 
     def _seal(self) -> None:

@@ -39,10 +39,11 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
+from mta.evaluators.ends import frame_results
 from mta.evaluators.observed import ObservedWindow
 from mta.folds.fronts import EachFront, Fronts, as_array, count_below, joined, moved, rows_at
 from mta.folds.sliding import has_kernel, kernel_lowers, sweep_goes_on, sweep_into
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
 from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup
@@ -128,6 +129,16 @@ class Cursor(ObservedWindow):
     def __len__(self) -> int:
         return self.back - self.front
 
+    @property
+    def end(self) -> int:
+        """The position after the last event of the window."""
+        return self.back
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its end is known."""
+        return True
+
     def place(self, front: int, back: int) -> None:
         """Be the window from ``front`` to ``back``; no store call until something is asked."""
         self._reset()
@@ -199,13 +210,26 @@ class Cursor(ObservedWindow):
             schema.put_many(out, done, self._folds(chunk, done, fronts, is_stored))
         return out
 
+    def results(self, chunk: Chunk) -> Rows | None:
+        """The result after each event of a chunk, as ``run`` has the aggregates."""
+        if self.policy.end != NEWEST and self.policy.predictable:
+            self._fresh()
+            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk)
+            self.place(front, chunk.stop)
+            return outputs
+        folds = self.run(chunk)
+        return None if folds is None else self.monoid.lower_rows(folds)
+
     def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
-        """As ``run``, results into those of a batch from ``start`` on; False if it cannot tell.
+        """As ``results``, into those of a batch from ``start`` on; False if it cannot tell.
 
         By a kernel in one pass, if there is one.
         """
         if not self.policy.predictable:
             return False
+        if self.policy.end != NEWEST:
+            batch.put_results(start, self.results(chunk))
+            return True
         monoid, right = self.monoid, None
         swept = has_kernel(monoid) and kernel_lowers(monoid)
         if swept:
@@ -270,16 +294,17 @@ class Cursor(ObservedWindow):
         """
         monoid, schema = self.monoid, self.monoid.partials
         first, last, lifted = int(fronts[0]), int(fronts[-1]), chunk.sliding.lifted
+        stops = range(done + 1, done + 1 + len(fronts))
         if right is None:
             one = schema.one(monoid.identity)
-            sweep = Sweep(lifted, one, 0, 0, done, fronts, one, turns=True)
+            sweep = Sweep(lifted, one, 0, 0, done, fronts, stops, one, turns=True)
             return sweep_into(sweep, monoid, out, lowered=True)
         top = self._stack[-1]
         origin = top.start - chunk.first
         stack = schema.cut(top.rows, first - origin, last + 1 - origin)
         if (behind := self._joined(top.right, top.since)) is not None:
             stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-        sweep = Sweep(lifted, stack, first, last, done, fronts, right)
+        sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
         return sweep_into(sweep, monoid, out, lowered=True)
 
     def _fronts(self, chunk: Chunk) -> EachFront:
@@ -638,8 +663,8 @@ class Cursor(ObservedWindow):
     def partials(self) -> Iterator[Partial]:
         """Every event of the window, lifted, from the oldest on; reads every leaf once."""
         position = self.front
-        while position < self.back:
-            leaf = self.events.leaf(position).before(self.back, self.monoid)
+        while position < self.end:
+            leaf = self.events.leaf(position).before(self.end, self.monoid)
             rows = leaf.partials(position, leaf.stop, self.monoid)
             for i in range(leaf.stop - position):
                 yield self.monoid.partials.at(rows, i)

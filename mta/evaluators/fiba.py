@@ -276,9 +276,10 @@ class FiBA(FingerTreeLog, Aggregator):
         found = self._run(new, into=(batch, start))
         if found is None:
             return 0
-        _, folds, is_new = found
+        _, outputs, is_new = found
         if is_new is not None:
-            batch.put(start, self.monoid.partials.take(folds, np.flatnonzero(is_new)))
+            new_ones = self.monoid.outputs.take(outputs, np.flatnonzero(is_new))
+            batch.put_results(start, new_ones)
         return new.size
 
     def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
@@ -303,10 +304,9 @@ class FiBA(FingerTreeLog, Aggregator):
             found = self._run(new, end)
             if found is None:
                 raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
-            chunk, folds, is_new = found
+            chunk, outputs, is_new = found
             assert chunk.times is not None
             mask = np.ones(chunk.count, bool) if is_new is None else is_new
-            outputs = self.monoid.lower_rows(folds)
             yield Revised(chunk.times, chunk.rows, outputs, mask)
             start = stop
 
@@ -320,11 +320,10 @@ class FiBA(FingerTreeLog, Aggregator):
         if first >= stop:
             return None
         chunk = self._stored(first, stop)
-        folds = self._cursor.run(chunk)
+        outputs = self._cursor.results(chunk)
         self._cursor.place(self.kept_from, self.kept_from)
-        if folds is None or chunk.times is None:
+        if outputs is None or chunk.times is None:
             raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
-        outputs = self.monoid.lower_rows(folds)
         return Revised(chunk.times, chunk.rows, outputs, np.zeros(chunk.count, bool))
 
     def _run(
@@ -333,11 +332,11 @@ class FiBA(FingerTreeLog, Aggregator):
         end: Callable[[], int] | None = None,
         into: tuple[Batch, int] | None = None,
     ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
-        """Insert a run; what was looked at, the aggregates as of each, and which are new.
+        """Insert a run; what was looked at, the result as of each, and which are new.
 
         ``end`` is asked for the position up to which stored events are looked at, if any are
         later than the first. Where all are new, results go ``into`` a batch from a place on, if
-        there is one, and no aggregates are returned. None, and nothing done, where the cuts cannot
+        there is one, and none are returned. None, and nothing done, where the cuts cannot
         be known ahead.
         """
         self._make_ready(self._left_behind)
@@ -347,10 +346,10 @@ class FiBA(FingerTreeLog, Aggregator):
             self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
         chunk, is_new = self.chunk_with(rows, times, count, end)
-        folds = None
+        outputs = None
         if into is None or is_new is not None:
-            folds = self._cursor.run(chunk)
-            if folds is None:
+            outputs = self._cursor.results(chunk)
+            if outputs is None:
                 return None
         elif not self._cursor.run_into(chunk, *into):
             return None
@@ -371,7 +370,7 @@ class FiBA(FingerTreeLog, Aggregator):
         self.front = max(self.front, front)
         with suppress(Exception):  # the next run will try again, and fail before it does anything
             self._settle()
-        return chunk, folds, is_new
+        return chunk, outputs, is_new
 
     # --- what a policy asks -----------------------------------------------------------------------
 

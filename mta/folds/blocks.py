@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, Schema
 from mta.kernels import native
 from mta.kernels.scans import accumulate_blocks
 from mta.monoids.base import AbstractMonoid
@@ -60,56 +60,49 @@ class Blocks:
     def _blocks(self) -> int:
         return -(-self.count // self.size)
 
-    def folds(self, starts: range | np.ndarray, first: int) -> Rows:
-        """The folds from each start, which never decrease, to the rows from the ``first`` on.
+    def folds(self, starts: range | np.ndarray, stops: range | np.ndarray) -> Rows:
+        """The folds from each start to the row before its stop; neither ever decreases.
 
         About two combines a range, and two a row once.
 
         >>> from mta import Sum
         >>> blocks = Blocks(Sum(), np.arange(8.0), 8, bits=1)
-        >>> blocks.folds(np.array([0, 1, 6]), first=5).tolist()
+        >>> blocks.folds(np.array([0, 1, 6]), range(6, 9)).tolist()
         [15.0, 21.0, 13.0]
         """
-        schema, stop, pairs = self.monoid.partials, first + len(starts), self._pairs(starts, first)
+        schema, pairs = self.monoid.partials, self._pairs(starts, stops)
         across = pairs.lows < pairs.highs
         if across.all():
-            if isinstance(starts, range):
-                lefts = schema.cut(self.suffixes, starts.start, starts.stop)
-            else:
-                lefts = schema.take(self.suffixes, starts)
-            return self._across(lefts, schema.cut(self.prefixes, first, stop), pairs)
-        starts = np.asarray(starts)
-        lengths = np.arange(first + 1, stop + 1) - starts
+            lefts = _at(schema, self.suffixes, starts, 0)
+            return self._across(lefts, _at(schema, self.prefixes, stops, -1), pairs)
+        starts, stops = np.asarray(starts), np.asarray(stops)
+        lengths = stops - starts
         if int(lengths.max()) <= 1 << self._bits - 1:
             return fold_ranges(self.monoid, self.partials, self.count, starts, lengths)
         each = np.repeat(across, pairs.counts)
         within, some = np.flatnonzero(~each), np.flatnonzero(each)
         found = schema.new(len(starts))
-        low, high = int(starts[within[0]]), first + int(within[-1]) + 1
+        low, high = int(starts[within[0]]), int(stops[within[-1]])
         rows = schema.cut(self.partials, low, high)
         short = fold_ranges(self.monoid, rows, high - low, starts[within] - low, lengths[within])
         schema.put_at(found, within, short)
         if len(some):
             lefts = schema.take(self.suffixes, starts[some])
-            rights = schema.take(self.prefixes, some + first)
+            rights = schema.take(self.prefixes, stops[some] - 1)
             pairs = pairs.those(across)
             joined = self._across(lefts, rights, pairs)
             schema.put_at(found, some, joined)
         return found
 
-    def _pairs(self, starts: range | np.ndarray, first: int) -> _Pairs:
+    def _pairs(self, starts: range | np.ndarray, stops: range | np.ndarray) -> _Pairs:
         """The pairs of blocks in which ranges begin and end, in order."""
-        bits, count = self._bits, len(starts)
-        last = first + count - 1
+        bits = self._bits
+        first, last = stops[0] - 1, stops[-1] - 1
         lows = np.arange((starts[0] >> bits) + 1, (starts[-1] >> bits) + 1) << bits
         highs = np.arange((first >> bits) + 1, (last >> bits) + 1) << bits
-        if isinstance(starts, range):
-            at = _merged(lows - starts.start, highs - first)
-            begins = at + starts.start
-        else:
-            at = _merged(starts.searchsorted(lows), highs - first)
-            begins = starts[at]
-        return _Pairs(begins >> bits, at + first >> bits, np.diff(at, append=count))
+        at = _merged(_places(starts, lows), _places(stops, highs + 1))
+        begins, ends = _numbers_at(starts, at), _numbers_at(stops, at)
+        return _Pairs(begins >> bits, ends - 1 >> bits, np.diff(at, append=len(starts)))
 
     def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs) -> Rows:
         """The folds of ranges that end in a later block than they begin in."""
@@ -149,6 +142,24 @@ class _Pairs(NamedTuple):
     def those(self, chosen: np.ndarray) -> _Pairs:
         """Some of the pairs."""
         return _Pairs(*(column[chosen] for column in self))
+
+
+def _at(schema: Schema, rows: Rows, places: range | np.ndarray, move: int) -> Rows:
+    """The rows at some places, each so much further on; as a view where there can be one."""
+    if isinstance(places, range):
+        return schema.cut(rows, places.start + move, places.stop + move)
+    return schema.take(rows, places + move if move else places)
+
+
+def _numbers_at(numbers: range | np.ndarray, places: np.ndarray) -> np.ndarray:
+    return places + numbers.start if isinstance(numbers, range) else numbers[places]
+
+
+def _places(numbers: range | np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each of the wanted ones would be inserted before numbers that never decrease."""
+    if isinstance(numbers, range):
+        return wanted - numbers.start
+    return numbers.searchsorted(wanted)
 
 
 def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from mta.folds.fronts import Fronts, as_array
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
 from mta.recipes import Recorded
+
+Ties = Literal["rows", "peers"]
 
 
 class View(Protocol):
@@ -91,8 +94,32 @@ class TimeSearch(Protocol):
         """
 
 
+class End(NamedTuple):
+    """Where a frame ends: how much before the moment that it is asked for.
+
+    A frame has all events up to that time and position, but for those before its start.
+    """
+
+    delay: int = 0
+    """How much earlier than the moment the newest times are, in microseconds."""
+    rows: int = 0
+    """How many of the newest events are left out."""
+
+
+#: The end of a frame that has the newest event.
+NEWEST = End()
+
+
 class AbstractPolicy(Recorded, ABC):
-    """A rule that says how much of the window's front leaves after an insertion."""
+    """A rule that says how much of the window's front leaves after an insertion.
+
+    That is where a frame starts. Where it ends is ``end``; events behind it stay for later frames.
+    """
+
+    #: Where frames end.
+    end = NEWEST
+    #: Whether frames have all events of their last time ("peers"), or those up to a row ("rows").
+    ties: Ties = "rows"
 
     #: Whether events must carry times.
     needs_times = False
@@ -166,7 +193,13 @@ class Both(AbstractPolicy):
     """Two policies at once: their cuts are positions, so either is the larger or the smaller."""
 
     def __init__(self, one: AbstractPolicy, other: AbstractPolicy, any_of: bool) -> None:
+        if (one.end, one.ties) != (other.end, other.ties):
+            raise ValueError(
+                f"{one!r} and {other!r} end at different events: a frame has one end, so give both "
+                "the same closed=, delay=, ties= or exclude_current="
+            )
         self.one, self.other, self.any_of = one, other, any_of
+        self.end, self.ties = one.end, one.ties
         self.needs_times = one.needs_times or other.needs_times
         self.positional = one.positional and other.positional
         self.merges = not self.positional and all(p.positional or p.merges for p in (one, other))
@@ -208,6 +241,20 @@ class Both(AbstractPolicy):
     def describe(self) -> str:
         sign = "|" if self.any_of else "&"
         return f"({self.one.describe()} {sign} {self.other.describe()})"
+
+
+def by_rows(policy: AbstractPolicy) -> AbstractPolicy:
+    """The same policy with ``ties="rows"``."""
+    if policy.ties == "rows":
+        return policy
+    found = copy(policy)
+    found.ties = "rows"
+    found.__dict__.pop("fingerprint", None)
+    args, kwargs = policy.constructed_with
+    found.constructed_with = args, {name: kwargs[name] for name in kwargs if name != "ties"}
+    if isinstance(found, Both):
+        found.one, found.other = by_rows(found.one), by_rows(found.other)
+    return found
 
 
 def _policy(other: Any) -> AbstractPolicy:

@@ -16,7 +16,9 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
-from mta.frames.windows import TimeFrame
+from mta.frames.base import Ties
+from mta.frames.windows import END, Closed, TimeFrame, end_of
+from mta.times import Duration
 from mta.zones import Zone
 
 _DAY = 86_400_000_000
@@ -43,55 +45,80 @@ class CalendarWindow(TimeFrame):
     Args:
         length: A number and a unit, such as "1 day", "3 months" or "year".
         zone: A name of the time zone database.
+        closed: As of ``TimeWindow``.
+        delay: As of ``TimeWindow``; a duration, and not of the calendar.
+        ties: As of ``TimeWindow``.
 
     >>> CalendarWindow("3 months", zone="Europe/Berlin")
     CalendarWindow('3 months', zone='Europe/Berlin')
     """
 
-    def __init__(self, length: str, zone: str = "UTC") -> None:
+    def __init__(
+        self,
+        length: str,
+        zone: str = "UTC",
+        *,
+        closed: Closed = "right",
+        delay: float | Duration = 0,
+        ties: Ties = "rows",
+    ) -> None:
         self.count, self.unit = _parsed(length)
+        self._set_end(closed, delay, ties)
         self.zone = Zone(zone)
         self.is_to_date = False
 
     @classmethod
-    def to_date(cls, unit: Unit, zone: str = "UTC") -> Self:
+    def to_date(
+        cls,
+        unit: Unit,
+        zone: str = "UTC",
+        *,
+        closed: Literal["both", "left"] = "both",
+        delay: float | Duration = 0,
+        ties: Ties = "rows",
+    ) -> Self:
         """The events since the beginning of the day, week (Monday), month, quarter or year.
 
-        Those at its very beginning included.
+        Those at its very beginning included. ``closed="left"`` leaves out the newest event and
+        others of its time; with a ``delay`` both the beginning and the end are those of an earlier
+        moment.
 
         >>> CalendarWindow.to_date("month", zone="Asia/Kolkata")
         CalendarWindow.to_date('month', zone='Asia/Kolkata')
         """
         if unit not in UNITS:
             raise ValueError(f"a window to date begins with a {', '.join(UNITS)}, not {unit!r}")
-        window = cls(f"1 {unit}", zone)
-        window.is_to_date = True
-        window.constructed_by, window.constructed_with = "to_date", ((unit, zone), {})
+        if closed not in ("both", "left"):
+            raise ValueError(f"a window to date is closed 'both' or 'left', not {closed!r}")
+        window = cls(f"1 {unit}", zone, closed=closed, delay=delay, ties=ties)
+        window.is_to_date, window._usual = True, "both"
+        given = {"closed": closed, "delay": delay, "ties": ties}
+        options = {name: value for name, value in given.items() if value not in ("both", 0, "rows")}
+        window.constructed_by, window.constructed_with = "to_date", ((unit, zone), options)
         return window
 
     @property
     def lifetime(self) -> int:
         """At most how long after the newest event time alone has emptied the window."""
         days = _DAYS.get(self.unit, 0) or 31 * _MONTHS[self.unit]
-        return self.count * days * _DAY + _CHANGES
+        return self.delay + self._is_start_closed + self.count * days * _DAY + _CHANGES
 
     @property
     def shortest(self) -> int:
         """For how long, in microseconds, every event surely is held."""
         if self.is_to_date:
-            return 0
+            return self.delay
         days = _DAYS.get(self.unit, 0) or 28 * _MONTHS[self.unit]
-        return max(self.count * days * _DAY - _CHANGES, 0)
+        return self.delay + max(self.count * days * _DAY - _CHANGES, 0)
 
     @property
     def predictable(self) -> bool:
         return type(self) is CalendarWindow
 
     def starts(self, times: np.ndarray) -> np.ndarray:
-        local = self.zone.local(np.asarray(times, "<i8"))
-        if self.is_to_date:
-            return self.zone.times(self._begin(local)) - 1
-        return self.zone.times(self._ago(local))
+        local = self.zone.local(np.asarray(times, "<i8") - self.delay)
+        found = self._begin(local) if self.is_to_date else self._ago(local)
+        return self.zone.times(found) - self._is_start_closed
 
     def _begin(self, local: np.ndarray) -> np.ndarray:
         """When the unit of each local time began."""
@@ -117,13 +144,15 @@ class CalendarWindow(TimeFrame):
 
     def describe(self) -> str:
         what = "to date" if self.is_to_date else f"{self.count}"
-        return f"CalendarWindow({what} {self.unit}, {self.zone.name})"
+        return f"CalendarWindow({what} {self.unit}, {self.zone.name}{self._end_described()})"
 
     def __repr__(self) -> str:
         if self.is_to_date:
-            return f"CalendarWindow.to_date({self.unit!r}, zone={self.zone.name!r})"
+            what = f"to_date({self.unit!r}, zone={self.zone.name!r}{self._end_arguments()})"
+            return f"CalendarWindow.{what}"
         plural = "s" if self.count > 1 else ""
-        return f"CalendarWindow('{self.count} {self.unit}{plural}', zone={self.zone.name!r})"
+        what = f"'{self.count} {self.unit}{plural}', zone={self.zone.name!r}"
+        return f"CalendarWindow({what}{self._end_arguments()})"
 
 
 def _of_months(months: np.ndarray) -> np.ndarray:
@@ -149,13 +178,16 @@ def _parsed(length: str) -> tuple[int, Unit]:
 def calendar_of(text: str) -> CalendarWindow | None:
     """The window of a description, if it is one of this kind.
 
-    >>> calendar_of("CalendarWindow(to date month, UTC)")
-    CalendarWindow.to_date('month', zone='UTC')
+    >>> calendar_of("CalendarWindow(to date month, UTC, closed left)")
+    CalendarWindow.to_date('month', zone='UTC', closed='left')
     """
-    found = re.fullmatch(r"CalendarWindow\((to date|\d{1,5}) ([a-z]+), ([\w+/-]{1,64})\)", text)
+    found = re.fullmatch(
+        rf"CalendarWindow\((to date|\d{{1,5}}) ([a-z]+), ([\w+/-]{{1,64}}){END}\)", text
+    )
     if found is None:
         return None
-    count, unit, zone = found.groups()
+    count, unit, zone = found.groups()[:3]
+    end = end_of(found)
     if count == "to date":
-        return CalendarWindow.to_date(unit, zone)  # type: ignore[arg-type]
-    return CalendarWindow(f"{count} {unit}", zone)
+        return CalendarWindow.to_date(unit, zone, **end)  # type: ignore[arg-type]
+    return CalendarWindow(f"{count} {unit}", zone, **end)

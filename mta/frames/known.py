@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.calendar import CalendarWindow, calendar_of
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.windows import END, CountWindow, TimeWindow, end_of
 
 #: No description of a policy that is read is longer.
 _LONGEST = 1000
@@ -32,10 +32,10 @@ def policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
 
 
 def _parsed(text: str) -> AbstractPolicy | None:
-    if found := re.fullmatch(r"CountWindow\((\d{1,18})\)", text):
-        return CountWindow(int(found[1]))
-    if found := re.fullmatch(r"TimeWindow\((\d{1,18}) us\)", text):
-        return TimeWindow(timedelta(microseconds=int(found[1])))
+    if found := re.fullmatch(r"CountWindow\((\d{1,18})(, exclude current)?\)", text):
+        return CountWindow(int(found[1]), exclude_current=found[2] is not None)
+    if found := re.fullmatch(rf"TimeWindow\((\d{{1,18}}) us{END}\)", text):
+        return TimeWindow(timedelta(microseconds=int(found[1])), **end_of(found))
     if found_calendar := calendar_of(text):
         return found_calendar
     if not text.startswith("(") or not text.endswith(")"):
@@ -52,7 +52,10 @@ def _parsed(text: str) -> AbstractPolicy | None:
 
 
 def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
-    """Whether the window of one policy surely holds all that the other one's holds."""
+    """Whether for one policy surely all is retained that is for the other one.
+
+    What is behind the end of a frame is, for frames to come.
+    """
     if one.fingerprint == other.fingerprint:
         return True
     if isinstance(one, Both):
@@ -62,9 +65,10 @@ def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
     if isinstance(other, Both):
         sides = (covers(one, side) for side in (other.one, other.other))
         return any(sides) if other.any_of else all(sides)
-    for kind in (CountWindow, TimeWindow):
-        if type(one) is kind and type(other) is kind:
-            return one.size >= other.size
+    if type(one) is CountWindow and type(other) is CountWindow:
+        return one.size + one.end.rows >= other.size + other.end.rows
+    if type(one) is TimeWindow and type(other) is TimeWindow:
+        return one.lifetime >= other.lifetime
     if isinstance(one, CalendarWindow | TimeWindow) and isinstance(
         other, CalendarWindow | TimeWindow
     ):
@@ -83,7 +87,7 @@ def held_for(policy: AbstractPolicy) -> int:
         return min(sides) if policy.any_of else max(sides)
     if type(policy) is CalendarWindow:
         return policy.shortest
-    return policy.size if type(policy) is TimeWindow else 0
+    return policy.lifetime if type(policy) is TimeWindow else 0
 
 
 class Whole(NamedTuple):
@@ -107,7 +111,7 @@ def whole_after(policy: AbstractPolicy, gone: int | None, known: int) -> list[Wh
         one, other = (whole_after(side, gone, known) for side in (policy.one, policy.other))
         return _distinct([*one, *other]) if policy.any_of else all_of(one, other)
     if type(policy) is CountWindow:
-        return [Whole(None, max(0, policy.size - known))]
+        return [Whole(None, max(0, policy.size + policy.end.rows - known))]
     if type(policy) in (TimeWindow, CalendarWindow) and gone is not None:
         assert policy.lifetime is not None
         return [Whole(gone + policy.lifetime, 0)]

@@ -1,21 +1,37 @@
-"""The last so many events, and those of the last so much time: cut by positions and times."""
+"""The last so many events, and those of the last so much time: cut by positions and times.
+
+Times are whole microseconds, so each bound of a frame by time is one that excludes its start and
+includes its end:
+
+    closed    "right"               "left"                  "both"                "neither"
+              (m - size, m]         [m - size, m)           [m - size, m]         (m - size, m)
+    start     m - size              m - size - 1            m - size - 1          m - size
+    end       m                     m - 1                   m                     m - 1
+
+and all of it earlier by ``delay``.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
 from abc import abstractmethod
+from datetime import timedelta
 from numbers import Real
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from mta.folds.fronts import Fronts, moved
-from mta.frames.base import AbstractPolicy, Run, TimeSearch, View
+from mta.frames.base import NEWEST, AbstractPolicy, End, Run, Ties, TimeSearch, View
 from mta.kernels.segments import ranks
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.
 _CENTURY = 36525 * 86400
 _LAST = np.iinfo(np.int64).max
+#: Which bounds of a frame by time belong to it.
+Closed = Literal["right", "left", "both", "neither"]
 
 
 class CountWindow(AbstractPolicy):
@@ -23,27 +39,32 @@ class CountWindow(AbstractPolicy):
 
     Args:
         size: How many events, at least 1.
+        exclude_current: Whether the window has the events before the newest one.
 
-    >>> CountWindow(3)
-    CountWindow(3)
+    >>> CountWindow(3), CountWindow(100, exclude_current=True)
+    (CountWindow(3), CountWindow(100, exclude_current=True))
     """
 
     positional = True
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, exclude_current: bool = False) -> None:
         number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
         if not number or not size >= 1 or size % 1:  # so that NaN and infinity are refused too
             raise ValueError(f"a count window holds at least 1 event, not {size!r}")
+        if not isinstance(exclude_current, (bool, np.bool_)):
+            raise TypeError(f"exclude_current is True or False, not {exclude_current!r}")
         self.size = int(size)
+        self.end = End(rows=1) if exclude_current else NEWEST
 
     def cut(self, view: View, time: int | None) -> int:
-        return view.back - self.size
+        return view.back - self.end.rows - self.size
 
     def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        room = self.size - (run.back - run.front)
+        reach = self.end.rows + self.size
+        room = reach - (run.back - run.front)
         if room > 0:
             return run.front, min(count, room)
-        first = run.back + 1 - self.size
+        first = run.back + 1 - reach
         return range(first, first + count), count
 
     @property
@@ -53,22 +74,75 @@ class CountWindow(AbstractPolicy):
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> range:
         if not self.predictable:
             super().cuts(search, start, times, count)
-        first = start + 1 - self.size
+        first = start + 1 - self.end.rows - self.size
         return range(first, first + count)
 
     def describe(self) -> str:
-        return f"CountWindow({self.size})"
+        return f"CountWindow({self.size}{', exclude current' if self.end.rows else ''})"
+
+    def __repr__(self) -> str:
+        return f"CountWindow({self.size}{', exclude_current=True' if self.end.rows else ''})"
 
 
 class TimeFrame(AbstractPolicy):
-    """Events later than a *start* that follows from the time of the newest, and never goes back."""
+    """Events between a start and an end that follow from a moment, and never go back.
+
+    That moment is the time of the newest event, or a later one.
+    """
 
     needs_times = True
     positional = True
+    closed: Closed = "right"
+    #: How a frame is closed where nothing is said.
+    _usual: Closed = "right"
+    #: How much earlier than the moment all of the frame is, in microseconds.
+    delay = 0
+
+    def _set_end(self, closed: Closed, delay: float | Duration, ties: Ties) -> None:
+        """Read what constructors take of the end."""
+        if closed not in get_args(Closed):
+            raise ValueError(f"closed is one of {', '.join(get_args(Closed))}, not {closed!r}")
+        if ties not in get_args(Ties):
+            raise ValueError(f"ties is 'rows' or 'peers', not {ties!r}")
+        self.closed, self.delay, self.ties = closed, to_duration(delay, "a delay", least=0), ties
+        self.end = End(delay=self.delay + (closed in ("left", "neither")))
+        if self.end.delay:
+            self.ties = "rows"  # no frame has events of the row's own time
+
+    @property
+    def _is_start_closed(self) -> bool:
+        return self.closed in ("left", "both")
 
     @abstractmethod
     def starts(self, times: np.ndarray) -> np.ndarray:
-        """For windows that end at some times, the time after which their events are."""
+        """For frames that are asked for at some times, the time after which their events are."""
+
+    def ends(self, times: np.ndarray) -> np.ndarray:
+        """For frames that are asked for at some times, the time of the last events that may be in.
+
+        Of one that ends with a row, no event after that row is in, though it may have its time.
+        """
+        return times - self.end.delay
+
+    def _end_described(self) -> str:
+        """The parameters of the end that are not the usual ones, the same in every process."""
+        return "".join(
+            [
+                f", closed {self.closed}" if self.closed != self._usual else "",
+                f", delay {self.delay} us" if self.delay else "",
+                f", ties {self.ties}" if self.ties != "rows" else "",
+            ]
+        )
+
+    def _end_arguments(self) -> str:
+        """The same, as arguments."""
+        return "".join(
+            [
+                f", closed={self.closed!r}" if self.closed != self._usual else "",
+                f", delay={as_text(self.delay)!r}" if self.delay else "",
+                f", ties={self.ties!r}" if self.ties != "rows" else "",
+            ]
+        )
 
     def reach(self, times: np.ndarray) -> tuple[np.ndarray, int]:
         """The starts, as times and how much earlier than these they are."""
@@ -117,13 +191,28 @@ class TimeWindow(TimeFrame):
     Args:
         size: A number of seconds, a timedelta of Python, numpy or pandas, or text such as "90
             seconds", "5m", "1h30m", "30 days" or "PT1H30M".
+        closed: Which bounds belong to the window. "left" leaves out the newest event and others of
+            its time, and has one that is exactly ``size`` old.
+        delay: A duration that moves both bounds back.
+        ties: "rows" has of the events of one time those up to each; "peers" has all of them, where
+            all are given at once (``rolling``, batches).
 
     >>> TimeWindow("1 hour"), TimeWindow(90)
     (TimeWindow('1 hour'), TimeWindow('90 seconds'))
+    >>> TimeWindow("1 day", closed="left"), TimeWindow("1 day", delay="1 hour")
+    (TimeWindow('1 day', closed='left'), TimeWindow('1 day', delay='1 hour'))
     """
 
-    def __init__(self, size: float | Duration) -> None:
+    def __init__(
+        self,
+        size: float | Duration,
+        *,
+        closed: Closed = "right",
+        delay: float | Duration = 0,
+        ties: Ties = "rows",
+    ) -> None:
         self.size = to_duration(size)
+        self._set_end(closed, delay, ties)
         if isinstance(size, Real) and not is_duration(size) and size >= _CENTURY:
             meant = as_text(self.size // MICROSECONDS)
             warnings.warn(
@@ -133,24 +222,36 @@ class TimeWindow(TimeFrame):
             )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({as_text(self.size)!r})"
+        return f"{type(self).__name__}({as_text(self.size)!r}{self._end_arguments()})"
 
     @property
     def lifetime(self) -> int:
-        return self.size
+        return self.delay + self.size + self._is_start_closed
 
     def starts(self, times: np.ndarray) -> np.ndarray:
-        return times - self.size
+        return times - self.lifetime
 
     def reach(self, times: np.ndarray) -> tuple[np.ndarray, int]:
-        return times, self.size
+        return times, self.lifetime
 
     def start(self, time: int) -> int:
-        return time - self.size
+        return time - self.lifetime
 
     @property
     def predictable(self) -> bool:
         return type(self) is TimeWindow
 
     def describe(self) -> str:
-        return f"TimeWindow({self.size} us)"
+        return f"TimeWindow({self.size} us{self._end_described()})"
+
+
+#: What descriptions say of the end of a frame by time.
+END = r"(?:, closed (?P<closed>\w+))?(?:, delay (?P<delay>\d{1,18}) us)?(?:, ties (?P<ties>\w+))?"
+
+
+def end_of(found: re.Match[str]) -> dict[str, Any]:
+    """The arguments that ``END`` has matched."""
+    given = {name: text for name, text in found.groupdict().items() if text is not None}
+    if "delay" in given:
+        given["delay"] = timedelta(microseconds=int(given["delay"]))
+    return given

@@ -40,13 +40,14 @@ typedef struct {
     int64_t stack_at;   /* the position of the stack's first entry */
     int64_t middle;     /* where the stack ends and the aggregate on its right begins */
     int64_t first;      /* the position of the first new event */
-    Positions fronts;   /* after each of them */
+    Positions fronts;   /* of each result */
+    Positions stops;    /* the position after its newest event */
     Columns right;      /* one row: the aggregate from the middle to the first new event */
     Columns room;       /* for the stacks to come: an entry a position, and one more */
     int turns;          /* whether rows become the stack where the front reaches the middle */
     int lowered;        /* whether results are wanted in place of partials */
     double lost;        /* degrees of freedom that a deviation loses */
-    Columns out;        /* a row for each new event */
+    Columns out;        /* a row for each result */
 } Sweep;
 
 /* What each kind of monoid has: see folds.h. */

@@ -2,7 +2,7 @@
  *
  * scan      the rows folded up to each, from a first partial on, from either side
  * join      each row combined with another
- * sweep     Two-Stacks: the fold of a sliding window after each of many events
+ * sweep     Two-Stacks: the folds of a sliding window, between fronts and stops that never go back
  * ranges    the folds of short ranges, out of blocks of 1, 2, 4, ... rows
  */
 #define JOIN_(a, b) a##_##b
@@ -34,7 +34,7 @@ static int OF(join)(const Columns *lefts, const Columns *rights, const Columns *
 static int OF(turn)(Sweep *s, int64_t start, int64_t stop) {
     OF(run) run;
     OF(store)(&s->room, stop, OF(identity)());
-    OF(begin)(&run, OF(identity)(), OF(load)(&s->rows, stop - 1));
+    OF(begin)(&run, OF(identity)(), start < stop ? OF(load)(&s->rows, stop - 1) : OF(identity)());
     for (int64_t i = stop - 1; i >= start; i--) {
         OF(step)(&run, OF(load)(&s->rows, i), 1);
         OF(store)(&s->room, i, OF(value)(&run));
@@ -60,24 +60,31 @@ static void OF(put)(const Sweep *s, const Columns *rights, int64_t i, int64_t co
     }
 }
 
-/* Of many events what is on the right comes first, where each waits for the one before it, and
+/* Of many results what is on the right comes first, where each waits for the one before it, and
  * then all results, where none does. */
 static int OF(sweep)(Sweep *s) {
     _Alignas(8) char kept[MAX_COLUMNS][8 * MTA_SWEPT];
     const Columns rights = {{kept[0], kept[1], kept[2]}, MTA_SWEPT}, rows = s->rows;
     const Positions fronts = s->fronts;
+    const int64_t *const stops = s->stops.each; /* else one row more each time */
     P right = OF(load)(&s->right, 0);
-    int64_t i = 0, front = s->stack_at, next = front, count;
+    int64_t i = 0, at = s->first, to = at, front = s->stack_at, next = front, count;
     while (i < s->out.count) {
         const int64_t highest = s->turns ? s->middle - 1 : s->middle;
         OF(run) run;
-        OF(begin)(&run, right, OF(load)(&rows, s->first + i));
+        OF(begin)(&run, right, at < rows.count ? OF(load)(&rows, at) : right);
         do {
             const int64_t most = s->out.count - i < MTA_SWEPT ? s->out.count - i : MTA_SWEPT;
             for (count = 0; count < most; count++, front = next) {
-                if ((next = position(&fronts, i + count)) < front || next > highest)
+                to = stops ? stops[i + count] : at + 1;
+                if ((next = position(&fronts, i + count)) < front || next > highest
+                    || (stops && (to < at || to > rows.count)))
                     break;
-                OF(step)(&run, OF(load)(&rows, s->first + i + count), 0);
+                if (!stops)
+                    OF(step)(&run, OF(load)(&rows, at++), 0);
+                else
+                    for (; at < to; at++)
+                        OF(step)(&run, OF(load)(&rows, at), 0);
                 OF(store)(&rights, count, OF(value)(&run));
             }
             OF(put)(s, &rights, i, count);
@@ -88,9 +95,9 @@ static int OF(sweep)(Sweep *s) {
         right = OF(value)(&run);
         if (i == s->out.count)
             break;
-        if (!s->turns || next < front || next > s->first + i || next < 0)
+        if (!s->turns || next < front || next < 0 || to < next || to < at || to > rows.count)
             return REFUSED;
-        if (OF(turn)(s, front = next, s->first + i + 1))
+        if (OF(turn)(s, front = next, at = to))
             return OVERFLOWN;
         right = OF(identity)();
         OF(store)(&rights, 0, right);

@@ -5,7 +5,7 @@
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 8
+#define REVISION 9
 #define MAX_HELD 24
 
 /* A call's arguments, and what is held of them until it ends. */
@@ -144,15 +144,17 @@ static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
     Sweep s = {.turns = 0};
     if (kind_of(&c) && of_kind(&c, 1, 0, &s.rows) && of_kind(&c, 2, 0, &s.stack)
         && whole(&c, 3, &s.stack_at) && whole(&c, 4, &s.middle) && whole(&c, 5, &s.first)
-        && whole(&c, 9, &turns) && of_kind(&c, 7, 1, &s.right)
-        && ((s.turns = turns != 0) == 0 || of_kind(&c, 8, 1, &s.room))
-        && ((s.lost = PyFloat_AsDouble(PyTuple_GetItem(args, 10))) != -1 || !PyErr_Occurred())
-        && ((s.lowered = s.lost >= 0) == 0 ? of_kind(&c, 11, 1, &s.out)
-                                           : columns(&c, 11, 1, result, 1, &s.out))
-        && positions(&c, 6, s.out.count, &s.fronts)
+        && whole(&c, 10, &turns) && of_kind(&c, 8, 1, &s.right)
+        && ((s.turns = turns != 0) == 0 || of_kind(&c, 9, 1, &s.room))
+        && ((s.lost = PyFloat_AsDouble(PyTuple_GetItem(args, 11))) != -1 || !PyErr_Occurred())
+        && ((s.lowered = s.lost >= 0) == 0 ? of_kind(&c, 12, 1, &s.out)
+                                           : columns(&c, 12, 1, result, 1, &s.out))
+        && positions(&c, 6, s.out.count, &s.fronts) && positions(&c, 7, s.out.count, &s.stops)
         && require(s.right.count == 1, "the right side is one row")
         && require(s.first >= 0 && s.first <= s.rows.count
-                   && s.out.count <= s.rows.count - s.first, "there are fewer rows than results")
+                   && (s.stops.each || (s.stops.first == s.first + 1
+                                        && s.out.count <= s.rows.count - s.first)),
+                   "there are fewer rows than results")
         && require(s.stack.count > 0 && s.stack_at <= s.middle
                    && s.stack_at > -MAX_POSITION && s.middle < MAX_POSITION
                    && s.middle - s.stack_at < s.stack.count, "the stack ends before the middle")
@@ -277,7 +279,7 @@ static PyMethodDef METHODS[] = {
     METHOD(scan, "kind, rows, out, backwards"),
     METHOD(join, "kind, lefts, rights, out"),
     METHOD(sweep,
-           "kind, rows, stack, stack_at, middle, first, fronts, right, room, turns, lost, out"),
+           "kind, rows, stack, stack_at, middle, first, fronts, stops, right, room, turns, lost, out"),
     METHOD(ranges, "kind, rows, starts, lengths, out"),
     METHOD(ranks, "times, keys, out, age"),
     METHOD(first_later, "times, bounds, segments, asked, out"),

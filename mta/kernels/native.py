@@ -38,7 +38,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 8
+REVISION = 9
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -161,7 +161,7 @@ def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) 
 
 
 class Sweep(NamedTuple):
-    """What *Two-Stacks* goes over: rows, and the front of each from row ``first`` on."""
+    """What *Two-Stacks* goes over: rows, and between which of them each result is."""
 
     rows: Rows
     stack: Rows
@@ -170,6 +170,8 @@ class Sweep(NamedTuple):
     middle: int
     first: int
     fronts: range | np.ndarray
+    stops: range | np.ndarray
+    """Behind the last row of each result; as fronts they never decrease."""
     right: Rows
     """The fold from the middle to the first row, as one row."""
     turns: bool = False
@@ -178,10 +180,10 @@ class Sweep(NamedTuple):
 
 
 def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Rows | None:
-    """Two-Stacks: the fold of rows from each front to its row, into ``out``.
+    """Two-Stacks: the fold of rows from each front to its stop, into ``out``.
 
     ``lowered``: results and not partials are wanted. Returns the fold from the middle to the last
-    row, as one row; None where numpy's way must go.
+    stop, as one row; None where numpy's way must go.
     """
     given, known = _columns(kernel, over.rows), _columns(kernel, over.stack)
     aside = _columns(kernel, over.right)
@@ -193,7 +195,7 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Rows | None:
     lost = -1.0 if not lowered or kernel.lost is None else kernel.lost
     done: bool = compiled.sweep(
         kernel.number, given, known, over.stack_at, over.middle, over.first,
-        _positions(over.fronts), aside, room, over.turns, lost, into,
+        _positions(over.fronts), _positions(over.stops), aside, room, over.turns, lost, into,
     )  # fmt: skip
     return _like(over.right, aside) if done else None
 

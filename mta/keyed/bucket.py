@@ -38,7 +38,7 @@ from mta.windows.engine import by_time
 from mta.windows.settings import OnMissing
 
 #: The bytes of a page of keys, unless they are given.
-_LOCAL_PAGE, _REMOTE_PAGE = 1 << 18, 1 << 14
+LOCAL_PAGE, REMOTE_PAGE = 1 << 18, 1 << 14
 #: What stands for the time of an event that never was.
 NEVER = int(np.iinfo("i8").min)
 
@@ -111,7 +111,7 @@ class Bucket:
         layout = TableLayout(kind.name, "", kind.reader.inputs, kind.timed)
         pages = None
         if kind.store is not None:
-            usual = _REMOTE_PAGE if kind.store.capabilities.remote else _LOCAL_PAGE
+            usual = REMOTE_PAGE if kind.store.capabilities.remote else LOCAL_PAGE
             size = PageSize(settings.page_bytes or usual, settings.cache_bytes)
             pages = RunPages(kind.store, layout, size)
         self.tree = LSMTree(layout, pages, kind.trimmed, settings.allowed_lateness is not None)

@@ -26,12 +26,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, Schema
 from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import bounds_of, first_later, spread
-from mta.keyed.table import ALL, Lanes, Table, empties, folds
+from mta.keyed.table import ALL, Lanes, Table, folds
 from mta.logs.base import OnDuplicate
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 
 #: How many events there are at a time of a key, for the places of keys and times.
 Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -228,7 +228,7 @@ def _joined(
     fronts = np.maximum.accumulate(np.where(heads, np.arange(count), 0))
     some = np.flatnonzero(~heads)
     lifted = monoid.lift_rows(rows, count)
-    joined = monoid.values_of(folds(monoid, lifted, count, fronts[some], some))
+    joined = monoid.values_of(folds(monoid, lifted, count, fronts[some], some + 1))
     values = schema.take(union.rows, np.arange(union.events))
     schema.put_at(values, alive[some], joined)
     return values
@@ -246,18 +246,24 @@ def folds_with(
 ) -> Rows:
     """The outputs of windows that end with some rows, in whose place there were other values."""
     times = None if lanes.times is None else lanes.times[rows]
-    fronts = lanes.fronts_at(policy, of, rows, times)
-    partials = monoid.lift_rows(states, len(rows))
-    longer = np.flatnonzero(fronts < rows)
+    starts, stops = lanes.frame_at(policy, of, rows, times)
+    schema, size = monoid.partials, len(rows)
+    partials = schema.take(monoid.lift_rows(states, size), np.arange(size))
+    outside = np.flatnonzero(stops <= rows)
+    schema.put_at(partials, outside, _repeated(schema.one(monoid.identity), schema, len(outside)))
+    before = np.minimum(stops, rows)
+    longer = np.flatnonzero(starts < before)
     if len(longer):
-        left = folds(monoid, lifted, count, fronts[longer], rows[longer] - 1)
-        right = monoid.partials.take(partials, longer)
-        partials = monoid.partials.take(partials, np.arange(len(rows)))
-        both = monoid.combine_rows(left, right, len(longer))
-        monoid.partials.put_at(partials, longer, both)
+        left = folds(monoid, lifted, count, starts[longer], before[longer])
+        both = monoid.combine_rows(left, schema.take(partials, longer), len(longer))
+        schema.put_at(partials, longer, both)
     outputs = monoid.lower_rows(partials)
-    empty = np.flatnonzero(fronts > rows)
+    empty = np.flatnonzero(starts == stops)
     if len(empty):
-        outputs = monoid.outputs.take(outputs, np.arange(len(rows)))
+        outputs = monoid.outputs.take(outputs, np.arange(size))
         monoid.outputs.put_at(outputs, empty, empties(monoid, len(empty)))
     return outputs
+
+
+def _repeated(row: Rows, schema: Schema, count: int) -> Rows:
+    return schema.take(row, np.zeros(count, np.intp))

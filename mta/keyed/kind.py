@@ -4,6 +4,7 @@
     cutoff   the time before which the key accepts no event: its clock less the lateness
     needed   the oldest event in the window at the clock, or in the window of an event at the cutoff
 
+Of a frame that ends before the newest event, what lies behind its end stays for frames to come.
 Everything before ``needed`` has left: no result contains it, no event replaces it, no retraction
 finds it. That holds for a key in columns (``needed``) and for one with a window of its own
 (``needed_in``), and while a snapshot is carried over to other windows.
@@ -89,10 +90,10 @@ class Retention:
         elif clocks is None:
             clocks = lanes.times[np.minimum(last, len(lanes.times) - 1)]
         policies = self.policies.values()
-        found = [lanes.fronts_at(policy, keys, last, clocks) for policy in policies]
+        found = [lanes.frame_at(policy, keys, last, clocks)[0] for policy in policies]
         if self.lateness and clocks is not None:
             cutoffs, places = self.cutoffs(clocks), self.known(lanes, clocks)
-            found += [lanes.fronts_at(policy, keys, places, cutoffs) for policy in policies]
+            found += [lanes.frame_at(policy, keys, places, cutoffs)[0] for policy in policies]
         return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
 
     def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:

@@ -48,7 +48,7 @@ from stores import PageStore
 #: How many runs of one order are merged, as a power of two; the weight of the first order.
 _ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
 #: Pages below an index page; entries of a run's top, which is in the snapshot.
-_FANOUT, _TOP = 256, 8
+FANOUT, TOP = 256, 8
 #: How many pages of a run are read or written at once in a merge, and about how many bytes.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
 #: Runs beyond which all are merged, so that a snapshot stays small.
@@ -131,14 +131,14 @@ class RunPages:
         if not found:
             return None
         index, height = _chained(found), 0
-        while len(index) > _TOP:
+        while len(index) > TOP:
             height += 1
-            starts = range(0, len(index), _FANOUT)
-            branches = [index.cut(start, start + _FANOUT) for start in starts]
+            starts = range(0, len(index), FANOUT)
+            branches = [index.cut(start, start + FANOUT) for start in starts]
             oldest = None
             if index.oldest is not None:
                 oldest = np.minimum.reduceat(index.oldest, list(starts))
-            index = Index(index.firsts[::_FANOUT], self.put(height, number, branches), oldest)
+            index = Index(index.firsts[::FANOUT], self.put(height, number, branches), oldest)
         return Run(number, weight, keys, events, height, index)
 
     def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
@@ -433,9 +433,7 @@ class LSMTree:
         """Some runs and tables as one, trimmed; ``whole`` if no older one has any of their keys."""
         leaves = [self._leaves(run) for run in runs]
         firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
-        step = _AT_ONCE
-        if self.pages is not None:
-            step = min(step, max(8, _BYTES_AT_ONCE // self.pages.size.bytes))
+        step = _AT_ONCE if self.pages is None else pages_at_once(self.pages.size.bytes)
         cuts = [0, *np.unique(firsts[step::step]).tolist(), None]
         for low, high in pairwise(cuts):
             found = [table.between(low, high) for table in memtable]
@@ -481,7 +479,7 @@ class LSMTree:
         if self.memtable and _weight(self.memtable[0]) > inline:
             self.runs += self._made(self.memtable)
             self.memtable = []
-        while (count := _to_merge([run.weight for run in self.runs])) > 1:
+        while (count := count_to_merge([run.weight for run in self.runs])) > 1:
             old = self.runs[-count:]
             whole = count == len(self.runs)
             self.runs[-count:] = self._made(self._merged(old, [], whole))
@@ -607,7 +605,7 @@ def _weight(table: Table) -> int:
     return int(table.weights.sum())
 
 
-def _to_merge(weights: Sequence[int]) -> int:
+def count_to_merge(weights: Sequence[int]) -> int:
     """How many of the newest runs are to become one; 0 for none."""
     if len(weights) > 1 and (sum(weights[1:]) >= weights[0] or len(weights) > _MOST_RUNS):
         return len(weights)
@@ -619,6 +617,11 @@ def _to_merge(weights: Sequence[int]) -> int:
             break
         same += 1
     return same if same >= 1 << _ORDER_BITS else 0
+
+
+def pages_at_once(page_bytes: int) -> int:
+    """How many pages of this size a merge reads at once."""
+    return min(_AT_ONCE, max(8, _BYTES_AT_ONCE // page_bytes))
 
 
 def _order(weight: int) -> int:

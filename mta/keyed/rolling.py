@@ -21,7 +21,7 @@ from mta.dataframes.base import Column, Frame, Result
 from mta.dataframes.opening import open_frame
 from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy, by_rows
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
 from mta.keyed.keys import codes_of
@@ -76,7 +76,8 @@ def rolling(
     Args:
         frame: The table.
         window: A frame, a duration ("24 hours"), a number of rows, or several of these by name;
-            then columns are called ``aggregation_window``.
+            then columns are called ``aggregation_window``. With ``ties="peers"`` of a frame by
+            time, rows of one key and time have the result of the last of them.
         aggregations: By name of the new column a pair of column and aggregation, as for
             ``Product``.
         by: The key column, or several; without it all rows have one window. In pandas it may be a
@@ -117,7 +118,8 @@ def rolling(
     if store is None:  # nothing comes after these rows, so no window needs pages of its own
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A name of its own: others may be at work in the same store.
-    of_all = policies if named else policies[""]
+    rowwise = {name: by_rows(policy) for name, policy in policies.items()}
+    of_all = rowwise if named else rowwise[""]
     rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
     try:
         found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
@@ -127,8 +129,13 @@ def rolling(
         if store is not None:
             rows.delete_pages()
         rows.close()
+    last_peers: np.ndarray | None = None
+    if times is not None and any(policy.ties == "peers" for policy in policies.values()):
+        last_peers = _last_peers(keys, times)
     results = {}
-    for (alias, _), result in called.items():
+    for (alias, name), result in called.items():
+        if policies[name].ties == "peers" and last_peers is not None:
+            found[result] = _taken(found[result], last_peers)
         given, monoid = pairs[alias]
         like = [columns[each] for each in column_names(given)]
         results[result] = _result(found[result], monoid, typed[alias], like)
@@ -308,6 +315,16 @@ def _swept(
         windows.checkpoint(wait=False)
         parts.append(found)
     return _joined(parts, inverse(order))
+
+
+def _last_peers(keys: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """For each row the last one of its key and time, in the order in which they stand."""
+    order = np.lexsort((times, keys))
+    changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
+    ends = np.flatnonzero(np.append(changes, True)[: len(order)])
+    found = np.empty(len(order), np.int64)
+    found[order] = np.repeat(order[ends], np.diff(ends, prepend=-1))
+    return found
 
 
 def _taken(column: Any, rows: np.ndarray) -> Any:

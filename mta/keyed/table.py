@@ -298,6 +298,8 @@ def _places_of(tables: Sequence[Table]) -> np.ndarray:
 
 #: Ranges are taken one by one where all together have at most so many rows for each row there is.
 _ONE_BY_ONE = 4
+#: All rows are gone through where there are at most so many for each range.
+_IN_TURN = 2
 
 
 def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
@@ -320,58 +322,59 @@ class Lanes:
     def fronts(self, policy: AbstractPolicy, rows: np.ndarray) -> np.ndarray:
         """Where each window that ends with one of some rows begins; one search a row and policy."""
         times = None if self.times is None else self.times[rows]
-        return self.fronts_at(policy, self.keys[rows], rows, times)
+        return self.frame_at(policy, self.keys[rows], rows, times)[0]
 
-    def fronts_at(
+    def frame_at(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
-    ) -> np.ndarray:
-        """Where windows begin that end with row ``rows`` and at ``times``, as far as there are any.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where frames start, and the row after their last one, that are asked for at ``times``.
 
-        ``keys``, which never decrease, tell whose windows they are.
+        ``rows`` are the newest rows at these times, and ``keys``, which never decrease, tell whose
+        frames they are. A frame without rows starts where it stops. One search per bound by time.
         """
-        found: np.ndarray = np.maximum(self._cuts(policy, keys, rows, times), self.bounds[keys])
-        return found
+        bounds, end = self.bounds[keys], policy.end
+        stops = rows + 1 - end.rows
+        if end.delay:
+            assert times is not None and self.times is not None
+            stops = first_later(self.times, self.bounds, keys, times - end.delay)
+        stops = np.maximum(np.minimum(stops, rows + 1), bounds)
+        starts = np.maximum(self._starts(policy, keys, rows, times), bounds)
+        return np.minimum(starts, stops), stops
 
-    def _cuts(
+    def _starts(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
         if isinstance(policy, Both):
-            sides = [self._cuts(p, keys, rows, times) for p in (policy.one, policy.other)]
+            sides = [self._starts(p, keys, rows, times) for p in (policy.one, policy.other)]
             joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
             return joined
         if isinstance(policy, CountWindow):
-            return rows + 1 - policy.size
+            return rows + 1 - policy.end.rows - policy.size
         assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
         return first_later(self.times, self.bounds, keys, policy.starts(times))
 
 
-def empties(monoid: AbstractMonoid, count: int) -> Rows:
-    """Outputs of so many windows without events."""
-    empty = monoid.empty
-    one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
-    return monoid.outputs.take(one, np.zeros(count, np.intp))
-
-
 def folds(
-    monoid: AbstractMonoid, lifted: Rows, count: int, fronts: np.ndarray, rows: np.ndarray
+    monoid: AbstractMonoid, lifted: Rows, count: int, starts: np.ndarray, stops: np.ndarray
 ) -> Rows:
-    """The fold from each front to its row, both included, of which neither ever decreases.
+    """The fold of each range of rows, none of which is empty; bounds never decrease.
 
-    At most about 2 log2(longest) combines per row, fewer where all rows are asked for.
+    At most about 2 log2(longest) combines per row, fewer where many ranges are asked for.
     """
     if monoid.folds_ranges:
         if isinstance(monoid, Parts):
             parts = zip(monoid.monoids, lifted, strict=True)
-            return tuple([folds(part, column, count, fronts, rows) for part, column in parts])
-        return RangeFolds(monoid, lifted, fronts, rows + 1)
-    once = bool((rows[1:] > rows[:-1]).all())
-    if len(rows) == count and once and monoid.is_columnar:
-        return SlidingFolds(monoid, lifted, count).folds(fronts, 0)
-    lengths = rows + 1 - fronts
+            return tuple([folds(part, column, count, starts, stops) for part, column in parts])
+        return RangeFolds(monoid, lifted, starts, stops)
+    if len(stops) * _IN_TURN >= count and monoid.is_columnar:
+        in_turn = len(stops) == count and bool((np.diff(stops) == 1).all())
+        ends = range(1, count + 1) if in_turn else stops
+        return SlidingFolds(monoid, lifted, count).between(starts, ends)
+    lengths, once = stops - starts, bool((stops[1:] > stops[:-1]).all())
     if once and _by_ufuncs(monoid) and int(lengths.sum()) <= _ONE_BY_ONE * count:
-        ends = np.stack((fronts, rows + 1), axis=1).reshape(-1)
+        ends = np.stack((starts, stops), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
-    return fold_ranges(monoid, lifted, count, fronts, lengths)
+    return fold_ranges(monoid, lifted, count, starts, lengths)
 
 
 def _by_ufuncs(monoid: AbstractMonoid) -> bool:

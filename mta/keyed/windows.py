@@ -46,11 +46,11 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank, empties
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank
 from mta.keyed.work import results_at
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
@@ -64,7 +64,7 @@ from stores import PageStore, StoreLike
 #: How many snapshots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
 #: Tables that weigh less stay in the snapshot.
-_INLINE = 1 << 12
+INLINE_BYTES = 1 << 12
 
 
 class Latest(NamedTuple):
@@ -515,7 +515,7 @@ class KeyedWindows(Publishable):
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
         self._settle_published()
-        self.bucket.write(_INLINE)
+        self.bucket.write(INLINE_BYTES)
         if wait or self._publisher is not None:
             self.store.flush()
         self.bucket.retain()

@@ -30,8 +30,8 @@ from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import Kind
-from mta.keyed.table import Lanes, Table, empties, folds
-from mta.monoids.base import AbstractMonoid
+from mta.keyed.table import Lanes, Table, folds
+from mta.monoids.base import AbstractMonoid, empties
 from mta.triggers.rules import EveryCount, EveryPeriod
 
 
@@ -312,14 +312,14 @@ def results_at(
         if asked is None and table.times is not None:
             asked = table.times[rows]
         for policy in kind.policies.values():
-            fronts = lanes.fronts_at(policy, of, rows, asked)
-            some = np.flatnonzero(fronts <= rows)
+            starts, stops = lanes.frame_at(policy, of, rows, asked)
+            some = np.flatnonzero(starts < stops)
             if len(some) == len(rows):
-                found = monoid.lower_rows(folds(monoid, lifted, table.events, fronts, rows))
-            else:  # time has emptied the others
+                found = monoid.lower_rows(folds(monoid, lifted, table.events, starts, stops))
+            else:  # the others are without events
                 found = empties(monoid, len(rows))
                 if len(some):
-                    part = folds(monoid, lifted, table.events, fronts[some], rows[some])
+                    part = folds(monoid, lifted, table.events, starts[some], stops[some])
                     monoid.outputs.put_at(found, some, monoid.lower_rows(part))
             outputs.append(found)
     else:

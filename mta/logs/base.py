@@ -76,7 +76,11 @@ class Batch:
 
     def put(self, start: int, folds: Rows) -> None:
         """The windows' aggregates after the events from ``start`` on."""
-        self.monoid.outputs.put_many(self.results, start, self.monoid.lower_rows(folds))
+        self.put_results(start, self.monoid.lower_rows(folds))
+
+    def put_results(self, start: int, outputs: Rows) -> None:
+        """The windows' results after the events from ``start`` on."""
+        self.monoid.outputs.put_many(self.results, start, outputs)
 
 
 @dataclass(frozen=True, slots=True)

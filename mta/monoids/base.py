@@ -407,6 +407,13 @@ def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
     return mask if mask is not None and mask.any() else None
 
 
+def empties(monoid: AbstractMonoid, count: int) -> Rows:
+    """Outputs of so many windows without events."""
+    empty = monoid.empty
+    one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
+    return monoid.outputs.take(one, np.zeros(count, np.intp))
+
+
 def same_value(value: Any) -> Any:
     """What ``lift`` and ``lower`` are where there is nothing to do."""
     return value

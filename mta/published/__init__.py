@@ -11,10 +11,12 @@ How it is published is in ``mta.publishing``.
 """
 
 from mta.published.cuts import PublishedStatus
+from mta.published.pages import NotCached
 from mta.published.reader import PublishedWindows, open_published
 from mta.publishing.publisher import published_names, unpublish
 
 __all__ = [
+    "NotCached",
     "PublishedStatus",
     "PublishedWindows",
     "open_published",

@@ -20,8 +20,7 @@ from mta.errors import EventsGone, NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
 from mta.keyed.keys import Keys, read_keys
-from mta.keyed.table import empties
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Product, result_columns, result_name
 from mta.published.views import Found, KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
@@ -128,7 +127,7 @@ class Cut:
         given = [keys] if one else keys
         wanted, codes = self._read(given)
         moments = _moments(at, len(codes), unit)
-        if one and (quick := self._result(wanted, moments)) is not None:
+        if one and (quick := self._quick(wanted, moments)) is not None:
             return quick
         found = self._results(wanted, codes, moments)
         if moments is not None and not partial and found.gone.any():
@@ -141,7 +140,13 @@ class Cut:
         }
         return results[""] if list(names) == [""] else result_columns(results)
 
-    def _result(self, key: Keys, moments: np.ndarray | None) -> Any:
+    def query_quickly(self, key: Any, at: Moment) -> Any:
+        """See ``PublishedWindows.query_cached``."""
+        if self.operation.what.shape != "keys":
+            return None
+        return self._quick(self._read([key])[0], _moments(at, 1, None))
+
+    def _quick(self, key: Keys, moments: np.ndarray | None) -> Any:
         """The results of one key, where it is simple; else None."""
         bucket = 0 if self._bucket_of is None else self._bucket_of(key.packed(0))
         view = self._view(bucket)

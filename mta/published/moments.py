@@ -44,7 +44,7 @@ def first_rows(
         return joined
     starts = lanes.bounds[of]
     if isinstance(policy, CountWindow):
-        places = rows + 1 - policy.size
+        places = rows + 1 - policy.end.rows - policy.size
         return np.where(places >= starts, places, UNKNOWN)
     assert isinstance(policy, TimeFrame) and lanes.times is not None
     places = first_later(lanes.times, lanes.bounds, of, policy.starts(moments))
@@ -62,7 +62,7 @@ def first_position(
         found = [first_position(side, events, stop, moment, accepted) for side in sides]
         return max(found) if policy.any_of else min(found)
     if isinstance(policy, CountWindow):
-        place = stop - policy.size
+        place = stop - policy.end.rows - policy.size
         return place if place >= front else UNKNOWN
     assert isinstance(policy, TimeFrame)
     place = events.first_after(policy.start(moment))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any, Self, TypeVar
 
@@ -113,6 +113,23 @@ class PublishedWindows:
                 it is given.
         """
         return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
+
+    def query_cached(self, key: Any, at: Moment = None) -> Any:
+        """Return what ``query`` returns of one key, without waiting for a server.
+
+        For event loops, which must not wait. No store call, and no look for a newer snapshot;
+        pages of a store on this machine are read where they are. None where the key is not looked
+        up by itself, or its result is None: then ``query`` is to answer. Raises NotCached, with the
+        names of pages for ``fetch``, UnsuitableKey and InvalidTime.
+        """
+        cut = self._cut
+        assert cut is not None
+        with self._pages.cached_only(), np.errstate(all="ignore"):
+            return cut.query_quickly(key, at)
+
+    def fetch(self, pages: Iterable[str]) -> None:
+        """Read pages that NotCached names into the cache, with one store call."""
+        self._pages.get_many([*pages])
 
     def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
         """Return the events that a key's windows retain, oldest first, as columns.

@@ -311,15 +311,15 @@ def results_of(
             moment = newest
         elif moment < newest:
             raise NotSimple
-    fronts = [max(0, _front(policy, times, count, moment)) for policy in policies]
+    frames = [_frame(policy, times, count, moment) for policy in policies]
     lifted, partials = monoid.lift_rows(events.rows, count), monoid.partials
     folds = partials.new(len(policies))
-    for place, front in enumerate(fronts):
-        fold = monoid.fold(partials.cut(lifted, front, count), count - front)
+    for place, (start, stop) in enumerate(frames):
+        fold = monoid.fold(partials.cut(lifted, start, stop), stop - start)
         partials.put(folds, place, fold)
     rows = monoid.lower_rows(folds)
-    for place, front in enumerate(fronts):
-        if front >= count:  # time has emptied the window
+    for place, (start, stop) in enumerate(frames):
+        if start == stop:  # time has emptied the window
             empty = outputs.empty
             row = tuple(empty.values()) if isinstance(empty, dict) else empty
             outputs.outputs.put(rows, place, row)
@@ -330,12 +330,23 @@ def results_of(
     return [{a: plain(column[at]) for a, column in columns} for at in range(len(policies))]
 
 
+def _frame(
+    policy: AbstractPolicy, times: np.ndarray | None, count: int, moment: int | None
+) -> tuple[int, int]:
+    """Where the frame of a moment starts, and the place after its last event."""
+    stop = max(0, count - policy.end.rows)
+    if policy.end.delay:
+        assert times is not None and moment is not None
+        stop = int(times.searchsorted(moment - policy.end.delay, "right"))
+    return min(max(0, _front(policy, times, count, moment)), stop), stop
+
+
 def _front(policy: AbstractPolicy, times: np.ndarray | None, count: int, moment: int | None) -> int:
     if isinstance(policy, Both):
         sides = [_front(side, times, count, moment) for side in (policy.one, policy.other)]
         return max(sides) if policy.any_of else min(sides)
     if isinstance(policy, CountWindow):
-        return count - policy.size
+        return count - policy.end.rows - policy.size
     assert isinstance(policy, TimeFrame) and times is not None and moment is not None
     return int(times.searchsorted(policy.start(moment), "right"))
 

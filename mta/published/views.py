@@ -17,6 +17,7 @@ from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Incomplete
+from mta.evaluators.ends import stop_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
@@ -32,12 +33,12 @@ from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.snapshot import UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, empties
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
 from mta.keyed.work import results_at
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
 from mta.published.moments import UNKNOWN, first_position, first_rows
@@ -357,6 +358,7 @@ def result_at(
     accepted = newest is not None and moment >= int(retention.cutoffs(np.array([newest]))[0])
     start = first_position(policy, events, stop, moment, accepted)
     gone = start == UNKNOWN and (left or front > 0) and (newest is None or moment < newest)
+    stop = stop_of(policy, events, stop, moment)
     start = min(max(start, front), stop)
     return engine.lowered(events.fold(start, stop), stop - start), gone
 

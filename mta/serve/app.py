@@ -112,7 +112,8 @@ class Paths:
     async def metrics(self, request: Request) -> Response:
         """``GET /metrics``."""
         text = await self._service.run(self._metrics.text)
-        return Response(text, headers={"cache-control": "no-store"}, media_type="text/plain")
+        headers = {"cache-control": "no-store"}
+        return Response(text, headers=headers, media_type="text/plain; version=0.0.4")
 
     async def health(self, request: Request) -> Response:
         """``GET /healthz``."""

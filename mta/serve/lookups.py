@@ -1,28 +1,32 @@
-"""Requests of single keys, put together.
+"""Requests of single keys.
 
-A call of the reader costs hundreds of microseconds, and few more for each further key. So requests
-that arrive while a call is under way share the next one: the busier a worker, the less each costs.
-A request that finds no call under way is carried out at once, by itself.
+A key that is looked up by itself is answered in the event loop, which takes less than handing it to
+a thread and back. Pages that are not in memory are read on a thread first, those of all requests
+that wait for some in one call of the store.
+
+Other requests, as for a key with many events, take longer: a thread carries them out. A call of the
+reader costs hundreds of microseconds, and few more for each further key. So requests that arrive
+while a call is under way share the next one: the busier a worker, the less each costs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.errors import EventsGone, InvalidTime, NotPublished, UnsuitableKey
-from mta.published import PublishedWindows
+from mta.errors import EventsGone, InvalidTime, MissingPage, NotPublished, UnsuitableKey
+from mta.published import NotCached, PublishedWindows
 from mta.serve.answers import named
 
 #: Errors of one request, which may be that of another client.
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
-
-
+#: How often pages are read for a request: a level of the index each time, then the tables.
+_FETCHES = 4
 #: So many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
 
@@ -39,12 +43,45 @@ class Lookups:
     def __init__(self, reader: PublishedWindows) -> None:
         self._reader = reader
         self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
+        self._fetcher = ThreadPoolExecutor(1, "mta-serve-pages")
+        #: Pages that the next call of the store reads, and that call.
+        self._wanted: set[str] = set()
+        self._fetch_next: asyncio.Task[None] | None = None
+        self._fetching = asyncio.Lock()
         #: By whether they have a moment, and whether they take partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def query(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
         """The results of one key by their names. Raises what the reader raises."""
+        for _ in range(_FETCHES):
+            try:
+                found = self._reader.query_cached(key, at)
+            except NotCached as error:
+                await self._fetch(error.pages)
+            except MissingPage:
+                break  # the reader takes the newest snapshot
+            else:
+                if found is None:
+                    break
+                return named(found)
+        return await self._on_thread(key, at, partial)
+
+    async def _fetch(self, pages: Iterable[str]) -> None:
+        """Read pages, with those that other requests wait for; one call at a time."""
+        self._wanted.update(pages)
+        if self._fetch_next is None:
+            self._fetch_next = asyncio.create_task(self._fetch_wanted())
+        await asyncio.shield(self._fetch_next)  # others wait for it, too
+
+    async def _fetch_wanted(self) -> None:
+        async with self._fetching:
+            pages, self._wanted, self._fetch_next = self._wanted, set(), None
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._fetcher, self._reader.fetch, pages)
+
+    async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
+        """The results of one key, together with those of other requests."""
         future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         request = _Request(key, at, future)
         self._waiting.setdefault((at is not None, partial), []).append(request)
@@ -97,3 +134,4 @@ class Lookups:
     def close(self) -> None:
         """Return once no call is under way; what waits is left."""
         self._thread.shutdown(cancel_futures=True)
+        self._fetcher.shutdown(cancel_futures=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files
+from string import Template
 
 import xxhash
 from starlette.requests import Request
@@ -11,24 +12,29 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 _FOLDER = "static"
-_TYPES = {
-    "html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml",
-}  # fmt: skip
-#: The paths that are not the name of a file.
-_NAMES = {"index.html": "/", "docs.html": "/docs"}
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+#: The path and the title of each page: ``frame.html`` around a file of its name.
+_PAGES = {"page": ("/", "Windows"), "docs": ("/docs", "API")}
 
 
 def routes() -> Iterator[Route]:
-    """A route for each file; browsers ask whether theirs is still the newest."""
-    for file in sorted(files(__package__).joinpath(_FOLDER).iterdir(), key=lambda each: each.name):
-        path = _NAMES.get(file.name, f"/{_FOLDER}/{file.name}")
-        yield Route(path, _sender(file.read_bytes(), file.name), methods=["GET"])
+    """A route for each file and page; browsers ask whether theirs is still the newest."""
+    folder = files(__package__).joinpath(_FOLDER)
+    frame = Template(folder.joinpath("frame.html").read_text())
+    for name, (path, title) in _PAGES.items():
+        body = folder.joinpath(f"{name}.html").read_text()
+        page = frame.substitute(name=name, title=title, body=body.rstrip())
+        yield Route(path, _sender(page.encode(), "text/html"), methods=["GET"])
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        kind = _TYPES.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            path = f"/{_FOLDER}/{file.name}"
+            yield Route(path, _sender(file.read_bytes(), kind), methods=["GET"])
 
 
-def _sender(content: bytes, name: str) -> Callable[[Request], Awaitable[Response]]:
+def _sender(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
     tag = f'"{xxhash.xxh3_64_hexdigest(content)}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
-    kind = _TYPES[name.rpartition(".")[2]]
 
     async def send(request: Request) -> Response:
         if request.headers.get("if-none-match") == tag:

@@ -29,7 +29,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import SnapshotMismatch
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, same_value
@@ -319,6 +319,11 @@ def slices_of(
     """When slices end, and the policy of the window over slices. Raises ValueError."""
     trigger: Trigger
     over: AbstractPolicy
+    if policy.end != NEWEST or (isinstance(policy, TimeWindow) and policy.closed != "right"):
+        raise ValueError(
+            f"slices end where windows do, and those of {policy!r} may begin or end within one: "
+            "use TriggeredWindow"
+        )
     if type(policy) is TimeWindow:
         by_time = EveryPeriod(timedelta(microseconds=policy.size) if slide is None else slide)
         trigger, over, size, part = by_time, policy, policy.size, by_time.period

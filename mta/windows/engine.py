@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, wraps
 from sys import maxsize
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar
@@ -29,10 +30,12 @@ from mta.errors import (
     SnapshotMismatch,
     UnsupportedOperation,
 )
+from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.ends import stop_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import NEWEST, AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow
@@ -376,8 +379,14 @@ class WindowEngine(Engine[Out]):
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
+        #: Whether frames end with the newest event; where they do not, they are folds of ranges.
+        self._is_newest = policy.end == NEWEST
+        if not self._is_newest:
+            _require_lagging(policy, self.settings.aggregator)
+        #: A moment later than the newest event, for which the window was asked since that came.
+        self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
-        self._size = policy.size if type(policy) is CountWindow else None
+        self._size = policy.size if type(policy) is CountWindow and self._is_newest else None
         #: Whether events have come since the policy, one on positions, was asked.
         self._is_behind = False
         self.single = self._singles(self.store is not None)
@@ -449,9 +458,10 @@ class WindowEngine(Engine[Out]):
         """The coverage of the window; see ``Window.coverage``."""
         structure, time = self.structure, self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
-        return coverage_of(
+        found = coverage_of(
             "", structure.remembered(), self.policy, structure.front, structure.back, time, late
         )
+        return found if self._is_newest else replace(found, events=len(self))
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -463,6 +473,7 @@ class WindowEngine(Engine[Out]):
 
     def accept(self, row: Any, micros: int | None) -> None:
         """Add an event that was read already, and evict what the policy says."""
+        self._moment = None
         if self._size is not None:
             self.structure.slide(row, micros, self._size)
         else:
@@ -492,6 +503,7 @@ class WindowEngine(Engine[Out]):
 
     def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
         """Insert, evict and query, run by run; one by one where no cut is known ahead."""
+        self._moment = None
         batch, done = Batch(self.monoid, rows, micros, count, out), 0
         try:
             while done < count:
@@ -521,6 +533,7 @@ class WindowEngine(Engine[Out]):
         With a policy on positions evict once, as only the last cut counts.
         """
         done, structure = start, self.structure
+        self._moment = None
         try:
             while done < stop:
                 if self.policy.positional:
@@ -537,6 +550,7 @@ class WindowEngine(Engine[Out]):
 
     def pass_to(self, micros: int | None) -> None:
         """Evict what a policy on times or positions says at a moment when nothing came."""
+        self._moment = micros
         if (self.policy.positional or self.policy.needs_times) and len(self.structure):
             self.structure.slide_to(self.policy.cut(self._view, micros))
 
@@ -566,8 +580,30 @@ class WindowEngine(Engine[Out]):
 
     def put_result(self, out: Rows, at: int) -> None:
         """Write the result over the window into a row of outputs; 1 combine."""
-        count = len(self.structure)
-        self.put_fold(self.structure.query() if count else None, count, out, at)
+        self.put_fold(*self.current(), out, at)
+
+    def current(self) -> tuple[Partial, int]:
+        """The aggregate of the window, and how many events it has.
+
+        1 combine, and O(log n) where the window ends before the newest event.
+        """
+        structure = self.structure
+        if self._is_newest or structure.front == structure.back:
+            count = len(structure)
+            return (structure.query() if count else None), count
+        stop = self._stop()
+        return structure.remembered().fold(structure.front, stop), stop - structure.front
+
+    def __len__(self) -> int:
+        structure = self.structure
+        return len(structure) if self._is_newest else self._stop() - structure.front
+
+    def _stop(self) -> int:
+        """The position after the window's last event."""
+        structure, newest = self.structure, self.intake.last_time
+        moment = newest if self._moment is None or newest is None else max(newest, self._moment)
+        stop = stop_of(self.policy, structure.remembered(), structure.back, moment)
+        return max(stop, structure.front)
 
 
 def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
@@ -586,8 +622,23 @@ def require_monoid(monoid: Any) -> None:
 
 
 def require_policy(policy: Any) -> None:
-    """Raises TypeError for what is no policy."""
+    """Raises TypeError for what is no policy, ValueError for one that must know all peers."""
     require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
+    if policy.ties != "rows":
+        raise ValueError(
+            f"{policy!r} has all events of one time in each of their windows, and others of that "
+            "time may still come: ties='peers' is for rolling and batches, where all are given at "
+            "once; here leave ties= out"
+        )
+
+
+def _require_lagging(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
+    """Raises ValueError for an aggregator that folds up to the newest event, and no less."""
+    if aggregator not in (AmortizedMTA, FiBA):
+        raise ValueError(
+            f"{aggregator.name} folds up to the newest event, and {policy!r} ends before it: leave "
+            "aggregator= out"
+        )
 
 
 def require_store(store: StoreLike | None) -> PageStore | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
+from mta.frames.base import NEWEST
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.block import Block, Loaded
 from mta.logs.base import Aggregator, Prefetched
@@ -28,6 +29,8 @@ def native_events(owner: WindowOwner, structure: Aggregator, paged: bool) -> Nat
     """The single events of a window, if there is a kernel that takes them."""
     monoid, parts = owner.monoid, [owner.monoid]
     if type(owner.policy) not in (CountWindow, TimeWindow) or monoid is not owner.main:
+        return None
+    if owner.policy.end != NEWEST:
         return None
     if isinstance(monoid, Product):
         if monoid.picks_doubles is None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, Self, overload
 
@@ -31,9 +31,10 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
+from mta.evaluators.lagging import LaggingCursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
@@ -45,7 +46,14 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
-from mta.windows.engine import Engine, EventsWindow, alone, by_time, require_kind, require_policy
+from mta.windows.engine import (
+    Engine,
+    EventsWindow,
+    alone,
+    by_time,
+    require_kind,
+    require_policy,
+)
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
@@ -532,7 +540,8 @@ class SharedEngine(Engine[Out]):
             if (key := _key(observer)) not in known:
                 raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        return Cursor(self.monoid, policy, self.structure, lenses)
+        kind = Cursor if policy.end == NEWEST else LaggingCursor
+        return kind(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
         """What policies look at is kept with the events, so a snapshot is only restored with it."""
@@ -546,7 +555,7 @@ class SharedEngine(Engine[Out]):
 
     def ready(self, cursor: Cursor) -> Cursor:
         """A window that has taken in every event; at most a page read a level if it had not."""
-        if cursor.back != self.structure.back:
+        if cursor.back != self.structure.back or not cursor.is_settled:
             cursor.settle(self.intake.last_time)
         return cursor
 
@@ -565,9 +574,10 @@ class SharedEngine(Engine[Out]):
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
         """The coverage of a window."""
         time = self.intake.last_time if self.timed else None
-        return coverage_of(
+        found = coverage_of(
             name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
         )
+        return replace(found, events=len(cursor))
 
     def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
@@ -705,9 +715,9 @@ class SharedEngine(Engine[Out]):
             for name, cursor in self.cursors.items():
                 if is_new is None:
                     cursor.run_into(chunk, Batch(monoid, rows, micros, stop, outs[name]), start)
-                elif (folds := cursor.run(chunk)) is not None:  # stored events are in it as well
-                    folds = monoid.partials.take(folds, np.flatnonzero(is_new))
-                    monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
+                elif (found := cursor.results(chunk)) is not None:  # also of stored events
+                    found = monoid.outputs.take(found, np.flatnonzero(is_new))
+                    monoid.outputs.put_many(outs[name], start, found)
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
         stamp = structure.stamp
         while start < stop:

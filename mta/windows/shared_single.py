@@ -18,6 +18,7 @@ import numpy as np
 
 from mta.columns.schemas import Row
 from mta.evaluators.cursor import Cursor
+from mta.frames.base import NEWEST
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
@@ -52,12 +53,13 @@ class Ahead:
         self._spare = 0
         self._leaving: list[float] = []
         #: How many have left, as far as anybody asked.
-        self._at, self._size = 0, float(policy.size)
+        self._at, self._size = 0, 0.0
         if isinstance(policy, CountWindow):
             self._spare = policy.size - len(cursor)
             if self.lefts:
                 self.room = min(most, self._spare + len(self.lefts) - 1)
             return
+        self._size = float(policy.lifetime)
         leaving = self._leaving = times[: len(self.lefts) or None].astype(float).tolist()
         if leaving and max(-EXACT, last - self._size) < leaving[0] and leaving[-1] < EXACT:
             self.bound = min(EXACT, leaving[-1] + self._size)
@@ -201,8 +203,12 @@ class SharedSingles(NewEvents[SharedOwner]):
         structure, newest = self._structure, self._intake.newest
         if not self._usual:
             return False
-        # One that is behind is put in its place when somebody looks at it.
-        ready = {name: c for name, c in self.cursors.items() if c.back == structure.back}
+        # One that is behind, or whose frame is, is put in its place when somebody looks at it.
+        ready = {
+            name: cursor
+            for name, cursor in self.cursors.items()
+            if cursor.back == structure.back and cursor.policy.end == NEWEST
+        }
         room = min(structure.spare, most)
         last = 0.0 if newest is None or not self._owner.timed else float(newest)
         is_usual = all(type(c.policy) in (CountWindow, TimeWindow) for c in ready.values())

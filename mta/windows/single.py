@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from enum import Enum
 from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -37,7 +38,7 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.errors import WindowBusy
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
@@ -51,8 +52,8 @@ _FEW, MANY = 16, 1024
 #: The most events that go the slow way before one tries the quick one again, under a policy on an
 #: aggregate that changes with every event.
 _MOST_MISSES = 63
-#: In place of a result that is not known.
-UNKNOWN: Any = object()
+#: In place of a result that is not known; a member of an enumeration stays itself in copies.
+UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
 #: In place of times that are not prefetched: later than any.
 _NONE = [inf]
 #: Times here are doubles, with which Python is quicker than with large whole numbers: whole ones,
@@ -84,6 +85,12 @@ class WindowOwner(Owner, Protocol):
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events in that way."""
+
+    def current(self) -> tuple[Partial, int]:
+        """The aggregate of the window, and how many events it has."""
+
+    def __len__(self) -> int:
+        """How many events the window has."""
 
 
 class Asked(NamedTuple):
@@ -271,11 +278,14 @@ class SingleEvents(NewEvents[WindowOwner]):
         self._size: float = 0
         if asked is not None:
             self._size = asked.size
-        elif isinstance(policy, CountWindow | TimeWindow):
-            self._size = policy.size if self._by_count else float(policy.size)
+        elif isinstance(policy, CountWindow):
+            self._size = policy.size
+        elif isinstance(policy, TimeWindow):
+            self._size = float(policy.lifetime)
         #: The result, if it is known.
         self._shown: Any = UNKNOWN
         usual = asked is not None or type(policy) in (CountWindow, TimeWindow)
+        usual = usual and policy.end == NEWEST
         super().__init__(owner, usual, paged)
 
     def _reset(self) -> None:
@@ -445,10 +455,9 @@ class SingleEvents(NewEvents[WindowOwner]):
                 fold = left if right is self.identity else combine(left, right)
             else:
                 with np.errstate(all="ignore"):
-                    structure = self._owner.structure
-                    if structure.front == structure.back:
+                    fold, count = self._owner.current()
+                    if not count:
                         return self._monoid.empty
-                    fold = structure.query()
             lower, shown = self._lower, fold
             if lower is positive_zero:
                 shown = fold + 0.0
@@ -460,7 +469,7 @@ class SingleEvents(NewEvents[WindowOwner]):
 
     def __len__(self) -> int:
         if not self._held:
-            return len(self._owner.structure)
+            return len(self._owner)
         return len(self._structure) + len(self._rows) - self._gone()
 
     # --- what is prefetched

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -120,26 +121,27 @@ def _add_migrate(parser: ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _migrate(**given: Any) -> None:
-    from spark_integration.cli.checkpoints import migrate
+def _with_spark(module: str, name: str) -> Command:
+    """The command of a module that needs Spark; raises MissingDependency where libraries clash."""
+    import_module("spark_integration.versions")  # first, as it says which does not suit another
+    command: Command = getattr(import_module(f"spark_integration.cli.{module}"), name)
+    return command
 
-    migrate(**given)
+
+def _migrate(**given: Any) -> None:
+    _with_spark("checkpoints", "migrate")(**given)
 
 
 def _run(**given: Any) -> None:
     job = Job.from_options(given)
     if job.store is not None and not job.store.startswith("spark:"):
         ping_store(job.store, write=True)  # before PySpark is imported, which takes seconds
-    from spark_integration.cli.run import run
-
-    run(job)
+    _with_spark("run", "run")(job)
 
 
 def _demo(data: Path | None, events: int, keys: int, output: Path, **given: Any) -> None:
-    from spark_integration.cli.demo import demo
-
     job = Job.from_options({**given, "input": [str(data or output / "events")]})
-    demo(job, data, events, keys, output)
+    _with_spark("demo", "demo")(job, data, events, keys, output)
 
 
 def _of_a_run(name: str, of_runs_alone: str) -> Command:
@@ -152,9 +154,7 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
             of_snapshots: Command = getattr(snapshots, name)
             return of_snapshots(path, store, **options)
         options.pop("windows", None)
-        from spark_integration.cli import checkpoints
-
-        of_runs: Command = getattr(checkpoints, name)
+        of_runs = _with_spark("checkpoints", name)
         try:
             return of_runs(paths[0], store, **options)
         except StoreAccessDenied as error:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from mta import CountWindow
 from mta.cli.console import own_command, say
+from mta.frames.base import NEWEST
 from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
 from spark_integration.cli.generator import write_stream
@@ -116,6 +117,10 @@ def _compare(
 def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.NDArray[np.float64]:
     series = events.set_index(str(job.time))[aggregation.column]
     policy = parse_window(job.windows)
+    if policy.end != NEWEST or getattr(policy, "closed", "right") != "right":
+        raise InvalidRequest(
+            f"the demo compares windows that end with the row, as '24 hours', not {policy!r}"
+        )
     if isinstance(policy, CountWindow):
         window = series.rolling(policy.size, min_periods=1)
     else:

@@ -17,6 +17,9 @@ from spark_integration.errors import InvalidRequest
 _AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*", re.DOTALL)
 _KEYWORD = re.compile(r"\w+\s*=\s*(.+)", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
+#: What may stand behind a size: ``closed left``, ``delay 1 hour``, ``exclude current``.
+_BOUND = re.compile(r"\s*(closed|delay|ties|exclude)\s+(.+?)\s*")
+_COMMA = re.compile(r",(?=\s*(?:closed|delay|ties|exclude)\b)")  # durations may have others
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 #: The aggregations whose results have the value's unit and size.
 _LIKE_THE_VALUE = frozenset({
@@ -133,17 +136,38 @@ def _count_of_values(monoid: AbstractMonoid) -> int:
 def parse_window(text: str) -> Any:
     """``24 hours`` as a TimeWindow, ``1000 events`` or ``2^20 events`` as a CountWindow.
 
-    ``session 30 minutes`` as a SessionWindow.
+    ``session 30 minutes`` as a SessionWindow. Behind a comma may be where the window ends:
+    ``24 hours, closed left, delay 1 hour``, or ``100 events, exclude current``.
     """
-    events, session = _events(text), _SESSION.fullmatch(text)
+    size, *behind = _COMMA.split(text)
+    events, session = _events(size), _SESSION.fullmatch(size)
     try:
-        if session is not None:
+        bounds = _bounds(behind)
+        if session is not None and not bounds:
             return mta.SessionWindow(session[1])
-        return mta.TimeWindow(text.strip()) if events is None else mta.CountWindow(events)
-    except ValueError as error:
+        if events is None:
+            return mta.TimeWindow(size.strip(), **bounds)
+        return mta.CountWindow(events, **bounds)
+    except (ValueError, TypeError) as error:
         raise InvalidRequest(
-            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes' ({error})"
+            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes', and "
+            "behind it ', closed left', ', delay 1 hour' or ', exclude current' where it ends "
+            f"before the row ({error})"
         ) from error
+
+
+def _bounds(texts: Sequence[str]) -> dict[str, Any]:
+    """The arguments that are written behind a size."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        match = _BOUND.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text.strip()!r} is no bound")
+        name, value = match.groups()
+        if name == "exclude" and value != "current":
+            raise ValueError(f"{text.strip()!r} is no bound")
+        found |= {"exclude_current": True} if name == "exclude" else {name: value}
+    return found
 
 
 def parse_windows(texts: str | Sequence[str]) -> Any:

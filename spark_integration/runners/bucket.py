@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
-from pyspark import TaskContext
 
 from spark_integration.plan import Plan
 from spark_integration.runners.metrics import MeteredStore
 from spark_integration.runners.packing import from_blobs, pack_results
+from spark_integration.runners.tasks import running_batch, state_partitions
 from spark_integration.runners.workers import settle
 from stores.base import PageStore
 
 if TYPE_CHECKING:
     from spark_integration.step.step import Step
-
-_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class After(NamedTuple):
@@ -48,22 +46,10 @@ def advance_bucket(
     rows = from_blobs(blobs) if blobs else plan.row_schema.empty_table()
     watermark = reached * 1000 if reached > 0 else None
     metered = MeteredStore(store)
-    after = step(before, rows, plan.of_batch(*_batch()), metered, watermark)
+    of_batch = plan.of_batch(*running_batch(), state_partitions())
+    after = step(before, rows, of_batch, metered, watermark)
     timer = None if after.timer is None else max(after.timer // 1000, reached, 1)
     results = pack_results(
         after.rows, after.counts, metered.page_counts(after.promotions, after.merges)
     )
     return After(after.state, timer, results.to_pandas())
-
-
-def _batch() -> tuple[str, int]:
-    """The id of the running query, which Spark keeps in the checkpoint, and its batch.
-
-    Only inside a task.
-    """
-    context = TaskContext.get()
-    query = context.getLocalProperty(_QUERY_ID) if context else None
-    batch = context.getLocalProperty(_BATCH_ID) if context else None
-    if query is None or batch is None:
-        raise RuntimeError("no streaming query runs in this task; report this as a bug")
-    return query, int(batch)

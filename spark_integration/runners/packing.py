@@ -5,7 +5,7 @@ for each group, but only tens of nanoseconds for a row inside an Arrow batch. So
 bucket of keys travel as one blob (an Arrow IPC stream), and the grouped function sees one or a few
 rows per bucket, which it knows by its label (``labels``).
 
-    rows (bucket, key, ...)  --pack-->  (label, blob)  --step-->  (blob, ...)  --unpack-->  rows
+    rows (hash, key, ...)  --pack-->  (label, blob)  --step-->  (blob, ...)  --unpack-->  rows
 
 Spark wakes a bucket by event time only if its input has a column under a watermark. Such packed
 rows get one, that is always null: Spark knows the watermark from the rows before packing, and has
@@ -21,16 +21,18 @@ import pyarrow as pa
 
 from spark_integration.runners.labels import label_of
 from spark_integration.runners.metrics import NO_PAGES, PageCounts
+from spark_integration.runners.tasks import state_partitions
 from spark_integration.runners.workers import settle
 from spark_integration.step.results import Counts
 
 # Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.
 LABEL, BLOB, TIME = "__label", "__blob", "__time"
+# Of packed results: what is counted is one column, as each costs Python a conversion per bucket.
+NUMBERS = "__counts"
 
-
-#: What is counted, as the query's ``observedMetrics`` name it.
+#: What is counted, as the query's ``observedMetrics`` name it, in the order of ``NUMBERS``.
 COUNTS = (*Counts._fields, *PageCounts._fields)
-RESULT_SCHEMA = f"{BLOB} binary, " + ", ".join(f"{name} long" for name in COUNTS)
+RESULT_SCHEMA = f"{BLOB} binary, {NUMBERS} array<long>"
 
 # A cut makes one blob per bucket: large enough that a blob holds thousands of rows at 64 buckets,
 # small enough that a task holds tens of megabytes whatever its partition weighs.
@@ -64,22 +66,23 @@ def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -
     """
     parts = [rows.slice(at, BLOB_ROWS) for at in range(0, rows.num_rows, BLOB_ROWS)]
     blobs = to_blobs(parts) if parts else pa.nulls(1, pa.binary())
-    rest = [0] * (len(blobs) - 1)
-    columns = {name: [count, *rest] for name, count in zip(COUNTS, (*counts, *pages), strict=True)}
-    return pa.table({BLOB: blobs, **columns})
+    numbers = [[*counts, *pages], *[None] * (len(blobs) - 1)]
+    return pa.table({BLOB: blobs, NUMBERS: pa.array(numbers, pa.list_(pa.int64()))})
 
 
 def pack(
-    batches: Iterable[pa.RecordBatch], names: Sequence[str], timed: bool = False
+    batches: Iterable[pa.RecordBatch], names: Sequence[str], buckets: int, timed: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a bucket (int, below 2**16) and columns become rows (label, blob), for mapInArrow.
+    """Rows of a key's hash and columns become rows (label, blob), for mapInArrow.
 
+    A key's bucket is its hash modulo ``buckets``, or where that is 0 the query's state partitions.
     ``names`` are the columns' names in the blobs: PySpark's mapInArrow takes no name with a dot.
     ``timed`` adds the column of nulls that stands under the watermark.
 
     Holds at most ``CUT_ROWS`` rows or ``CUT_BYTES`` bytes, and one incoming batch more.
     """
     settle()
+    buckets = buckets or state_partitions()
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -89,23 +92,23 @@ def pack(
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= CUT_ROWS or size >= CUT_BYTES:
-            yield _packed(pa.Table.from_batches(held), names, timed)
+            yield _packed(pa.Table.from_batches(held), names, buckets, timed)
             held, rows, size = [], 0, 0
     if held:
-        yield _packed(pa.Table.from_batches(held), names, timed)
+        yield _packed(pa.Table.from_batches(held), names, buckets, timed)
 
 
-def _packed(rows: pa.Table, names: Sequence[str], timed: bool) -> pa.RecordBatch:
+def _packed(rows: pa.Table, names: Sequence[str], buckets: int, timed: bool) -> pa.RecordBatch:
     # A stable sort of 16-bit numbers is a radix sort: linear, and rows keep their order.
-    buckets = rows.column(0).to_numpy().astype(np.uint16)
-    order = np.argsort(buckets, kind="stable")
+    numbers = (rows.column(0).to_numpy() % buckets).astype(np.uint16)
+    order = np.argsort(numbers, kind="stable")
     content = rows.select(range(1, rows.num_columns)).combine_chunks().take(pa.array(order))
     content = content.rename_columns(list(names))
-    buckets = buckets[order]
-    starts = np.flatnonzero(np.diff(buckets, prepend=-1))
-    ends = np.append(starts[1:], len(buckets))
+    numbers = numbers[order]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    ends = np.append(starts[1:], len(numbers))
     blobs = to_blobs(content.slice(lo, hi - lo) for lo, hi in zip(starts, ends, strict=True))
-    labels = list(map(label_of, buckets[starts].tolist()))
+    labels = list(map(label_of, numbers[starts].tolist()))
     columns = {LABEL: pa.array(labels, pa.int64()), BLOB: blobs}
     if timed:
         columns[TIME] = pa.nulls(len(blobs), pa.timestamp("us", "UTC"))

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+#: By this a commit of RocksDB writes what has changed, in place of files of the database.
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _MESSAGES = "pyspark.sql.streaming.proto.StateMessage_pb2"
 STATE_SCHEMA = "state binary"
 
@@ -64,11 +67,11 @@ def check_encoding(spark: SparkSession) -> None:
 def check_session(spark: SparkSession) -> None:
     """Raises InvalidRequest or MissingDependency where a query's state cannot hold pages."""
     require_spark_4(f"store={URL!r}", "give a store of its own, as file:///path or redis://host")
-    provider = spark.conf.get(PROVIDER, None) or ""
-    if not provider.endswith("RocksDBStateStoreProvider"):
+    provider = spark.conf.get(PROVIDER, None)
+    if provider and not provider.endswith("RocksDBStateStoreProvider"):
         raise InvalidRequest(
-            f"store is {URL}, but this session keeps state by {provider or 'the default'}, not in "
-            "RocksDB: set what recommended_conf() returns, before sliding_aggregate is called"
+            f"store is {URL}, but this session keeps state by {provider}, not in RocksDB: leave "
+            f"{PROVIDER} unset, or set it to {ROCKSDB}, before sliding_aggregate is called"
         )
     try:
         import_module(_MESSAGES)

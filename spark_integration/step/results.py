@@ -14,6 +14,7 @@ row has. Values come back as the input's types.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ import pyarrow as pa
 from mta.columns.schemas import Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
-from mta.keyed.table import empties
 from mta.keyed.work import Found
+from mta.monoids.base import empties
 from mta.monoids.product import result_name
 from spark_integration.options import CORRECTED, LATE
 from spark_integration.plan import Plan
@@ -67,6 +68,8 @@ def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incompl
 def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -> pa.Table:
     """All rows that come out."""
     monoid, found = plan.monoid, done.found
+    if plan.peers and len(found):
+        found = _of_peers(plan, found, group.times[done.line[found.at]])
     last = plan.emit == "last"
     if last and plan.trigger is not None:
         found = found.take(monoid, found.lasts)
@@ -94,6 +97,18 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
     return _marked(plan, rows, corrected, late, gone_out)
+
+
+def _of_peers(plan: Plan, found: Found, times: Ints) -> Found:
+    """Results where those of one key and time are that of the last of them, if a window says so."""
+    ends = np.flatnonzero(np.append((np.diff(found.of) != 0) | (np.diff(times) != 0), True))
+    last = np.repeat(ends, np.diff(ends, prepend=-1))
+    policies, outputs = plan.windows.values(), plan.monoid.outputs
+    results = [
+        outputs.take(rows, last) if policy.ties == "peers" else rows
+        for policy, rows in zip(policies, found.outputs, strict=True)
+    ]
+    return replace(found, outputs=results)
 
 
 def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Table:

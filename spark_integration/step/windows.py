@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
+from mta.frames.base import AbstractPolicy, by_rows
 from mta.keyed.bucket import NEVER, Advance, Batch, Late
 from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
@@ -81,7 +82,7 @@ class Windows:
             most = 1 << 24 if plan.temporary else PROMOTE_AT
             name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"
             settings |= {"promote_at": most, "store": None if plan.temporary else store}
-            self.keyed = KeyedWindows(plan.monoid, plan.window, name=name, **settings)
+            self.keyed = KeyedWindows(plan.monoid, _rowwise(plan), name=name, **settings)
             if start is not None:
                 self.keyed.take_over(*start)
         self.bucket = self.keyed.bucket
@@ -181,6 +182,13 @@ class Windows:
             return (watermark or 0) + (self.plan.lifetime or DAY)
         earliest = self.bucket.earliest()
         return None if earliest is None else int(self._end_of(earliest)) + self.plan.patience
+
+
+def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
+    """The windows without peers: their results are those of the last of them (``results``)."""
+    if isinstance(plan.window, AbstractPolicy):
+        return by_rows(plan.window)
+    return {name: by_rows(policy) for name, policy in plan.windows.items()}
 
 
 def vectorizes(plan: Plan) -> bool:

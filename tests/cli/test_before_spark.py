@@ -23,6 +23,7 @@ from spark_integration.options import Options
 from spark_integration.request import make_request
 from stores import StoreAccessDenied, StoreUnavailable, WindowStoreError
 from stores.errors import InvalidStoreURL
+from tests.support.console import Console
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer
 
 ROWS = "device,ts,watts\na,2025-01-01 00:00:00,1\na,2025-01-01 01:00:00,2\n"
@@ -136,6 +137,20 @@ def test_a_batch_needs_no_store_that_answers(spark: SparkSession) -> None:
         sliding_aggregate(rows, **asked("redis://127.0.0.1:port"))
 
 
+def test_a_pyarrow_that_does_not_suit_numpy_is_named(source: Path, tmp_path: Path) -> None:
+    """As pip picks them for PySpark 3.5; whatever PySpark is installed says the same."""
+    (tmp_path / "pyarrow").mkdir()
+    text = "pyarrow requires NumPy 2.0 or newer, found 1.26.4"
+    (tmp_path / "pyarrow" / "__init__.py").write_text(f"raise ImportError({text!r})")
+    path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
+    for command in (["run", source, "--value", "watts"], ["inspect", tmp_path]):
+        done = subprocess.run(
+            [sys.executable, "-m", "spark_integration.cli", *map(str, command)], cwd=tmp_path,
+            capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (2, f"mta: {text}: pip install 'pyarrow<26'\n")
+
+
 # Passwords
 
 
@@ -152,19 +167,19 @@ def test_a_run_shows_its_password_nowhere(
         repr(options), repr(make_request(stream, options).plan), repr(History("h", url)),
         repr(run.Job(store=url)),
     ]  # fmt: skip
-    for store, name in ((url, "of-url"), (bare, "of-environment")):
-        out = tmp_path / name
-        command = ["run", source, "--key", "device", "--value", "watts", "--output", out]
-        script = "import sys; from spark_integration.cli import main; sys.exit(main(sys.argv[1:]))"
-        done = subprocess.run(
-            [sys.executable, "-c", script, *map(str, command), "--no-plot", "--store", store],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert len(pd.read_parquet(out / "results")) == 2
-        texts += [done.stdout, done.stderr]
-        texts += [file.read_bytes().decode("latin-1") for file in out.rglob("*") if file.is_file()]
-        assert stat.S_IMODE((out / "spark.log").stat().st_mode) == 0o600
+    with Console() as mta:
+        for store, name in ((url, "of-url"), (bare, "of-environment")):
+            out = tmp_path / name
+            command = ["run", source, "--key", "device", "--value", "watts", "--output", out]
+            done = mta(*command, "--no-plot", "--store", store)
+            assert done.code == 0, done.err
+            assert len(pd.read_parquet(out / "results")) == 2
+            texts += [done.out, done.err]
+    texts += capfd.readouterr()
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    texts += [file.read_bytes().decode("latin-1") for file in files]
+    (log,) = (file for file in files if file.name == "spark.log")  # of the first run, for both
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
     for secret in (PASSWORD, PASSWORD_IN_URL):
         assert not any(secret in text for text in texts)
 

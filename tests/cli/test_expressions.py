@@ -5,6 +5,7 @@ from spark_integration.cli.expressions import (
     Aggregation,
     parse_aggregation,
     parse_window,
+    parse_windows,
 )
 from spark_integration.errors import InvalidRequest
 
@@ -83,6 +84,31 @@ def test_count_window(text, size):
 @pytest.mark.parametrize("text", ["24 hours", "1 day", "90 seconds", " 24 hours "])
 def test_time_window(text):
     assert parse_window(text).fingerprint == TimeWindow(text.strip()).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("1 day, closed left", TimeWindow("1 day", closed="left")),
+        ("1 day, delay 1 hour", TimeWindow("1 day", delay="1 hour")),
+        ("1 day,closed both , delay 5m", TimeWindow("1 day", closed="both", delay="5m")),
+        ("1 day, ties peers", TimeWindow("1 day", ties="peers")),
+        ("100 events, exclude current", CountWindow(100, exclude_current=True)),
+    ],
+)
+def test_a_window_may_end_before_the_row(text, policy):
+    assert repr(parse_window(text)) == repr(policy)
+    assert repr(parse_windows(["a=" + text, "b=1 day"])["a"]) == repr(policy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 day, open left", "1 day, closed", "1 day, exclude all", "1 day, exclude current",
+     "9 events, closed left", "session 1 day, closed left", "1 day, delay soon", "1 day, 5"],
+)  # fmt: skip
+def test_a_wrong_end_is_refused(text):
+    with pytest.raises(InvalidRequest, match="--window"):
+        parse_window(text)
 
 
 @pytest.mark.parametrize("text", ["session 30 minutes", " session  30 minutes "])

@@ -305,13 +305,15 @@ def test_the_stream_of_the_readme(
 def run_as_written(page: Path, folder: Path) -> str:
     """What a page prints whose blocks are run in a process of their own, with nothing replaced."""
     from spark_integration.java import find_java
+    from tests.support.spark.session import quick_environment
 
     script = "\n".join(blocks(page, "python"))
     (folder / "page.py").write_text(script)
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, timeout=540,
-        env=os.environ | {"PYTHONPATH": path, "JAVA_HOME": str(find_java().parents[1])},
+        env=os.environ | quick_environment()
+        | {"PYTHONPATH": path, "JAVA_HOME": str(find_java().parents[1])},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

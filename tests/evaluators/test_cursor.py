@@ -336,7 +336,9 @@ def test_blocks_fold_any_ranges(
     if steady:
         given = range(first - min(first, starts[0]), count - min(first, starts[0]))
         begins = np.array(given)
-    found = Blocks(monoid, lifted, count, bits).folds(given, first)
+    found = Blocks(monoid, lifted, count, bits).folds(
+        given, range(first + 1, first + 1 + len(given))
+    )
     for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         rows = monoid.partials.cut(lifted, begin, end + 1)
         expected = monoid.fold(rows, end + 1 - begin)

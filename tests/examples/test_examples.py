@@ -168,7 +168,7 @@ def readings_through_kafka(
     from tests.support.kafka import broker, connector
     from tests.support.spark.session import quick_environment
 
-    for name, value in quick_environment(folder).items():
+    for name, value in quick_environment().items():
         monkeypatch.setenv(name, value)
     server = RedisServer(folder)
     try:
@@ -200,7 +200,7 @@ def windows_between_tables(
     from tests.support.tables import package_of
 
     jars = package_of(kind)
-    for name, value in quick_environment(folder).items():
+    for name, value in quick_environment().items():
         monkeypatch.setenv(name, value)
     given = "--format", kind, "--jars", jars, "--kills", kills
     output = run("tables/tables.py", *given, *options, patience=600 * (kills + 1))

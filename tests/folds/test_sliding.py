@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product, Sum
 from mta.folds.sliding import Events, ShortRun, SlidingFolds, short_run_of
 from mta.frames import CountWindow, TimeWindow
+from mta.kernels.native import numpy_alone
 from mta.monoids.base import AbstractMonoid
 
 KINDS: dict[str, Callable[[np.ndarray], tuple[AbstractMonoid, object]]] = {
@@ -61,6 +63,28 @@ def test_many_keys_side_by_side(kind: str, keys: list[list[int]], prepared: bool
     for at, front in enumerate(fronts):
         piece = monoid.partials.cut(rows.lifted, front, at + 1)
         assert monoid.same(monoid.partials.at(found, at), monoid.fold(piece, at + 1 - front))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    moves=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40)), min_size=1, max_size=120),
+    native=st.booleans(),
+)
+def test_both_ends_of_a_range_may_move_by_any_number(
+    kind: str, moves: list[tuple[int, int]], native: bool
+) -> None:
+    """Frames that end before their row: several results may have one end, and ends may jump."""
+    stops = np.cumsum([move for _, move in moves]) + 1
+    fronts = np.minimum(np.cumsum([move for move, _ in moves]), stops - 1)
+    count = int(stops[-1])
+    monoid, values = KINDS[kind](np.arange(count) * 37 % 11)
+    rows = SlidingFolds(monoid, monoid.lift_rows(values, count), count)
+    with nullcontext() if native else numpy_alone():
+        found = rows.between(fronts, stops)
+    for at, (front, stop) in enumerate(zip(fronts.tolist(), stops.tolist(), strict=True)):
+        piece = monoid.partials.cut(rows.lifted, front, stop)
+        assert monoid.same(monoid.partials.at(found, at), monoid.fold(piece, stop - front))
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

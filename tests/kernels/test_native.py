@@ -147,7 +147,7 @@ def test_a_sweep_of_steady_fronts(name: str, hard: bool) -> None:
             for lowered in {False, kernel_lowers(monoid)}:
                 schema = monoid.outputs if lowered else monoid.partials
                 out = schema.new(count)
-                sweep = Sweep(rows, stack, 0, size, 0, each, one)
+                sweep = Sweep(rows, stack, 0, size, 0, each, range(1, 1 + len(each)), one)
                 right = sweep_into(sweep, monoid, out, lowered)
                 if right is not None:
                     found.append((lowered, bits(out), bits(right)))
@@ -387,12 +387,19 @@ def _fuzz(rng: random.Random) -> None:  # noqa: C901
     if isinstance(lengths, np.ndarray) and lengths.dtype.kind == "i" and rng.random() < 0.7:
         lengths = lengths % 70 + 1
     lost = rng.choice([-1.0, 0.0, 1.0])
+
+    def stops() -> Any:
+        ends = (
+            np.sort(numbers(more)) if rng.random() < 0.3 else rng.choice([numbers(more), number()])
+        )
+        return np.minimum.accumulate(ends[::-1])[::-1] if isinstance(ends, np.ndarray) else ends
+
     out = (column("f8", more),) if lost >= 0 else rows(more)
     calls: list[Callable[[], Any]] = [
         lambda: module.scan(kind, rows(count), rows(count + 1), rng.random() < 0.5),
         lambda: module.sweep(
             kind, rows(count + more), rows(rng.choice([1, 5])), rng.choice([0, number()]),
-            rng.choice([0, 1, number()]), rng.choice([count, number()]), places, rows(1),
+            rng.choice([0, 1, number()]), rng.choice([count, number()]), places, stops(), rows(1),
             rows(count + more + 1), rng.random() < 0.5, lost, out,
         ),
         lambda: module.ranges(kind, rows(count), numbers(more), lengths, rows(more)),
@@ -483,6 +490,7 @@ DIGESTS = {
     6: "f1c16da84b641b3c",
     7: "20aba39ee741fa3a",
     8: "3940f0d67eb0da69",
+    9: "000ecda9dc6d56bb",
 }
 
 

@@ -10,9 +10,9 @@ from mta.keyed import lsm, pages, windows
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing stays in the snapshot, and everything is a power of two."""
-    monkeypatch.setattr(windows, "_INLINE", 0)
-    monkeypatch.setattr(lsm, "_TOP", 2)
-    monkeypatch.setattr(lsm, "_FANOUT", 3)
+    monkeypatch.setattr(windows, "INLINE_BYTES", 0)
+    monkeypatch.setattr(lsm, "TOP", 2)
+    monkeypatch.setattr(lsm, "FANOUT", 3)
     monkeypatch.setattr(lsm, "_ORDER_BITS", 1)
     monkeypatch.setattr(lsm, "_FIRST_ORDER", 300)
     monkeypatch.setattr(lsm, "_AT_ONCE", 2)

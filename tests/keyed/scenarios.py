@@ -45,6 +45,8 @@ POLICIES: list[Callable[[], Any]] = [
     lambda: CountWindow(4) & TimeWindow(20),
     lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30),
     lambda: {"a": CountWindow(3), "b": TimeWindow(15)},
+    lambda: TimeWindow(20, closed="left"),
+    lambda: {"a": CountWindow(3, exclude_current=True), "b": TimeWindow(9, delay=4)},
     lambda: {"all": TimeWindow(60), "few": CountWindow(5) & TimeWindow(3), "one": CountWindow(1)},
 ]
 MONOIDS: list[Callable[[], Any]] = [

@@ -48,11 +48,18 @@ class Shape:
     policy: Callable[[], Any]
     size: int
     by_count: bool
+    behind: float = 0
+    """By how much the newest time that it holds, or the newest event, is older."""
 
     def front(self, times: list[float], now: float) -> int:
         if self.by_count:
-            return max(0, len(times) - self.size)
-        return bisect_right(times, now - self.size)
+            return max(0, len(times) - int(self.behind) - self.size)
+        return bisect_right(times, now - self.behind - self.size)
+
+    def end(self, times: list[float], now: float) -> int:
+        if self.by_count:
+            return max(0, len(times) - int(self.behind))
+        return bisect_right(times, now - self.behind)
 
 
 SHAPES = {
@@ -60,6 +67,9 @@ SHAPES = {
     "short": Shape(lambda: TimeWindow(3), 3, False),
     "count": Shape(lambda: CountWindow(4), 4, True),
     "one": Shape(lambda: CountWindow(1), 1, True),
+    "before": Shape(lambda: TimeWindow(20, closed="left"), 20, False, 1e-6),
+    "delayed": Shape(lambda: TimeWindow(9, delay=6), 9, False, 6),
+    "excluding": Shape(lambda: CountWindow(3, exclude_current=True), 3, True, 1),
 }
 PLAIN = Monoid("", lambda a, b: a + b, lift=chr, name="letters")
 JOINING = Monoid("", lambda a, b: a + b, name="texts")
@@ -101,10 +111,11 @@ class Listed:
     def result(self, shape: Shape, stop: int, now: float) -> set[str]:
         """What the window up to a place may hold; windows by count may lack what was taken out."""
         events = self.events[:stop]
-        front = shape.front([time for time, _ in events], now)
+        times = [time for time, _ in events]
+        front, end = shape.front(times, now), shape.end(times, now)
         short = min(self.retracted if shape.by_count else 0, stop - front)
         return {
-            "".join(value for _, value in events[start:])
+            "".join(value for _, value in events[start:end])
             for start in range(front, front + short + 1)
         }
 
@@ -340,7 +351,10 @@ class Life:
         assert self.windows.stats().vectorized == (self.vectorized and self.existing != "combine")
 
 
-SETS = [["time"], ["short"], ["count"], ["one"], ["time", "count"], ["short", "one", "time"]]
+SETS = [
+    ["time"], ["short"], ["count"], ["one"], ["time", "count"], ["short", "one", "time"],
+    ["before"], ["delayed"], ["excluding"], ["short", "before", "excluding"],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])

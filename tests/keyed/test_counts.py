@@ -74,7 +74,7 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
         heights = [set(levels(keys)) for keys in store.gets]
         assert heights == [{1}, {0}] or heights == [{2}, {1}, {0}]
         assert len(store.gets[-1]) <= count
-        assert len(store.gets[0]) <= min(count, lsm._TOP)
+        assert len(store.gets[0]) <= min(count, lsm.TOP)
         assert not store.puts and not store.deletes
     # What was read stays in memory, within the bound.
     store.reset_counts()
@@ -164,7 +164,7 @@ def test_pages_stay_bounded_and_none_is_left_over(retain: int) -> None:
 
 def test_a_snapshot_stays_small_at_a_million_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of a few keys make as many pages as a hundred million keys would."""
-    monkeypatch.setattr(lsm, "_FANOUT", 32)
+    monkeypatch.setattr(lsm, "FANOUT", 32)
     store = Tally()
     windows = KeyedWindows(
         Product({"n": Count(), "l": ("v", Last())}), CountWindow(2), store, page_bytes=2000

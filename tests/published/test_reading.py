@@ -40,11 +40,14 @@ from mta.errors import (
     UnsuitableKey,
     UnsupportedOperation,
 )
+from mta.published import NotCached
 from stores import CountingStore, MemoryStore, PageStore
 from tests.support.published import (
     Lists,
+    Server,
     aggregations,
     agrees,
+    before,
     both,
     by_count,
     by_time,
@@ -53,12 +56,14 @@ from tests.support.published import (
 
 WINDOWS = {
     "minute": TimeWindow("60 seconds"),
+    "before": TimeWindow("60 seconds", closed="left"),
     "five": CountWindow(5),
     "short": TimeWindow("50 seconds") | CountWindow(3),
     "long": TimeWindow("20 seconds") & CountWindow(4),
 }
 FRAMES = {
     "minute": by_time(60),
+    "before": before(60),
     "five": by_count(5),
     "short": either(by_time(50), by_count(3)),
     "long": both(by_time(20), by_count(4)),
@@ -302,17 +307,7 @@ def test_what_functions_compute_must_be_given() -> None:
 
 
 def test_one_lookup_costs_a_call_for_each_level_that_is_not_cached_and_one_for_tables() -> None:
-    class Remote(MemoryStore):
-        capabilities = MemoryStore().capabilities.__class__(
-            durable=True, shared=True, max_key_bytes=250, max_page_bytes=1 << 20, remote=True
-        )
-
-    store = CountingStore(Remote())
-    windows = KeyedWindows(Sum("int64"), CountWindow(5), store, name="many", page_bytes=64)
-    windows.publish("many")
-    windows.extend(range(20000), range(20000), emit="last")
-    windows.checkpoint()
-    (height,) = {run.height for run in windows.bucket.tree.runs}
+    store, height = many_keys()
     assert height == 2
     features = open_published(store, "many", refresh=None)
     store.reset()
@@ -328,6 +323,48 @@ def test_one_lookup_costs_a_call_for_each_level_that_is_not_cached_and_one_for_t
     features.query(list(range(5000, 6000)))
     assert store.reset().get.calls <= height + 1
     assert features.status().cached_bytes < 32 << 20
+
+
+def test_an_event_loop_learns_which_pages_to_fetch() -> None:
+    store, height = many_keys()
+    features = open_published(store, "many", refresh=None)
+    store.reset()
+    for _ in range(height + 1):
+        with pytest.raises(NotCached) as error:
+            features.query_cached(17)
+        assert store.reset().get.calls == 0
+        features.fetch(error.value.pages)
+        assert store.reset().get.calls == 1
+    assert features.query_cached(17) == 17
+    assert store.reset().get.calls == 0
+    with pytest.raises(NotCached):
+        open_published(store, "many", refresh=None, cache=0).query_cached(17)
+
+
+def test_what_is_not_simple_is_left_to_a_query() -> None:
+    store = CountingStore(MemoryStore())
+    windows = KeyedWindows(Sum("int64"), TimeWindow("60s"), store, name="w", promote_at=8)
+    windows.publish("few")
+    windows.extend(["a"] * 20 + ["b"] * 4, range(24), range(24), emit="last")
+    windows.checkpoint()
+    features = open_published(store, "few", refresh=None)
+    assert features.query_cached("b") == features.query("b") == 20 + 21 + 22 + 23
+    assert features.query_cached("b", at=1000) == features.query("b", at=1000) == 0
+    assert features.query_cached("a") is None, "a key with a window of its own"
+    assert features.query_cached("b", at=21) is None, "before the newest event"
+    with pytest.raises(UnsuitableKey):
+        features.query_cached(7)
+
+
+def many_keys() -> tuple[CountingStore, int]:
+    """A server with 20,000 published keys, and the levels of their index."""
+    store = CountingStore(Server())
+    windows = KeyedWindows(Sum("int64"), CountWindow(5), store, name="many", page_bytes=64)
+    windows.publish("many")
+    windows.extend(range(20000), range(20000), emit="last")
+    windows.checkpoint()
+    (height,) = {run.height for run in windows.bucket.tree.runs}
+    return store, height
 
 
 def test_a_reader_never_writes() -> None:

@@ -14,11 +14,7 @@ from mta import CountWindow, KeyedWindows, Max, Mean, Product, SessionWindow, Ti
 from tests.serve.conftest import KEYS, LAST, Published
 from tests.support.patience import LONG, in_time
 from tests.support.published import agrees
-from tests.support.serving import Served
-
-
-def path(key: str) -> str:
-    return f"/v1/windows/{quote(key, safe='')}"
+from tests.support.serving import Served, path
 
 
 @pytest.mark.parametrize("at", [LAST, LAST - 100, LAST - 349.5, LAST + 50, LAST + 10_000])

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from mta import CountWindow, KeyedWindows, Max, Mean, Product, TimeWindow, Window
-from tests.support.serving import Served
+from tests.support.serving import TOKEN, Served
 
 schemathesis = pytest.importorskip("schemathesis", reason="NOT TESTED: schemathesis is missing")
 checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 
 #: Operations of which a request can be wrong: in its body, its limit or its flag.
 NEGATIVE = ("POST /v1/query", "GET /v1/events/{key}", "GET /v1/events")
-TOKEN = "a-token-of-32-characters-or-more"
 
 
 @pytest.fixture(scope="module", params=["text", "columns", "nothing"])

@@ -13,7 +13,7 @@ import pytest
 
 from tests.serve.conftest import KEYS, Published
 from tests.support.patience import LONG, in_time
-from tests.support.serving import Served
+from tests.support.serving import QUERY, Served
 
 
 @pytest.fixture(scope="module")
@@ -126,20 +126,19 @@ def test_a_form_of_another_site_is_no_query(kind: str, service: Served) -> None:
 
 
 def test_a_slow_body_is_not_waited_for(service: Served) -> None:
-    head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    with closing(_connected(service)) as client, in_time():
-        client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+    with closing(service.connect()) as client, in_time():
+        client.sendall(f"{QUERY}Content-Length: 1000\r\n\r\n{{".encode())
         assert b" 408 " in client.recv(1 << 16)
 
 
 def test_a_slow_head_is_not_waited_for(service: Served) -> None:
-    with closing(_connected(service)) as client, in_time():
+    with closing(service.connect()) as client, in_time():
         client.sendall(b"GET /v1/status HTTP/1.1\r\nHost: local")
         assert client.recv(1 << 16) == b""
 
 
 def test_an_endless_head_is_cut_off(service: Served) -> None:
-    with closing(_connected(service)) as client, in_time():
+    with closing(service.connect()) as client, in_time():
         client.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n")
         with pytest.raises(OSError, match=r"reset|[Pp]ipe"):
             for number in range(100_000):
@@ -147,7 +146,7 @@ def test_an_endless_head_is_cut_off(service: Served) -> None:
 
 
 def test_a_second_request_is_timed_too(service: Served) -> None:
-    with closing(_connected(service)) as client, in_time():
+    with closing(service.connect()) as client, in_time():
         client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 200 " in client.recv(1 << 16)
         client.sendall(b"GET /hea")
@@ -155,9 +154,8 @@ def test_a_second_request_is_timed_too(service: Served) -> None:
 
 
 def test_a_chunked_body_is_measured_too(service: Served) -> None:
-    head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    with closing(_connected(service)) as client, in_time():
-        client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+    with closing(service.connect()) as client, in_time():
+        client.sendall(f"{QUERY}Transfer-Encoding: chunked\r\n\r\n".encode())
         with suppress(OSError):
             for _ in range(1000):
                 client.sendall(b"400\r\n" + b"a" * 1024 + b"\r\n")
@@ -166,11 +164,10 @@ def test_a_chunked_body_is_measured_too(service: Served) -> None:
 
 def test_clients_that_leave_do_no_harm(service: Served) -> None:
     body = json.dumps({"keys": KEYS}).encode()
-    head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    for end in (20, len(head) + 60):
+    for end in (20, len(QUERY) + 60):
         for _ in range(20):
-            with closing(_connected(service)) as client:
-                request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+            with closing(service.connect()) as client:
+                request = f"{QUERY}Content-Length: {len(body)}\r\n\r\n".encode() + body
                 client.sendall(request[:end])
     assert service.post({"keys": KEYS}).status == 200
 
@@ -182,7 +179,7 @@ def test_noise_is_no_request(service: Served) -> None:
         b"GET / HTTP/9.9\r\n\r\n",
         b"\r\n" * 99,
     ):
-        with closing(_connected(service)) as client:
+        with closing(service.connect()) as client:
             client.sendall(noise)
             client.shutdown(socket.SHUT_WR)
             assert b" 200 " not in client.recv(1 << 16)
@@ -191,10 +188,9 @@ def test_noise_is_no_request(service: Served) -> None:
 def test_more_requests_than_may_wait_are_refused_at_once(on_disk: Published) -> None:
     options = "--max-waiting", "8", "--time-limit", "30 seconds"
     with Served(on_disk.store, on_disk.name, *options) as service:
-        head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        waiting = [_connected(service) for _ in range(8)]
+        waiting = [service.connect() for _ in range(8)]
         for client in waiting:
-            client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+            client.sendall(f"{QUERY}Content-Length: 1000\r\n\r\n{{".encode())
         deadline = time.monotonic() + LONG
         while service.get("/v1/status").problem != "Overloaded":
             assert time.monotonic() < deadline
@@ -202,7 +198,3 @@ def test_more_requests_than_may_wait_are_refused_at_once(on_disk: Published) -> 
             client.close()
         while service.get("/v1/status").status != 200:
             assert time.monotonic() < deadline
-
-
-def _connected(service: Served) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", service.port), timeout=LONG)

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from mta import Count, KeyedWindows, Max, Mean, Product, TimeWindow, Window
-from tests.support.serving import Served
+from tests.support.serving import TOKEN, Served
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="NOT TESTED: the page, as playwright is missing"
 )
-TOKEN = "a-token-of-32-characters-or-more"
 HOUR = 3600
 #: Milliseconds for what must come; only a test that fails waits so long.
 TIMEOUT = 60_000
@@ -130,9 +129,9 @@ def test_it_finds_a_key_and_draws_it(page: Any) -> None:
     assert rows[0][1:] == ["138", "139"] and rows[2][1:] == ["6", "119"]
     assert len(page.query_selector_all("#chart circle.event")) == 119
     assert page.query_selector("#chart path.line.s0") and page.query_selector("#chart path.line.s1")
-    first = page.get_attribute("#chart path.line.s0:not(.faint)", "d")
+    first = page.get_attribute("#chart path.line.s0:not(.partial)", "d")
     page.click("#choices button:has-text('n')")
-    line = "document.querySelector('#chart path.line.s0:not(.faint)').getAttribute('d')"
+    line = "document.querySelector('#chart path.line.s0:not(.partial)').getAttribute('d')"
     until(page, f"first => {line} !== first", first)
     page.click("#spans button:has-text('1 h')")
     until(page, "document.querySelectorAll('#chart circle.event').length < 10")

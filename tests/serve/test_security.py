@@ -17,10 +17,9 @@ from mta.serve.settings import InvalidService, Settings, checked
 from tests.serve.conftest import Published
 from tests.support.patience import LONG, in_time
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer, redis_with_password
-from tests.support.serving import Answer, Served
+from tests.support.serving import TOKEN, Answer, Served
 
 __all__ = ["redis_with_password"]
-TOKEN = "a-token-of-32-characters-or-more"
 OPEN = ["/", "/docs", "/static/page.js", "/static/page.css", "/healthz"]
 PROTECTED = [
     "/v1/windows/a", "/v1/events/a", "/v1/status", "/v1/history", "/metrics", "/openapi.json",

@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
 from tests.serve.conftest import KEYS, LAST, Published
 from tests.support.patience import LONG, in_time
 from tests.support.servers import RedisServer, own_redis
-from tests.support.serving import Served
+from tests.support.serving import QUERY, Served, path
 
 __all__ = ["own_redis"]
-
-
-def path(key: str) -> str:
-    return f"/v1/windows/{quote(key, safe='')}"
 
 
 def children(process: int) -> set[int]:
@@ -82,9 +76,8 @@ def test_no_request_fails_while_snapshots_change(on_disk: Published) -> None:
 def test_a_request_under_way_ends_before_the_service(on_disk: Published) -> None:
     with Served(on_disk.store, on_disk.name, "--time-limit", "30 seconds") as service:
         body = json.dumps({"keys": KEYS, "at": LAST}).encode()
-        head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        with closing(socket.create_connection(("127.0.0.1", service.port), timeout=LONG)) as client:
-            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
+        with closing(service.connect()) as client:
+            client.sendall(f"{QUERY}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
             while not _is_waiting(service):
                 time.sleep(0.01)
             service.process.send_signal(signal.SIGTERM)

@@ -33,12 +33,14 @@ session.stop()
 """
 JOB = """
 import sys
+import time
 from pyspark import pipelines
 from pyspark.pipelines.graph_element_registry import graph_element_registration_context
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
 from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
 from pyspark.sql import SparkSession
-from mta import Count, CountWindow, Max
+from mta import Count, CountWindow, Max, open_published
+from mta.errors import NotPublished
 from spark_integration import check_workers, recommended_conf, sliding_aggregate
 
 folder, url = sys.argv[1:]
@@ -50,10 +52,10 @@ for setting, value in recommended_conf(2).items():
 rows = [("a", i, float(i * 7 % 10)) for i in range(20)]
 events = spark.createDataFrame(rows, "k string, t long, v double")
 
-def windows(events, store):
+def windows(events, store, **more):
     return sliding_aggregate(
         events, by="k", on="t", aggregations={"peak": ("v", Max()), "n": Count()},
-        window=CountWindow(3), store=store, buckets=2,
+        window=CountWindow(3), store=store, buckets=2, **more,
     )
 
 # In a pipeline, whose query functions may ask nothing of the server.
@@ -77,13 +79,26 @@ assert sorted((row.t, row.peak) for row in found) == wanted
 events.coalesce(1).write.parquet(f"{folder}/in")
 for number, store in enumerate((f"file://{folder}/pages", "spark://state")):
     stream = spark.readStream.schema(events.schema).parquet(f"{folder}/in")
-    writer = windows(stream, store).writeStream.format("parquet").trigger(availableNow=True)
+    publish = "devices" if store.startswith("file") else None
+    frame = windows(stream, store, publish=publish)
+    writer = frame.writeStream.format("parquet").trigger(availableNow=True)
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint{number}")
     query = writer.start(f"{folder}/out{number}")
     query.awaitTermination()
     found = spark.read.parquet(f"{folder}/out{number}").collect()
     assert sorted((row.t, row.peak) for row in found) == wanted, store
     print(store.partition(":")[0], query.lastProgress.numInputRows)
+
+# The client learns of a batch from the server a little later, and publishes it.
+def published(store):
+    while True:
+        try:
+            return open_published(store, "devices")
+        except NotPublished:
+            time.sleep(0.1)
+
+with published(f"file://{folder}/pages") as devices:
+    print(devices.query("a"))
 spark.stop()
 """
 
@@ -93,8 +108,7 @@ spark.stop()
 def test_batches_and_streams(tmp_path: Path) -> None:
     for name, text in {"server.py": SERVER, "job.py": JOB}.items():
         (tmp_path / name).write_text(text)
-    left_out = ("SPARK_HOME", "SPARK_REMOTE")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
     environment |= {"JAVA_HOME": str(ensure_java()), "PYSPARK_PYTHON": sys.executable}
     where: Any = {"cwd": tmp_path, "env": environment, "text": True}
     port = str(free_port())
@@ -109,7 +123,7 @@ def test_batches_and_streams(tmp_path: Path) -> None:
         finally:
             server.stdin.close()
             server.wait(60)
-    assert len(lines := done.stdout.splitlines()) == 4, done.stdout + done.stderr[-2000:]
+    assert len(lines := done.stdout.splitlines()) == 5, done.stdout + done.stderr[-2000:]
     assert lines[0].startswith("sliding_aggregate is called inside a query function of a pipeline")
     assert lines[1].startswith("the output mode is 'update', but windows give rows that stay")
-    assert lines[2:] == ["file 20", "spark 20"]
+    assert lines[2:] == ["file 20", "spark 20", "{'peak': 9.0, 'n': 3}"]

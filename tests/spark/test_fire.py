@@ -19,10 +19,14 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from mta import open_published
+from mta.errors import NotPublished
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import saved_snapshots
 from stores import StoreUnavailable, open_store
 from tests.support.servers import RedisServer, free_port
+from tests.support.spark.asking import Asking
+from tests.support.spark.cards import CardFiles
 from tests.support.spark.checkpoints import (
     entries,
     files_of_batches,
@@ -274,6 +278,55 @@ def start_and_disturb(driver: Driver, draw: random.Random) -> bool:
     # A task whose worker was killed four times takes the query with it; nothing else may.
     assert code in (None, 0) or driver.killed, driver.why()
     return code != 0
+
+
+@pytest.mark.soak
+def test_soak_of_killed_publishers(
+    tmp_path: Path, own_redis: RedisServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another process asks all the while, and gets what lists say of the batch that it sees."""
+    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
+    kills, draw, began = 1 + soak_kills(), random.Random(seed), time.monotonic()
+    with capsys.disabled():
+        print(f"\nkilled publishers: MTA_SOAK_SEED={seed}, {kills} kills")  # noqa: T201
+    folder = tmp_path / "cards"
+    cards = CardFiles(folder, own_redis.url, seed)
+    for _ in range(5 * kills):
+        cards.write()
+    driver = Driver(folder, cards.store, "tests.support.spark.cards")
+    done = unpublished = 0
+    with Asking(folder, cards.store, cards.as_of) as asking:
+        while done < kills:
+            driver.start()
+            driver.wait_for_commits(driver.batches("commits") + 1)
+            time.sleep(draw.uniform(0.0, 2.0))
+            if driver.process is None or driver.process.poll() is not None:
+                break  # the input has ended
+            driver.kill()
+            done += 1
+            committed = entries(driver.checkpoint, "commits")[-1]
+            unpublished += published_batch(cards.store) < committed
+        driver.start()
+        driver.finish()
+        last = entries(driver.checkpoint, "commits")[-1]
+        assert published_batch(cards.store) == last
+    check_batches(driver, cards.files)
+    assert done and asking.seen == sorted(set(asking.seen)) and asking.seen[-1] == last
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"{done} drivers killed, {unpublished} before they published what was committed; "
+            f"{asking.checks} times all answers of {len(asking.seen)} of {last + 1} batches were "
+            f"those of lists, {_since(began)}"
+        )
+
+
+def published_batch(store: str) -> int:
+    """The batch that readers see, -1 where nothing is published."""
+    try:
+        with open_published(store, "cards", refresh=None) as reader:
+            return reader.status().batch
+    except NotPublished:
+        return -1
 
 
 # --- workers --------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What a fresh install of PySpark with the libraries of today does: it works, or says what to do.
 
 ``make spark-versions`` runs this file with the oldest versions of PySpark and what pip picks for
-them, which may be libraries that cannot even be imported; so nothing is imported here.
+them, which may be libraries that cannot even be imported; so none of them is imported here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from tests.support.spark.session import quick_environment
 
 #: More rows of a bucket than there are buckets in one micro-batch, where pyarrow 26 gives doubles.
 JOB = """
@@ -55,7 +57,8 @@ def numbers(library: str) -> tuple[int, ...]:
 def test_a_fresh_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JOB, str(tmp_path)], cwd=Path(__file__).parents[2], text=True,
-        capture_output=True, timeout=900, env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True, timeout=900,
+        env={**os.environ, **quick_environment(), "PYSPARK_PYTHON": sys.executable},
     )  # fmt: skip
     spark, pyarrow, numpy = map(numbers, ("pyspark", "pyarrow", "numpy"))
     mended = (4, 1, 4) if spark[:2] == (4, 1) else (4, 0, 5)

@@ -16,6 +16,7 @@ from mta import Count, CountWindow
 from spark_integration import check_workers, interpreter, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.java import ensure_java
+from tests.support.spark.home import QUICK_JAVA
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +67,7 @@ def test_a_job_without_activation_is_reported_what_to_set(bare: Path, tmp_path: 
     left_out = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "SPARK_HOME")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment |= {"PATH": f"{bare.parent}:{os.environ['PATH']}", "JAVA_HOME": str(ensure_java())}
+    environment["SPARK_SUBMIT_OPTS"] = QUICK_JAVA  # and not the tests' own daemon of workers
     done = subprocess.run(
         [sys.executable, "job.py"], cwd=tmp_path, env=environment, capture_output=True, text=True,
         timeout=600,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -21,12 +21,12 @@ from mta import Collect, CountWindow, Max, TimeWindow
 from mta.errors import UnsuitableKey
 from mta.keyed import repartitioning
 from mta.publishing.buckets import hasher_of
-from spark_integration import migration, recommended_conf, sliding_aggregate
+from spark_integration import migration, sliding_aggregate
 from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
-from spark_integration.runners.streaming import PROVIDER
+from spark_integration.runners.streaming import PROVIDER, ROCKSDB
 from spark_integration.step.columns import plain
 from spark_integration.step.states import State
 from stores import open_store
@@ -141,8 +141,8 @@ QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
     ),
 }  # fmt: skip
 
-#: Those whose states are by the provider that recommended_conf() does not name.
-IN_HDFS_FORMAT = ("key by key", "late")
+#: Those whose states are by the provider that is not Spark's default.
+IN_ROCKSDB = ("vectorized",)
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -155,8 +155,9 @@ def test_from_disk_to_redis_and_back(
 ) -> None:
     """Every batch has its number, whichever checkpoint it is of, and every event counts once."""
     settings, expired, folds = QUERIES[query]
-    if query in IN_HDFS_FORMAT:
-        request.getfixturevalue("in_hdfs_format")
+    if query in IN_ROCKSDB:
+        spark.conf.set(PROVIDER, ROCKSDB)
+        request.addfinalizer(lambda: spark.conf.unset(PROVIDER))
     redis = RedisServer(tmp_path)
     request.addfinalizer(redis.stop)
     job, home = Job(spark, tmp_path), f"file://{tmp_path}/home"
@@ -215,9 +216,7 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.proves("stores", "`mta migrate` from there", "file", "spark://state")
 @pytest.mark.proves("stores", "`mta migrate` to there", "file", "spark://state")
-def test_pages_go_into_sparks_own_state_and_come_out(
-    spark: SparkSession, tmp_path: Path, in_hdfs_format: None
-) -> None:
+def test_pages_go_into_sparks_own_state_and_come_out(spark: SparkSession, tmp_path: Path) -> None:
     """From a state in HDFS format; a window is large."""
     job = Job(spark, tmp_path)
     keys = pa.array(["d0" if n % 2 else f"d{n % 38}" for n in range(3000)])
@@ -226,22 +225,11 @@ def test_pages_go_into_sparks_own_state_and_come_out(
     write_files(events.slice(0, 2600), job.input, files=1)
     job.run(**asked)
     write_files(events.slice(2600, 200), job.input, files=1, first=1)
-    spark.conf.set(PROVIDER, recommended_conf()[PROVIDER])
     moved(job, "in state", to="spark://state", buckets=3).run(buckets=3, **asked)
     write_files(events.slice(2800), job.input, files=1, first=2)
     moved(job, "out-again", to=f"file://{tmp_path}/home", buckets=2).run(**asked)
     assert sorted(job.batches) == [0, 1, 2]
     assert job.results() == oracle(events, last_n(1100), FOLDS)
-
-
-@pytest.fixture
-def in_hdfs_format(spark: SparkSession) -> Iterator[None]:
-    """States by the other one of Spark's two providers, which is its default."""
-    before = spark.conf.get(PROVIDER)
-    name = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-    spark.conf.set(PROVIDER, name)
-    yield
-    spark.conf.set(PROVIDER, before)
 
 
 def states_of(job: Job) -> dict[int, bytes]:

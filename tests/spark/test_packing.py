@@ -12,6 +12,7 @@ from spark_integration.runners.metrics import NO_PAGES
 from spark_integration.runners.packing import (
     BLOB,
     LABEL,
+    NUMBERS,
     Counts,
     from_blobs,
     pack_results,
@@ -21,11 +22,11 @@ from spark_integration.runners.packing import (
 NAMES = ["text", "number", "nested"]
 
 
-def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
+def batches(rows: int, size: int) -> list[pa.RecordBatch]:
     rng = np.random.default_rng(rows)
     table = pa.table(
         {
-            "bucket": pa.array(rng.integers(0, buckets, rows), pa.int32()),
+            "hash": pa.array(rng.integers(-(1 << 63), (1 << 63) - 1, rows)),
             "c0": [f"row {i}" if i % 7 else None for i in range(rows)],
             "c1": np.arange(rows),
             "c2": [[i, i + 1] for i in range(rows)],
@@ -36,7 +37,7 @@ def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
 
 
 def pack(given: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    return list(packing.pack(iter(given), NAMES))
+    return list(packing.pack(iter(given), NAMES, 5))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 9, 1000])
@@ -50,7 +51,7 @@ def test_every_row_comes_back_in_order(rows: int) -> None:
             assert mine == [
                 dict(zip(NAMES, list(r.values())[1:], strict=True))
                 for r in expected
-                if r["bucket"] == bucket_of(row[LABEL])
+                if r["hash"] % 5 == bucket_of(row[LABEL])
             ]
     back = [r["number"] for b in unpack(packed) for r in b.to_pylist()]
     assert sorted(back) == list(range(rows))
@@ -72,20 +73,12 @@ def test_an_empty_batch_is_skipped() -> None:
 
 def test_results_without_rows_still_carry_their_counts() -> None:
     packed = pack_results(pa.table({"a": pa.array([], pa.int64())}), Counts(3, 3, 2, 1))
-    counts = {
-        "rows_read": 3,
-        "rows_dropped": 3,
-        "rows_late": 2,
-        "rows_invalid": 1,
-        "rows_missing": 0,
-        "rows_incomplete": 0,
-    }
-    assert packed.to_pylist() == [{BLOB: None, **counts, **NO_PAGES._asdict()}]
+    assert packed.to_pylist() == [{BLOB: None, NUMBERS: [3, 3, 2, 1, 0, 0, *NO_PAGES]}]
     assert list(unpack(packed.to_batches())) == []
 
 
 def test_many_results_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "BLOB_ROWS", 10)
     packed = pack_results(pa.table({"a": list(range(25))}), Counts(25))
-    assert packed.column("rows_read").to_pylist() == [25, 0, 0]
+    assert packed.column(NUMBERS).to_pylist() == [[25, *[0] * 5, *NO_PAGES], None, None]
     assert from_blobs(packed.column(BLOB).to_pylist()).column("a").to_pylist() == list(range(25))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,20 +9,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import (
-    Count,
     CountWindow,
     Max,
     PublishedWindows,
-    Sum,
-    TimeWindow,
     open_published,
     published_names,
 )
@@ -33,83 +26,24 @@ from mta.publishing import batches
 from spark_integration import delete_history, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from stores import open_store
-from tests.support.published import Lists, agrees, by_count, by_time
-
-START = datetime(2024, 1, 1, tzinfo=UTC)
-SCHEMA = "card string, shop int, ts timestamp, v long, undo boolean"
-KEYS = [(f"card {n % 7}", n) for n in range(12)]
-LATE = 60
-WINDOWS = {"minutes": TimeWindow("3 minutes"), "five": CountWindow(5)}
-FRAMES = {"minutes": by_time(180), "five": by_count(5)}
+from tests.support.patience import LONG
+from tests.support.published import agrees
+from tests.support.spark.asking import KEYS, START
+from tests.support.spark.cards import LATE, SCHEMA, CardFiles, options, results
 
 
-class Cards:
-    """A stream of cards with late rows and retractions, and lists as of each batch."""
+class Cards(CardFiles):
+    """Cards as a stream of the tests' own session."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
-        self.store = f"file://{folder}/pages"
-        (folder / "input").mkdir()
-        self.chance, self.clock, self.files = random.Random(3), 1000, 0
-        self.lists = Lists(FRAMES)
-        #: What lists say after each batch, by its number.
-        self.as_of: dict[int, dict[Any, dict[str, int]]] = {}
-
-    def write(self, rows: int = 120, keys: list[Any] = KEYS) -> None:
-        """A file of rows, which is a batch: in any order, late ones and retractions among them."""
-        newest = {key: max((t for t, _ in self.lists.events[key]), default=0) for key in keys}
-        taken = {(key, t) for key in keys for t, _ in self.lists.events[key]}
-        found, events = [], []
-        for _ in range(rows):
-            self.clock += self.chance.randint(0, 2)
-            key = self.chance.choice(keys)
-            at = max(self.clock - self.chance.choice([0, 0, LATE]), newest[key] - LATE)
-            if (key, at) in taken:
-                continue
-            taken.add((key, at))
-            events.append((key, at, self.chance.randint(-50, 50)))
-        for key in keys[::3]:
-            held = [t for t, _ in self.lists.events[key][:-1] if t >= newest[key] - LATE]
-            if held:
-                gone = self.chance.choice(held)
-                self.lists.retract(key, gone)
-                found.append((*key, gone, 0, True))
-        for key, at, value in events:
-            self.lists.add(key, at, value)
-            found.append((*key, at, value, False))
-        self.chance.shuffle(found)
-        columns = [list(column) for column in zip(*found, strict=True)]
-        columns[2] = [START + timedelta(seconds=at) for at in columns[2]]
-        kinds = [pa.string(), pa.int32(), pa.timestamp("us", "UTC"), pa.int64(), pa.bool_()]
-        names = ["card", "shop", "ts", "v", "undo"]
-        table = pa.table([pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], names)
-        path = self.folder / "input" / f"{self.files:04d}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_700_000_000 + self.files,) * 2)
-        self.as_of[self.files] = {
-            key: self.lists.query(key, self.lists.events[key][-1][0])
-            for key in KEYS
-            if self.lists.events[key]
-        }
-        self.files += 1
-
-    def results(self, **changes: Any) -> DataFrame:
-        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        return sliding_aggregate(reader.parquet(f"{self.folder}/input"), **self.options(**changes))
+        super().__init__(folder, f"file://{folder}/pages")
+        self.spark = spark
 
     def options(self, **changes: Any) -> dict[str, Any]:
-        return {
-            "by": ["card", "shop"],
-            "on": "ts",
-            "aggregations": {"peak": ("v", Max()), "total": ("v", Sum()), "events": Count()},
-            "window": WINDOWS,
-            "store": self.store,
-            "buckets": 4,
-            "allowed_lateness": LATE,
-            "retractions": "undo",
-            "publish": "cards",
-            **changes,
-        }
+        return {**options(self.store), **changes}
+
+    def results(self, **changes: Any) -> DataFrame:
+        return results(self.spark, self.folder, **self.options(**changes))
 
     def run(self, fails_at: int | None = None, **changes: Any) -> None:
         """Run to the end of the input, or until the sink fails in a batch."""
@@ -125,7 +59,7 @@ class Cards:
 
     def reader(self) -> PublishedWindows:
         """A reader, once something is published: Spark tells of a batch a little later."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + LONG
         while True:
             try:
                 return open_published(self.store, "cards", refresh=None)
@@ -137,16 +71,17 @@ class Cards:
     def check(self, reader: PublishedWindows) -> int:
         """Compare all keys with lists as of the batch that is read; return the batch."""
         batch = reader.status().batch
-        expected = self.as_of[batch]
         found = reader.query(KEYS)
-        for place, key in enumerate(KEYS):
+        for place, (key, expected) in enumerate(
+            zip(KEYS, self.as_of[batch]["at newest"], strict=True)
+        ):
             row = {name: column[place] for name, column in found.items()}
-            assert agrees(row, expected.get(key, {"events_five": 0})), (batch, key)
+            assert agrees(row, expected), (batch, key)
         return batch
 
 
 def wait_for(reader: PublishedWindows, batch: int) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + LONG
     while reader.status().batch < batch and time.monotonic() < until:
         time.sleep(0.02)
         reader.refresh()
@@ -167,8 +102,10 @@ def test_readers_see_each_committed_batch_whole_while_the_query_runs_fails_and_r
     wait_for(reader, 0)
 
     def read() -> None:
+        is_last = False
         with cards.reader() as own:
-            while not done.is_set():
+            while not is_last:
+                is_last = done.is_set()
                 try:
                     own.refresh()
                     seen.add(cards.check(own))
@@ -260,7 +197,7 @@ def test_a_query_that_begins_to_publish_later_says_which_keys_are_not_known_yet(
     cards.run()
     reader = cards.reader()
     assert reader.status().unpublished_buckets == 3
-    assert agrees(reader.query(KEYS[0]), cards.as_of[1][KEYS[0]])
+    assert agrees(reader.query(KEYS[0]), cards.as_of[1]["at newest"][0])
     with pytest.raises(NotPublished, match="has had no rows since"):
         reader.query(KEYS)
     cards.write(rows=200)
@@ -284,7 +221,7 @@ def test_a_history_is_published_and_the_stream_that_starts_from_it_takes_over(
             path.unlink()
         cards.write(keys=KEYS[:1])
         cards.run(start_from=made)
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + LONG
         while reader.status().source == "start.past" and time.monotonic() < limit:
             time.sleep(0.02)
             reader.refresh()

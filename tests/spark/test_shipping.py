@@ -18,6 +18,7 @@ from spark_integration.java import ensure_java
 from tests.support.documents import DOCS, ROOT, blocks
 from tests.support.servers import free_port
 from tests.support.spark.drivers import standalone_cluster
+from tests.support.spark.session import QUICK
 
 #: Windows over two files, one after the other; and where the workers have the package from.
 JOB = """
@@ -73,7 +74,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with standalone_cluster(tmp_path_factory.mktemp("cluster"), free_port(), HOME, "") as url:
+    folder = tmp_path_factory.mktemp("cluster")
+    with standalone_cluster(folder, free_port(), HOME, path="", workers=1) as url:
         yield url
 
 
@@ -84,7 +86,7 @@ def submit(place: Path, master: str, commands: str, **environment: str) -> str:
     settings = {
         "spark.master": master, "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
         "spark.driver.memory": "512m", "spark.executor.memory": "512m",
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.shuffle.partitions": "2", **QUICK,
     }  # fmt: skip
     lines = (f"{name} {value}" for name, value in settings.items())
     (conf / "spark-defaults.conf").write_text("\n".join(lines))

@@ -115,24 +115,17 @@ def test_another_store_is_another_checkpoint(job: Job, tmp_path: Path, events: p
 def test_a_batch_dataframe_keeps_its_pages_in_memory(job: Job, events: pa.Table) -> None:
     settings = {**job.settings(), "store": "spark://state"}
     df = job.spark.createDataFrame(events)
-    provider = job.spark.conf.get(PROVIDER)
-    job.spark.conf.unset(PROVIDER)  # a batch query has no state
-    try:
-        rows = sliding_aggregate(df, **settings).collect()
-    finally:
-        job.spark.conf.set(PROVIDER, provider or "")
+    rows = sliding_aggregate(df, **settings).collect()
     assert in_form(rows, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
 
 
-def test_a_session_without_rocksdb_is_reported_what_to_set(job: Job) -> None:
-    provider = job.spark.conf.get(PROVIDER)
-    for kept in ("org.example.HDFSBackedStateStoreProvider", None):
-        job.spark.conf.set(PROVIDER, kept) if kept else job.spark.conf.unset(PROVIDER)
-        try:
-            with pytest.raises(InvalidRequest, match=r"not in RocksDB: set what recommended_conf"):
-                job.run()
-        finally:
-            job.spark.conf.set(PROVIDER, provider or "")
+def test_a_session_that_keeps_its_states_elsewhere_is_refused(job: Job) -> None:
+    job.spark.conf.set(PROVIDER, "org.example.HDFSBackedStateStoreProvider")
+    try:
+        with pytest.raises(InvalidRequest, match=r"not in RocksDB: leave .*providerClass unset"):
+            job.run()
+    finally:
+        job.spark.conf.unset(PROVIDER)
 
 
 def test_without_protobuf_the_error_names_the_extra(

@@ -8,7 +8,7 @@ import pytest
 
 from stores import PageStore, open_store
 from stores.testing.conformance import PageStoreConformance
-from tests.support.couchbase_server import PASSWORD, PASSWORD_IN_URL, Couchbase
+from tests.support.couchbase_server import PASSWORD, PASSWORD_IN_URL, Couchbase, Gocaves
 from tests.support.patience import LONG
 
 
@@ -68,6 +68,20 @@ class TestOpenedCouchbase(TestCouchbase):
     @pytest.mark.soak
     def test_threads(self) -> None:
         super().test_threads()
+
+
+class TestGocaves(TestCouchbase):
+    """A second implementation of the protocol, and a collection."""
+
+    lists = False
+
+    @pytest.fixture(autouse=True)
+    def _server(self, gocaves: Gocaves) -> None:
+        self.url = gocaves.url()
+
+    @pytest.mark.soak  # seconds
+    def test_pages_of_many_sizes(self) -> None:
+        super().test_pages_of_many_sizes()
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from stores import (
     WindowStoreError,
     open_store,
 )
-from tests.support.couchbase_server import PASSWORD_IN_URL, Couchbase, MockServer
+from tests.support.couchbase_server import PASSWORD_IN_URL, Couchbase, Gocaves, MockServer
 from tests.support.streams import Stream
 
 pytest.importorskip("couchbase")
@@ -189,6 +189,31 @@ def test_collections_that_the_server_does_not_have_are_an_error(
     with pytest.raises(UnsupportedOperation, match=r"7\.0"):
         store.put_many({"g/1": PAGE})
     store.close()
+
+
+# What gocaves checks, and CouchbaseMock does not
+
+
+def test_a_wrong_password_is_refused(gocaves: Gocaves) -> None:
+    store = bare(f"{gocaves.url(credentials='tester:hunter2')}?timeout={LONG}")
+    with pytest.raises(StoreAccessDenied, match="correct user, password") as caught:
+        store.put_many({"g/1": PAGE})
+    assert "hunter2" not in shown(caught.value)
+
+
+@pytest.mark.parametrize("path", ["default/mta/nowhere", "default/nowhere/pages"])
+def test_a_collection_that_does_not_exist(gocaves: Gocaves, path: str) -> None:
+    with bare(f"{gocaves.url(path)}?timeout=1") as store:
+        with pytest.raises(InvalidStoreURL, match="create the bucket, scope or collection"):
+            store.put_many({"g/1": PAGE})
+        with pytest.raises(InvalidStoreURL, match="create the bucket, scope or collection"):
+            store.get_many(["g/1"])
+
+
+def test_collections_of_a_bucket_share_no_pages(gocaves: Gocaves) -> None:
+    with bare(gocaves.url()) as inner, bare(gocaves.url("default")) as outer:
+        inner.put_many({"apart/1": PAGE})
+        assert outer.get_many(["apart/1"]) == [None]
 
 
 def test_documents_live_as_long_as_asked(couchbase_server: Couchbase) -> None:

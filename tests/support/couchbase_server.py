@@ -8,6 +8,9 @@ In this order:
 3. ``CouchbaseMock`` from Maven Central (or at ``MTA_TEST_COUCHBASE_MOCK``). It speaks the real
    protocol to the real client, but keeps all in memory, knows neither collections nor durability
    nor range scans, and takes any password.
+
+``gocaves`` is a second implementation of the protocol by the same engineers, in Go. It has
+collections and checks passwords, and is built from ``gocaves/main.go`` where there is a ``go``.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.containers import container
+from tests.support.go_programs import built
 from tests.support.maven import jars
 from tests.support.patience import LONG
 
@@ -91,6 +95,33 @@ class MockServer:
         self.process.wait()
         self._answers.close()
         self._control.close()
+
+
+class Gocaves:
+    """A ``gocaves`` of the tests' own, with the collection ``mta.pages``, until ``stop``."""
+
+    def __init__(self, program: Path) -> None:
+        pipe = subprocess.PIPE
+        command = [str(program), USER, PASSWORD]
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        assert self.process.stdout is not None
+        self.host = self.process.stdout.readline().strip().removeprefix("couchbase://")
+
+    def url(self, path: str = "default/mta/pages", credentials: str = _CREDENTIALS) -> str:
+        return f"couchbase://{credentials}@{self.host}/{path}"
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def gocaves() -> Iterator[Gocaves]:
+    """A ``gocaves`` that the tests of a module share."""
+    pytest.importorskip("couchbase")
+    server = Gocaves(built("gocaves"))
+    yield server
+    server.stop()
 
 
 def mock_jar() -> Path:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mta import Count, Max, Product, Sum
+from mta.errors import StoreUnavailable
+from stores import MemoryStore
 
 SECOND = 1_000_000
 #: An event: its time in seconds and its value.
@@ -18,6 +20,11 @@ Frame = Callable[[Sequence[Event], int], Sequence[Event]]
 
 def by_time(seconds: int) -> Frame:
     return lambda events, at: [event for event in events if event[0] > at - seconds]
+
+
+def before(seconds: int) -> Frame:
+    """Those of so many seconds before a moment."""
+    return lambda events, at: [event for event in events if at - seconds <= event[0] < at]
 
 
 def by_count(size: int) -> Frame:
@@ -69,3 +76,15 @@ class Lists:
 def agrees(found: Mapping[str, Any], expected: Mapping[str, int]) -> bool:
     """Whether results are those expected; of no events nothing is said of the largest."""
     return all(found[name] == value for name, value in expected.items())
+
+
+class Server(MemoryStore):
+    """A store that counts as remote, and that can be away."""
+
+    capabilities = replace(MemoryStore().capabilities, durable=True, shared=True, remote=True)
+    is_away = False
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        if self.is_away:
+            raise StoreUnavailable("it is away")
+        return super().get_many(keys)

@@ -6,10 +6,7 @@ where there is a ``go`` on the PATH; else its tests are skipped, and say so.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import shutil
 import signal
 import ssl
 import subprocess
@@ -23,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.go_programs import built
 from tests.support.patience import LONG
 from tests.support.servers import free_port
 
@@ -115,31 +113,9 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def go_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A gofakes3 that the tests of a process share."""
-    server = S3Server(tmp_path_factory.mktemp("gofakes3"), program=built_gofakes3())
+    server = S3Server(tmp_path_factory.mktemp("gofakes3"), program=built("gofakes3"))
     yield server
     server.stop()
-
-
-def built_gofakes3() -> Path:
-    """The program, from the cache or built here; skips where it cannot be had."""
-    source = Path(__file__).parent / "gofakes3"
-    texts = [(source / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    digest = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
-    program = Path(cache) / "mta-windows-tests" / f"gofakes3-{digest}"
-    if program.exists():
-        return program
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("NOT TESTED: no go on the PATH to build gofakes3 with")
-    program.parent.mkdir(parents=True, exist_ok=True)
-    draft = program.with_name(f"{program.name}-{os.getpid()}")
-    command = [go, "build", "-o", str(draft), "."]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=500)
-    if done.returncode:
-        pytest.skip(f"NOT TESTED: gofakes3 was not built: {done.stderr[-500:]}")
-    draft.replace(program)
-    return program
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,11 +13,20 @@ from collections.abc import Mapping
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from urllib.parse import quote
 
 from tests.support.patience import LONG
 from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]
+#: How a query begins; its length and its body follow.
+QUERY = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+TOKEN = "a-token-of-32-characters-or-more"
+
+
+def path(key: str) -> str:
+    """Where the windows of a key are."""
+    return f"/v1/windows/{quote(key, safe='')}"
 
 
 class Answer(NamedTuple):
@@ -88,6 +98,10 @@ class Served:
             return Answer(answer.status, found, answer.read())
         finally:
             connection.close()
+
+    def connect(self) -> socket.socket:
+        """A connection for requests that no client would send."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=LONG)
 
     def stop(self, by: int = signal.SIGTERM) -> tuple[str, str]:
         """Stop the service; what it printed."""

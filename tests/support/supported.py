@@ -26,8 +26,9 @@ PYSPARK = "PySpark"
 TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "stores": (
         ("memory", "file", "redis", "couchbase", "s3", "spark://state"),
-        "Couchbase is tested against a stand-in of its protocol, where no server can be had, and "
-        "S3 against moto's server and gofakes3. `gs://` and `az://` share its code.",
+        "Couchbase is tested against two stand-ins, CouchbaseMock and gocaves, where no server "
+        "can be had, and S3 against moto's server and gofakes3. `gs://` and `az://` share "
+        "its code.",
     ),
     PYSPARK: (
         (),

@@ -81,14 +81,14 @@ export function draw(place, { times, series, events, label }, readout) {
   const y = panel(series.flatMap((each) => each.values), 18, upper, label);
   // Two windows may have the same results: the later line lets the earlier one show through.
   series.forEach(({ values, from: surely }, at) => {
-    for (const faint of [true, false]) {
-      const shows = (place) => (faint ? place === 0 || times[place - 1] < surely : times[place] >= surely);
+    for (const partial of [true, false]) {
+      const shows = (place) => (partial ? place === 0 || times[place - 1] < surely : times[place] >= surely);
       let path = "", pen = "M";
       values.forEach((value, place) => {
         if (!Number.isFinite(value) || !shows(place)) pen = "M";
         else { path += `${pen}${x(times[place]).toFixed(1)} ${y(value).toFixed(1)}`; pen = "L"; }
       });
-      if (path) root.append(svg("path", { class: `line s${at % 5}${faint ? " faint" : ""}`, d: path }));
+      if (path) root.append(svg("path", { class: `line s${at % 5}${partial ? " partial" : ""}`, d: path }));
     }
   });
   if (lower) {
@@ -118,7 +118,7 @@ export function draw(place, { times, series, events, label }, readout) {
     }
     readout.replaceChildren(elem("span", {}, new Date(times[shown]).toISOString().slice(0, 19).replace("T", " ")),
       ...series.map(({ name, values }, at) => elem("span", {}, elem("span", { class: `swatch s${at % 5}` }), `${name} ${number(values[shown])}`)),
-      ...(series.some((each) => times[shown] < each.from) ? [elem("span", { class: "small" }, "faint: earlier events may have left the window")] : []));
+      ...(series.some((each) => times[0] < each.from) ? [elem("span", { class: "small" }, "thin line: earlier events may have left the window")] : []));
   };
   const nearest = (event) => {
     const box = root.getBoundingClientRect();

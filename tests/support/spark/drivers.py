@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from spark_integration.java import ensure_java
 from tests.support.spark.checkpoints import entries
 from tests.support.spark.driver import begin
-from tests.support.spark.home import DAEMON
+from tests.support.spark.home import DAEMON, QUICK_JAVA
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -28,10 +28,15 @@ PATIENCE = 600.0
 
 
 class Driver:
-    """One query, whose driver is started, killed and started again on the same folder."""
+    """One query, whose driver is started, killed and started again on the same folder.
 
-    def __init__(self, folder: Path, store: str, **job: Any) -> None:
-        self.folder, self.store = folder, store
+    ``program`` is the module that runs it.
+    """
+
+    def __init__(
+        self, folder: Path, store: str, program: str = "tests.support.spark.driver", **job: Any
+    ) -> None:
+        self.folder, self.store, self.program = folder, store, program
         self.log = folder / "driver.log"
         self.input, self.output = folder / "input", folder / "output"
         self.checkpoint = folder / "checkpoint"
@@ -61,7 +66,7 @@ class Driver:
         command = [
             sys.executable,
             "-m",
-            "tests.support.spark.driver",
+            self.program,
             json.dumps([{**self.job, **changes}, *(other.job for other in more)]),
         ]
         with self.log.open("ab") as log:
@@ -142,9 +147,9 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
 
 @contextmanager
 def standalone_cluster(
-    folder: Path, port: int, home: str = "", path: str = str(ROOT)
+    folder: Path, port: int, home: str = "", path: str = str(ROOT), workers: int = 2
 ) -> Iterator[str]:
-    """A master and two workers of one core, each with an address of its own; gives the URL.
+    """A master and workers of one core, each with an address of its own; gives the URL.
 
     Spark is the one in ``home``, by default the tests' own. Workers also find modules in ``path``.
     On ``local-cluster`` all executors have one host's name, and Spark never runs a task's second
@@ -158,7 +163,7 @@ def standalone_cluster(
     try:
         with (folder / "cluster.log").open("ab") as log:
             started.append(_spark_class(master, log, home, path))
-            for host in ("127.0.0.2", "127.0.0.3"):
+            for host in (f"127.0.0.{2 + number}" for number in range(workers)):
                 here = [*worker, str(folder / host), "--host", host, url]
                 started.append(_spark_class(here, log, home, path))
         yield url
@@ -173,6 +178,7 @@ def _spark_class(arguments: list[str], log: Any, home: str, path: str) -> subpro
     environment = {**os.environ, "PYTHONPATH": path, "SPARK_HOME": home}
     environment["PYSPARK_PYTHON"] = sys.executable
     environment["SPARK_DAEMON_MEMORY"] = "256m"
+    environment["SPARK_DAEMON_JAVA_OPTS"] = QUICK_JAVA
     environment.pop("SPARK_LOCAL_IP", None)  # each has its own
     command = [str(Path(home, "bin", "spark-class")), f"org.apache.spark.deploy.{arguments[0]}"]
     return subprocess.Popen(

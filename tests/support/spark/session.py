@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,14 +26,13 @@ QUICK = {
 }
 
 
-def quick_environment(folder: Path) -> dict[str, str]:
+def quick_environment() -> dict[str, str]:
     """Variables by which a program starts a session as quick as the tests' own."""
-    java = QUICK["spark.driver.extraJavaOptions"]
-    conf = {name: value for name, value in QUICK.items() if value != java}
+    conf = {name: value for name, value in QUICK.items() if value != QUICK_JAVA}
     conf["spark.databricks.delta.snapshotPartitions"] = "2"  # of few commits; by default 50
-    lines = "".join(f"{name} {value}\n" for name, value in conf.items())
-    (folder / "spark-defaults.conf").write_text(lines)
-    return {"SPARK_CONF_DIR": str(folder), "JAVA_TOOL_OPTIONS": java}
+    properties = " ".join(f"-D{name}={value}" for name, value in conf.items())
+    java = os.environ.get("SPARK_SUBMIT_OPTS", QUICK_JAVA)
+    return {"SPARK_SUBMIT_OPTS": f"{java} {properties}"}
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,153 @@
+"""Frames that end before the newest event: range folds of the log, for one or for many at once.
+
+    log        ... a b c d e f g h i j | k l m ...       k: the first event of a chunk
+    frames         [a       g]
+                     [b       h]
+                         [d     i]
+
+    result  =  a..d from its start on  (x)  d..g  (x)  h..i up to its end
+
+Both bounds only move on. So what frames have in common is one range fold (O(log n) combines), and
+beside it are the suffix folds of what leaves and the prefix folds of what comes: two whole-group
+combines per event that passes a bound, and two per result, whatever the length of the frames.
+Events that lie before a chunk are read from the log, leaf by leaf; those of the chunk need not be
+in the log yet.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.folds.fronts import as_array
+from mta.folds.sliding import SlidingFolds
+from mta.frames.base import AbstractPolicy
+from mta.kernels.segments import ranks
+from mta.logs.base import OrderedEvents, Remembered
+from mta.logs.leaves import Chunk
+from mta.monoids.base import AbstractMonoid, empties
+
+#: Where bounds pass over more events than this at once, results are computed in halves.
+_MOST = 1 << 18
+
+
+def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
+    """The position after the last event of the frame at a time, with all events before a back.
+
+    At most a page read a level.
+    """
+    end, stop = policy.end, back
+    if end.delay and time is not None:
+        stop = min(back, events.first_after(time - end.delay))
+    return max(events.kept_from, stop - end.rows)
+
+
+def frame_results(
+    monoid: AbstractMonoid, policy: AbstractPolicy, events: OrderedEvents, chunk: Chunk
+) -> tuple[Rows, int]:
+    """The result of the frame of each event of a chunk, and where the last frame starts.
+
+    Of a policy that is ``predictable``. Events before the chunk must be in the log. About four
+    whole-group combines per event, O(log n) combines, and a page read per leaf that a bound passes.
+    """
+    seen = _Seen(monoid, events, chunk)
+    starts, stops = seen.bounds(policy)
+    has_events = starts < stops
+    if has_events.all():
+        out = monoid.outputs.new(chunk.count)
+        seen.put(out, range(chunk.count), starts, stops)
+        return out, int(starts[-1])
+    out, some = empties(monoid, chunk.count), np.flatnonzero(has_events)
+    if len(some):
+        seen.put(out, some, starts[some], stops[some])
+    return out, int(starts[-1])
+
+
+class _Seen:
+    """Stored events up to a chunk, and those of the chunk; what a policy may search there."""
+
+    def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
+        self.monoid, self.events, self.chunk = monoid, events, chunk
+
+    def bounds(self, policy: AbstractPolicy) -> tuple[np.ndarray, np.ndarray]:
+        """Where the frame of each event of the chunk starts, and the position after its last."""
+        chunk, end, kept = self.chunk, policy.end, self.events.kept_from
+        cuts = policy.cuts(self, chunk.first, chunk.times, chunk.count)
+        if end.delay:
+            assert chunk.times is not None
+            stops = self.first_after_each(chunk.times, end.delay)
+        else:
+            stops = np.arange(chunk.first + 1, chunk.stop + 1) - end.rows
+        stops = np.maximum(stops, kept)
+        return np.minimum(np.maximum(as_array(cuts, chunk.count), kept), stops), stops
+
+    def first_after_each(self, times: np.ndarray, age: int) -> np.ndarray:
+        """The position of the oldest event that is less than ``age`` old at each of some times.
+
+        These never decrease.
+        """
+        chunk, events, done = self.chunk, self.events, 0
+        assert chunk.times is not None
+        # The frames of later moments than these begin, or end, in the chunk.
+        stored = int(times.searchsorted(chunk.times[0] + age))
+        found = np.empty(len(times), np.int64)
+        found[stored:] = as_array(ranks(chunk.times, times[stored:], age), len(times) - stored)
+        found[stored:] += chunk.first
+        while done < stored:
+            position = min(events.first_after(int(times[done]) - age), chunk.first)
+            if position == chunk.first:
+                found[done:stored] = position
+                break
+            leaf = events.leaf(position)
+            assert leaf.times is not None
+            end = min(max(done + 1, int(times.searchsorted(leaf.times[-1] + age))), stored)
+            found[done] = position
+            some = ranks(leaf.times, times[done + 1 : end], age)
+            found[done + 1 : end] = as_array(some, end - done - 1)
+            found[done + 1 : end] += leaf.first
+            done = end
+        np.minimum(found[:stored], chunk.first, out=found[:stored])
+        return found
+
+    def put(
+        self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
+    ) -> None:
+        """Write the results of frames, none of them empty, at some places of outputs."""
+        monoid, first, last = self.monoid, int(starts[0]), int(stops[-1])
+        low, high = int(starts[-1]), min(int(stops[0]), self.chunk.first)
+        size, half = len(starts), len(starts) // 2
+        if half and low - first + last - max(low, high) > max(_MOST, 4 * size):
+            self.put(out, places[:half], starts[:half], stops[:half])
+            self.put(out, places[half:], starts[half:], stops[half:])
+            return
+        if low >= high or monoid.folds_ranges:
+            rows = SlidingFolds(monoid, self._lifted(first, last), last - first)
+            folds = rows.between(starts - first, stops - first)
+        else:
+            shared, schema = self.events.fold(low, high), monoid.partials
+            lefts = monoid.suffixes(self._lifted(first, low), low - first, shared)
+            folds = schema.take(lefts, starts - first)
+            if last > high:
+                new = self._lifted(high, last)
+                rights = schema.new(last - high + 1)
+                schema.put(rights, 0, monoid.identity)
+                schema.put_many(rights, 1, monoid.prefixes(new, last - high, monoid.identity))
+                folds = monoid.combine_rows(folds, schema.take(rights, stops - high), size)
+        results = monoid.lower_rows(folds)
+        if isinstance(places, range):
+            monoid.outputs.put_many(out, places.start, results)
+        else:
+            monoid.outputs.put_at(out, places, results)
+
+    def _lifted(self, start: int, stop: int) -> Rows:
+        """The events of some positions as partials; a page read a leaf."""
+        monoid, chunk, at = self.monoid, self.chunk, start
+        if start >= chunk.first:
+            return chunk.partials(start, stop, monoid)
+        rows = monoid.partials.new(stop - start)
+        while at < stop:
+            leaf = chunk if at >= chunk.first else self.events.leaf(at).before(chunk.first, monoid)
+            end = min(stop, leaf.stop)
+            monoid.partials.put_many(rows, at - start, leaf.partials(at, end, monoid))
+            at = end
+        return rows

@@ -1,0 +1,115 @@
+"""The settings of Spark that a query with windows starts with, where the session has none.
+
+| setting | where it is not set |
+|---|---|
+| ``spark.sql.shuffle.partitions`` | as many as there are cores, in place of Spark's 200 |
+| ``spark.sql.streaming.checkpointFileManagerClass`` | the older one, on local disk |
+| ``spark.sql.streaming.stateStore.providerClass`` | for ``spark://state`` RocksDB |
+
+Spark copies the session's settings as a query starts. So they are set for that moment, and nothing
+else in the session sees them. The checkpoint has the number of partitions from then on: a query
+that restarts takes it from there.
+
+Without Hadoop's native library, which PySpark does not have, Spark's own way to a checkpoint starts
+a process (``readlink``) for each look at a file. The older way looks by itself. On a local disk
+both write a file aside and rename it; on another file system renames may not be atomic.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_integration.checkpoint import partitions_of
+from spark_integration.interpreter import context_of
+from spark_integration.options import MAX_BUCKETS
+from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB
+from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.versions import BY_FILE_SYSTEM
+
+FILES = "spark.sql.streaming.checkpointFileManagerClass"
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+#: State partitions per core from which on most of a small batch's time is theirs.
+MANY = 8
+_starting = threading.RLock()
+
+
+@contextmanager
+def fitting_settings(
+    spark: SparkSession, checkpoint: str | None, *, rocksdb: bool
+) -> Iterator[None]:
+    """Set for a query that is started within what the session does not set.
+
+    ``rocksdb`` says that the pages are in Spark's state, which must be in RocksDB then. Warns where
+    the query's state partitions do not fit the cores.
+    """
+    with _starting:
+        cores = cores_of(spark)
+        folder = local_folder(spark, checkpoint or spark.conf.get(CHECKPOINTS, None))
+        asked = spark.conf.get(PARTITIONS, None)
+        wanted = {PARTITIONS: str(min(cores, MAX_BUCKETS))}
+        if folder is not None:
+            wanted[FILES] = BY_FILE_SYSTEM
+        if rocksdb:
+            wanted |= {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+        chosen = {name: wanted[name] for name in wanted if not spark.conf.get(name, None)}
+        recorded = None if folder is None else partitions_of(folder)
+        _warn_of(recorded or int(asked or cores), cores, "checkpoint" if recorded else "session")
+        for name, value in chosen.items():
+            spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name in chosen:
+                spark.conf.unset(name)
+
+
+def cores_of(spark: SparkSession) -> int:
+    """How many tasks run at once, as far as Spark knows; with Spark Connect by a small job."""
+    context = context_of(spark)
+    if context is not None:
+        return max(1, context.defaultParallelism)
+    # A range is cut into as many parts.
+    (last,) = spark.range(MAX_BUCKETS).select(F.max(F.spark_partition_id())).first() or (0,)
+    return int(last) + 1
+
+
+def local_folder(spark: SparkSession, location: str | None) -> Path | None:
+    """The folder of a checkpoint on this machine's disk; None elsewhere."""
+    if location is None or not (spark.conf.get("spark.master", None) or "").startswith("local"):
+        return None
+    url = urlsplit(location)
+    if not url.scheme:
+        context = context_of(spark)
+        home = context and context._jsc.hadoopConfiguration().get("fs.defaultFS")
+        return Path(location) if home and home.startswith("file:") else None
+    return Path(unquote(url.path)) if url.scheme == "file" and not url.netloc else None
+
+
+def _warn_of(partitions: int, cores: int, where: str) -> None:
+    if cores <= partitions <= MANY * cores:
+        return
+    what = (
+        f"each has a task and a commit of its own in every batch, {partitions / cores:.0f} in a "
+        "row on each core"
+        if partitions > cores
+        else f"{cores - partitions} cores have nothing to do while windows are advanced"
+    )
+    remedy = (
+        "stop the query and move it to another number with mta migrate --buckets"
+        if where == "checkpoint"
+        else f"unset {PARTITIONS} before the first start, and as many are taken as there are cores"
+    )
+    warnings.warn(
+        f"by its {where} the query has {partitions} state partitions on {cores} cores: {what}; "
+        f"{remedy}",
+        RuntimeWarning,
+        stacklevel=5,
+    )
