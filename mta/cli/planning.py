@@ -34,7 +34,7 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
     add("--events-per-second", type=_amount, required=True, metavar="N",
         help="the events of all keys together, such as 800 or 200k")  # fmt: skip
     add("--window", type=_window, required=True, metavar="SIZE",
-        help="a time, or a number of events of a key, such as '30 days' or '1000 events'")  # fmt: skip
+        help="a time, or a number of events per key: '30 days', '1000 events'")  # fmt: skip
     add("--aggregations", type=at_least_one, default=1, metavar="N",
         help="how many, each over a column of doubles; default: 1")  # fmt: skip
     add("--store", default="file", metavar="STORE",
@@ -43,7 +43,8 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
         help="the time from one micro-batch to the next; default: 10 seconds")  # fmt: skip
     add("--key-bytes", type=_bytes, default=0, metavar="N",
         help="how many bytes a key has, 0 for a whole number; default: 0")  # fmt: skip
-    add("--buckets", type=at_least_one, metavar="N", help="how many groups of keys; default: as many as suit the cores")
+    add("--buckets", type=at_least_one, metavar="N",
+        help="how many groups of keys; default: as many as suit the cores")  # fmt: skip
     add("--measure", action="store_true",
         help="measure this machine first, a minute or two: in the store, if a URL is given, "
         "otherwise on local disk; default: no")  # fmt: skip
