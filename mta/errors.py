@@ -36,6 +36,10 @@ class LateEvent(WindowStoreError, ValueError):
     """An event is older than the last one: sort the events, or choose on_late="drop"."""
 
 
+class AheadEvent(WindowStoreError, ValueError):
+    """An event is ahead of the clock: correct its time, or choose on_ahead="drop"."""
+
+
 class EmptyWindow(WindowStoreError, IndexError):
     """More events were to be evicted than the window holds: evict fewer."""
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
 from operator import index
+from time import time_ns
 from typing import Any, Literal
 
 import numpy as np
@@ -283,6 +284,30 @@ def to_times(values: Any, unit: TimeUnit | None = None) -> np.ndarray:
     An array of datetime64[us] is only looked through.
     """
     return _read(values, unit)[0]
+
+
+def are_many(given: Any) -> bool:
+    """Whether what a user gives is a list of values, as of keys or moments, and not one.
+
+    >>> are_many([1, 2]), are_many(("a", 1)), are_many("now")
+    (True, False, False)
+    """
+    return isinstance(given, list) or (
+        hasattr(given, "__len__") and not isinstance(given, (str, bytes, tuple))
+    )
+
+
+def moments_of(at: Any, unit: TimeUnit | None = None) -> np.ndarray:
+    """A moment or many as int64 microseconds; "now" is the present by this machine's clock.
+
+    Raises InvalidTime, and ValueError for what is no unit.
+    """
+    if isinstance(at, str) and at == "now":
+        return np.array([time_ns() // 1000])
+    if not are_many(at):
+        require_unit(unit)
+        return np.array([to_time(at, unit)])
+    return to_times(in_unit(at, unit))
 
 
 def in_unit(values: Any, unit: TimeUnit | None) -> Any:

@@ -17,20 +17,21 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
-from mta.times import Duration, TimeUnit, is_duration, require_unit
-from mta.windows.settings import to_lateness
+from mta.times import Duration, TimeUnit, is_duration, require_unit, to_duration
 from stores.address import without_credentials
 
 from .errors import InvalidRequest
 
 Emit = Literal["all", "last"]
-EmitEvery = int | Duration | None
+EmitEvery = int | Duration | EveryPeriod | EveryCount | None
 Idle = Literal["keep", "expire", "emit"]
 OnBadRow = Literal["raise", "drop"]
 OnLate = Literal["raise", "drop", "side"]
 Lateness = float | Duration | None
 #: The column that marks late rows among the results, with ``on_late="side"``.
 LATE = "late"
+#: The column that marks rows ahead of the clock, with ``on_ahead="side"``.
+AHEAD = "ahead"
 #: The column that marks updates of earlier results, with ``emit_updates=True``.
 CORRECTED = "corrected"
 MAX_BUCKETS = 1 << 16
@@ -76,11 +77,16 @@ class Options:
     leaf_arity: int | None = None
     on_late: OnLate = "raise"
     allowed_lateness: Lateness = None
+    max_ahead: Lateness = None
+    on_ahead: OnLate = "raise"
     time_unit: TimeUnit | None = None
     """The unit of numbers in the time column; None where they must be seconds."""
     emit_updates: bool = False
     on_duplicate: OnDuplicate = "append"
     retractions: str | None = None
+    asks: str | None = None
+    """The column that marks questions; None where all rows are events."""
+    retain_for: Lateness = None
     on_missing: OnBadRow = "raise"
     on_invalid: OnBadRow = "raise"
     idle: Idle = "keep"
@@ -96,6 +102,7 @@ class Options:
         self._check_idle()
         self._check_updates()
         self._check_duplicates()
+        self._check_asks()
         self._check_trigger()
         self._check_ties()
         self._check_published()
@@ -114,11 +121,28 @@ class Options:
     def lateness(self) -> int | None:
         """The allowed lateness in microseconds; None where windows take events in order."""
         given = self.allowed_lateness
+        if given is None and self.retain_for is not None:
+            return 0
+        return self._duration("allowed_lateness")
+
+    @cached_property
+    def retained_for(self) -> int | None:
+        """How far behind its newest event questions about a key are answered, in microseconds."""
+        return self._duration("retain_for")
+
+    @cached_property
+    def ahead_by(self) -> int | None:
+        """How far ahead of the micro-batch's time events may be, in microseconds; None for any."""
+        return self._duration("max_ahead")
+
+    def _duration(self, name: str) -> int | None:
+        """An option that is a duration, in microseconds."""
+        given = getattr(self, name)
         try:
-            return None if given is None else to_lateness(given)
+            return None if given is None else to_duration(given, name, least=0)
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"allowed_lateness is {given!r}: give a duration, as '10 minutes', a timedelta or "
+                f"{name} is {given!r}: give a duration, as '10 minutes', a timedelta or "
                 f"a number of seconds, or leave it out ({error})"
             ) from error
 
@@ -126,8 +150,8 @@ class Options:
     def trigger(self) -> Trigger | None:
         """When results are emitted; None for after every event."""
         every = self.emit_every
-        if every is None:
-            return None
+        if every is None or isinstance(every, EveryPeriod | EveryCount):
+            return every
         try:
             if is_duration(every):
                 return EveryPeriod(every)
@@ -141,7 +165,8 @@ class Options:
     @property
     def marks(self) -> list[str]:
         """The columns that mark rows, in the order of the result."""
-        return [CORRECTED] * self.emit_updates + [LATE] * (self.on_late == "side")
+        late, ahead = self.on_late == "side", self.on_ahead == "side"
+        return [CORRECTED] * self.emit_updates + [LATE] * late + [AHEAD] * ahead
 
     def _check_choices(self) -> None:
         for argument, kind in get_type_hints(Options).items():
@@ -281,6 +306,50 @@ class Options:
                 f"{what}with emit_every={self.emit_every!r} results are periodic, and would not "
                 "show corrections: leave emit_every out"
             )
+
+    def _check_asks(self) -> None:
+        """Questions go with results of rows, of windows that are known at any moment."""
+        if self.ahead_by is None and self.on_ahead != "raise":
+            raise InvalidRequest(
+                f"on_ahead is {self.on_ahead!r}, but max_ahead is not given: say how far ahead of "
+                "the clock events may be, as max_ahead='5 minutes', or leave on_ahead out"
+            )
+        retained = self.retained_for  # read first, so that a wrong one is named
+        if self.asks is None:
+            if retained is not None and self.publish is None:
+                raise InvalidRequest(
+                    f"retain_for is {self.retain_for!r}, but nobody asks: mark questions by asks=, "
+                    "or publish the windows for other processes to ask"
+                )
+            return
+        what = f"asks is {self.asks!r}, but "
+        if self.asks in (*self.keys, self.on, *self.carry):
+            raise InvalidRequest(
+                f"{what}that column is a key, the time or a carried one: mark questions in a "
+                "column of booleans of its own"
+            )
+        others: dict[str, object] = {
+            "emit_every": self.emit_every, "emit_updates": self.emit_updates or None,
+            "retractions": self.retractions, "idle": "emit" if self.idle == "emit" else None,
+            "on_duplicate": None if self.on_duplicate == "append" else self.on_duplicate,
+        }  # fmt: skip
+        for name, value in others.items():
+            if value is not None:
+                raise InvalidRequest(
+                    f"{what}{name} is {value!r}: questions go with events that are added, and with "
+                    f"a result for each; leave {name} out, or ask in a query of its own"
+                )
+        for policy in self.windows.values():
+            if not policy.predictable:
+                raise InvalidRequest(
+                    f"{what}a {policy!r} looks at values, and cannot be asked for a moment between "
+                    "events: give windows by count, time or calendar"
+                )
+            if policy.end.rows:
+                raise InvalidRequest(
+                    f"{what}a {policy!r} leaves out the row that is asked about, and a question is "
+                    "no event: leave exclude_current out"
+                )
 
     def _check_trigger(self) -> None:
         """Periodic results do not go with options that emit rows of other events."""

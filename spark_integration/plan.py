@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
+from mta import EveryPeriod
 from mta.monoids.product import column_names
 from mta.publishing.batches import Part
 
@@ -88,9 +89,9 @@ class Plan(Options):
         return self.trigger is not None and self.trigger.needs_times
 
     @property
-    def period(self) -> int | None:
-        """How far apart boundaries are, in microseconds; None where results belong to rows."""
-        return getattr(self.trigger, "period", None)
+    def period(self) -> EveryPeriod | None:
+        """What says when boundaries are; None where results belong to rows."""
+        return self.trigger if isinstance(self.trigger, EveryPeriod) else None
 
     @property
     def lifetime(self) -> int | None:
@@ -105,7 +106,12 @@ class Plan(Options):
     @property
     def patience(self) -> int:
         """How far behind the watermark rows may still come, in microseconds."""
-        return self.lateness or 0
+        return max(self.lateness or 0, self.retained_for or 0)
+
+    @property
+    def without_values(self) -> str | None:
+        """The column that marks rows whose values are not looked at."""
+        return self.retractions or self.asks
 
     @property
     def row_schema(self) -> pa.Schema:

@@ -39,7 +39,7 @@ from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store, ping_store
 
 from .errors import InvalidRequest, StateMismatch
-from .options import LATE, History, Options
+from .options import AHEAD, LATE, History, Options
 from .plan import Plan, StartFrom, values_of
 
 #: Where Spark notes that a column is under a watermark.
@@ -67,7 +67,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_ties(options, whole=not df.isStreaming)
     asked = make_product(options.aggregations)
     values = values_of(asked, options.windows.values())
-    marks = () if options.retractions is None else (options.retractions,)
+    marks = tuple(name for name in (options.retractions, options.asks) if name is not None)
     check_columns(
         df,
         by=options.keys,
@@ -75,7 +75,8 @@ def make_request(df: DataFrame, options: Options) -> Request:
         aggregations=asked.columns,
         window=values,
         carry=options.carry,
-        retractions=marks,
+        retractions=marks[:1] if options.retractions else (),
+        asks=marks[-1:] if options.asks else (),
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
@@ -167,10 +168,8 @@ def result_schema(
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
         # A row about an idle key, or a boundary, has nothing else.
-        if (plan.idle == "emit" or plan.by_boundaries) and field.name not in (
-            *plan.keys,
-            plan.on,
-        ):
+        sparse = plan.idle == "emit" or plan.by_boundaries or plan.asks is not None
+        if sparse and field.name not in (*plan.keys, plan.on):
             field.nullable = True
     marks = [T.StructField(mark, T.BooleanType()) for mark in marked]
     results = [T.StructField(alias, kind) for alias, kind in found.items()]
@@ -211,11 +210,12 @@ def check_duplicates(product: Product, options: Options) -> None:
             "on_duplicate is 'combine', but not every aggregation can make one value of two, each "
             "of a column of its own: take Sum, Max, Min and the like, or on_duplicate='replace'"
         )
-    if options.retractions in values_of(product, options.windows.values()):
-        raise InvalidRequest(
-            f"retractions is {options.retractions!r}, but an aggregation reads that column: mark "
-            "retractions in a column of its own"
-        )
+    for argument in ("retractions", "asks"):
+        if getattr(options, argument) in values_of(product, options.windows.values()):
+            raise InvalidRequest(
+                f"{argument} is {getattr(options, argument)!r}, but an aggregation reads that "
+                "column: mark rows in a column of its own"
+            )
 
 
 def make_product(aggregations: Aggregations) -> Product:
@@ -244,7 +244,8 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     positional = all(policy.positional for policy in options.windows.values())
     by_period = options.trigger is not None and options.trigger.needs_times
     lagging = any(policy.end != NEWEST for policy in options.windows.values())
-    nullable = by_period or options.idle == "emit" or not positional or lagging
+    empty = not positional or lagging or options.asks is not None
+    nullable = by_period or options.idle == "emit" or empty
     typed: Pairs = {}
     for alias, (columns, monoid) in pairs_of(options.aggregations).items():
         read = [fields[name] for name in column_names(columns)]
@@ -296,17 +297,17 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
                 f"key column {key!r} is {fields[key].simpleString()}: a key is an atomic value; "
                 "name the fields that make it up as several columns"
             )
-    mark = options.retractions
-    if mark is not None and not isinstance(fields[mark], T.BooleanType):
-        raise InvalidRequest(
-            f"retractions column {mark!r} is {fields[mark].simpleString()}: give one of booleans, "
-            "true in rows that take out an earlier event"
-        )
+    _check_marks(fields, options)
     time, kind = options.on, fields[options.on]
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.NumericType)):
         raise InvalidRequest(
             f"time column {time!r} is {kind.simpleString()}: cast it to timestamp "
             "(to_timestamp), or give a date or a number of seconds, or of the stated time_unit"
+        )
+    if options.ahead_by is not None and isinstance(kind, T.TimestampNTZType):
+        raise InvalidRequest(
+            f"max_ahead is {options.max_ahead!r}, but the time column {time!r} has no zone, and "
+            "cannot be compared with the clock: cast it to timestamp"
         )
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         by_period = options.trigger is not None and options.trigger.needs_times
@@ -333,6 +334,20 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
                 )
 
 
+def _check_marks(fields: dict[str, T.DataType], options: Options) -> None:
+    """Raises InvalidRequest for a column that marks rows, and is not of booleans."""
+    marks = {
+        "retractions": (options.retractions, "take out an earlier event"),
+        "asks": (options.asks, "are questions"),
+    }
+    for argument, (mark, meaning) in marks.items():
+        if mark is not None and not isinstance(fields[mark], T.BooleanType):
+            raise InvalidRequest(
+                f"{argument} column {mark!r} is {fields[mark].simpleString()}: give one of "
+                f"booleans, true in rows that {meaning}"
+            )
+
+
 def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
     """What a monoid reads of an event, column by column."""
     return list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
@@ -352,7 +367,8 @@ def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Opt
     seen = {name.lower(): name for name in columns}
     for mark in options.marks:
         if mark in seen:
-            option = "on_late='side'" if mark == LATE else "emit_updates=True"
+            of_marks = {LATE: "on_late='side'", AHEAD: "on_ahead='side'"}
+            option = of_marks.get(mark, "emit_updates=True")
             raise InvalidRequest(
                 f"{option} adds a column {mark!r}, but the DataFrame has {seen[mark]!r}: rename "
                 "it (withColumnRenamed), or leave it out"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -32,6 +32,7 @@ from spark_integration.runners.packing import (
 )
 from spark_integration.runners.streaming import advance_stream
 from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.step.rows import NOW
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
@@ -48,7 +49,14 @@ from .options import (
 )
 from .plan import Plan
 from .publishing import follow
-from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
+from .request import (
+    WATERMARK_DELAY,
+    Request,
+    check_columns,
+    make_request,
+    outside_pipelines,
+    watermark_delay,
+)
 from .starting import FILES
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
@@ -79,10 +87,15 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     leaf_arity: int | None = None,
     on_late: OnLate = "raise",
     allowed_lateness: Lateness = None,
+    max_ahead: Lateness = None,
+    on_ahead: OnLate = "raise",
     time_unit: TimeUnit | None = None,
     emit_updates: bool = False,
     on_duplicate: OnDuplicate = "append",
     retractions: str | None = None,
+    at: DataFrame | None = None,
+    asks: str | None = None,
+    retain_for: Lateness = None,
     on_missing: OnBadRow = "raise",
     on_invalid: OnBadRow = "raise",
     idle: Idle = "keep",
@@ -104,8 +117,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
 
     Raises InvalidRequest for arguments that do not fit, and the error of a stream's store that does
     not answer within two seconds; while the query runs, NullKey, InvalidTime, InvalidValue,
-    LateEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage and the
-    store's errors, inside Spark's own exception.
+    LateEvent, AheadEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage
+    and the store's errors, inside Spark's own exception.
 
     Args:
         df: A stream or a batch.
@@ -120,7 +133,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             memory.
         emit: "all" gives one row per event, "last" the last one per key and micro-batch.
         emit_every: 100 gives the row of each 100th event of a key; "1 minute" or a timedelta gives
-            a row for each whole minute since 1970 in place of the events' rows.
+            a row for each whole minute since 1970 in place of the events' rows, and
+            ``EveryPeriod("1 day", offset="9h30m", zone="America/New_York")`` one for each day at
+            09:30 there.
         carry: Other columns that results include.
         types: Result column -> DDL type, where the result of a plain Python aggregation has another
             type than its identity.
@@ -138,6 +153,10 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         allowed_lateness: How much older than the newest event of its key before the micro-batch a
             row may be: seconds, a timedelta, or text such as "10 minutes". Its result covers the
             window that ends with it.
+        max_ahead: How far ahead of the time of the micro-batch an event may be, as "5 minutes"; any
+            unless it is given.
+        on_ahead: What a row does that is further ahead: "raise" stops the query, "drop" drops and
+            counts it, "side" emits it with null results and true in a column ``ahead``.
         time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
             given.
         emit_updates: Whether events that follow a late one are emitted again, with their current
@@ -147,6 +166,12 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             ("combine").
         retractions: A column of booleans, true in rows that remove the newest event of their key
             and time. They come out unchanged, with null results.
+        at: For a batch, another DataFrame with the columns ``by`` and ``on``: its rows come back
+            with the aggregates as of their own times, by the events of ``df`` up to then.
+        asks: A column of booleans, true in rows that are questions: they are answered as of their
+            own times, at equal times after the events, and never become events.
+        retain_for: How far behind the newest event of its key before the micro-batch a question may
+            be, as "90 days"; an older one is a late row.
         on_missing: What a retraction does that finds no event: "raise" stops the query, "drop"
             drops and counts it.
         on_invalid: What a row does that misses key, time or value: "raise" stops the query, "drop"
@@ -163,6 +188,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             give an ``Observation``, and read it afterwards.
     """
     given = locals()
+    if at is not None:
+        return _answered(df, at, given)
     options = Options(**{option.name: given[option.name] for option in fields(Options)})
     if publish is not None and not df.isStreaming:
         raise InvalidRequest(
@@ -177,6 +204,54 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         if publish is not None:
             follow(df.sparkSession, request.plan)
     return results
+
+
+def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
+    """The rows of ``at`` with the aggregates as of their own times.
+
+    They go through the windows as questions among the events, their other columns carried.
+    """
+    if df.isStreaming or at.isStreaming:
+        raise InvalidRequest(
+            "at= is for batches: in a stream, unite the questions with the events, mark them in a "
+            "column of booleans, and name it by asks="
+        )
+    for name in ("asks", "carry"):
+        if given[name]:
+            raise InvalidRequest(
+                f"at= and {name}= are both given: the rows of at= are the questions, and come with "
+                f"all their columns; leave {name} out"
+            )
+    keys = [given["by"]] if isinstance(given["by"], str) else list(given["by"])
+    shared = [*keys, given["on"]]
+    check_columns(df, by=keys, on=shared[-1:])
+    check_columns(at, by=keys, on=shared[-1:])
+    for name in shared:
+        here, there = (frame.schema[name].dataType.simpleString() for frame in (df, at))
+        if here != there:
+            raise InvalidRequest(
+                f"column {name!r} is {here} in the events and {there} in at=: cast one of them"
+            )
+    own = {name: f"__asked_{place}" for place, name in enumerate(at.columns) if name not in shared}
+    asked = at.select(*(column(name).alias(own.get(name, name)) for name in at.columns))
+    both = df.withColumn(_ASKS, F.lit(False)).unionByName(
+        asked.withColumn(_ASKS, F.lit(True)), allowMissingColumns=True
+    )
+    results = sliding_aggregate(both, **{
+        name: value for name, value in given.items() if name not in ("df", "at")
+    } | {"asks": _ASKS, "carry": [*own.values()]})  # fmt: skip
+    rest = [name for name in results.columns if name not in both.columns]
+    taken = [name for name in rest if name.lower() in map(str.lower, at.columns)]
+    if taken:
+        raise InvalidRequest(
+            f"aggregation {taken[0]!r} has the name of a column of at=: call it otherwise"
+        )
+    answers = (column(own.get(name, name)).alias(name) for name in at.columns)
+    return results.where(column(_ASKS)).select(*answers, *map(column, rest))
+
+
+#: The column that marks the rows of ``at`` among the events.
+_ASKS = "__asks"
 
 
 def run_request(
@@ -199,9 +274,14 @@ def run_request(
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
     hashed = F.xxhash64(*map(column, plan.keys))
-    columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
+    columns = [column(name).alias(f"c{i}") for i, name in enumerate(plan.columns)]
+    names = plan.columns
+    if plan.ahead_by is not None:
+        # In a stream it is the micro-batch's own, which a replay has too.
+        columns.append(F.unix_micros(F.current_timestamp()).alias("now"))
+        names = (*names, NOW)
     rows = df.select(hashed.alias("hash"), *columns)
-    packer = partial(pack, names=plan.columns, buckets=plan.buckets, timed=df.isStreaming)
+    packer = partial(pack, names=names, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}

@@ -103,7 +103,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if position == back == self._cursor.back:
             self._cursor.take_in(row)
         is_late = position < back
-        if (is_late or is_empty) and self.setting.allowed_lateness and self.setting.policy.merges:
+        if (is_late or is_empty) and self.setting.reach and self.setting.policy.merges:
             self._receded, self.front = self.front, self.kept_from
             self._front_time = (-1, 0)
 
@@ -128,9 +128,9 @@ class FiBA(FingerTreeLog, Aggregator):
         A few events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
-        if not self.setting.allowed_lateness and position > self.kept_from:
+        if not self.setting.reach and position > self.kept_from:
             self.tree.load_left()
-        if position > self._cut_at and (self.tree.has_left or not self.setting.allowed_lateness):
+        if position > self._cut_at and (self.tree.has_left or not self.setting.reach):
             self._cut_off(self._kept(position))
             self._cut_at = position
         if self._cursor.back == self.back:
@@ -161,12 +161,12 @@ class FiBA(FingerTreeLog, Aggregator):
 
         Without a left spine, or one before it where a leaf begins; then no leaf is read.
         """
-        tree, policy, lateness = self.tree, self.setting.policy, self.setting.allowed_lateness
+        tree, policy, reach = self.tree, self.setting.policy, self.setting.reach
         if tree.has_left:
             return self.needed_from(self._cursor, front)
         newest = self.newest_time()
-        if lateness and newest is not None and policy.positional:
-            needed = self._as_of(self._cursor, newest - lateness, self.leaf_after)
+        if reach and newest is not None and policy.positional:
+            needed = self._as_of(self._cursor, newest - reach, self.leaf_after)
             if needed <= front and type(policy) is TimeWindow:
                 return needed
             front = min(front, needed)
@@ -180,7 +180,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
         On the same way as single events have it, so that it is the same to the last bit.
         """
-        if self.setting.allowed_lateness or self.front != self.kept_from:
+        if self.setting.reach or self.front != self.kept_from:
             return self._placed().query()
         return self.tree.query()
 
@@ -202,7 +202,7 @@ class FiBA(FingerTreeLog, Aggregator):
         setting = self.setting
         if setting.on_duplicate != "append":
             return None
-        if not setting.allowed_lateness:
+        if not setting.reach:
             return self.tree.prefetched(most) if self.front == self.kept_from else None
         room = self.tree.room
         if not room or self.back - self.front < 2:
@@ -233,7 +233,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         assert new.times is not None
-        if self.setting.allowed_lateness:
+        if self.setting.reach:
             newest = self.newest_time()
             if newest is not None and new.size and int(new.times.min()) < newest:
                 self._merge(new, gone, right)

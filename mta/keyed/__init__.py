@@ -11,10 +11,12 @@
 - ``corrections``: events that replace or join others, and retractions
 - ``work``: a batch beside what is known of its keys, and the results of both
 - ``standalone``: keys with windows of their own
+- ``moments``: keys' windows as of any moment, for many keys and moments at once
 - ``bucket``: windows of many keys at work: events in, results out, idle keys expired
 - ``changes``: other windows and aggregations for retained events
 - ``coverage``: which results are incomplete since such a change, and until when
 - ``windows``: what users hold
 - ``repartitioning``: keys redistributed over other snapshots
+- ``as_of``: windows as of the times of the rows of another table
 - ``rolling``: the same over a data frame
 """

@@ -27,10 +27,11 @@ from mta.keyed.kind import Kind
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.pages import LIST, Entry
+from mta.keyed.questions import Questions, answer, questions_among, unanswered
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
-from mta.keyed.work import Found, Want, Work, left_of, results_at
+from mta.keyed.work import Asked, Found, Want, Work, left_of, results_at
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
@@ -62,6 +63,10 @@ class Batch:
     that find nothing."""
     on_missing: OnMissing = "raise"
     """What becomes of a retraction of nothing."""
+    ahead: np.ndarray | None = None
+    """Which events are dropped as they are ahead of the clock; None if none is."""
+    asks: np.ndarray | None = None
+    """Which rows are questions, and no events (``mta.keyed.questions``); None if none is."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -101,6 +106,8 @@ class Advance:
     """The place of each one's key."""
     missing: np.ndarray
     """The retractions that found nothing, by place in the batch."""
+    questions: Questions | None = None
+    """The questions that were answered; None of a batch without any."""
 
 
 class Bucket:
@@ -117,10 +124,12 @@ class Bucket:
         self.tree = LSMTree(layout, pages, kind.trimmed, settings.allowed_lateness is not None)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
+        #: How many events were dropped since the bucket was opened, as they were ahead.
+        self.ahead = 0
         #: The latest moment at which windows that were expired had become empty.
         self.expired: int | None = None
-        #: The lateness that applied until now, where a greater one applies from now on; else None.
-        self.lateness_until_now: int | None = None
+        #: The lateness and ``retain_for`` that applied until now, where more applies from now on.
+        self.spans_until_now: tuple[int, int] | None = None
 
     @property
     def key_kind(self) -> str | None:
@@ -160,15 +169,20 @@ class Bucket:
 
     def _advance(self, batch: Batch, want: Want) -> Advance:
         keys, counts = batch.keys, self.counts
-        self._note_previous_lateness()
+        self._note_previous_spans()
         known, corrects = self.find(keys), self.kind.corrects or batch.retracts is not None
         if corrects:
             known = self.kind.trimmed(known)  # so that nothing replaces what has left
         at = known.keys.find(keys)
         newest, floors = _newest(known, at), None
         if batch.times is not None and len(batch):
-            floors = self._floors(known, at, newest, int(batch.times.min()))
+            cutoffs, lateness = self.kind.retention.cutoffs, self.kind.settings.allowed_lateness
+            least = int(batch.times.min())
+            floors = self._floors(known, at, newest, least, cutoffs, lateness)
+        questions = None
         line, bounds, late = self._ordered(batch, newest, floors)
+        if batch.asks is not None:
+            questions, late = self._questions(batch, known, at, newest, late)
         taken, retracted, missing = None, line[:0], line[:0]
         if batch.retracts is not None and floors is not None:
             line, bounds, retracted, missing, taken = self._resolve(batch, line, known, at, floors)
@@ -176,26 +190,37 @@ class Bucket:
         if batch.times is not None and len(line):
             first = batch.times[line[bounds[:-1] % len(line)]]
             last = np.where(newest == NEVER, first, newest)
-        touched = _touched(bounds, taken)
+        rows = self.kind.reader.inputs.take(batch.rows, line)
+        times = None if batch.times is None else batch.times[line]
+        new, asked = Table.of(self.kind.reader.inputs, keys, bounds, times, rows), None
+        if questions is not None:
+            asked = answer(self.kind, questions, known, at, new, self.standalone)
+        touched = _touched(bounds, taken, asked)
         if len(touched) < len(keys):
             keys, at = keys.take(touched), at[touched]
         bounds = np.append(bounds[touched], bounds[-1])
-        rows = self.kind.reader.inputs.take(batch.rows, line)
-        times = None if batch.times is None else batch.times[line]
         new = Table.of(self.kind.reader.inputs, keys, bounds, times, rows)
         marks = np.append(known.marks, np.uint8(0))[at]
         before = left_of(known, at) + np.append(known.counts, 0)[at]
         last = None if last is None else last[touched]
         at = np.where(marks == EXPIRED, -1, at)
         work = Work(self.kind, new, known, at, before, last, want, taken)
+        work.asked = asked
         self._take_in(work, marks)
         missed = 0 if late is None else int(late.mask.sum())
         counts.keys += int((at < 0).sum())
         counts.inserted += len(line)
         counts.late += missed
         counts.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
+        counts.invalid -= 0 if questions is None else len(questions)
+        if batch.ahead is not None:
+            ahead = int(batch.ahead.sum())
+            counts.invalid -= ahead
+            self.ahead += ahead
         of = retracted if taken is None else taken.of
-        return Advance(line, late, work.found, keys, bounds, before, last, retracted, of, missing)
+        return Advance(
+            line, late, work.found, keys, bounds, before, last, retracted, of, missing, questions
+        )
 
     def _take_in(self, work: Work, marks: np.ndarray) -> None:
         """Evaluate a batch, and add what it has brought to the memtable."""
@@ -302,7 +327,7 @@ class Bucket:
     ) -> tuple[np.ndarray, np.ndarray, Late | None]:
         """The events that are taken, key by key, where each key's begin, and which are late."""
         count = len(batch.keys)
-        line = group(batch.codes, count)
+        line = _events_of(batch, count)
         codes = batch.codes[line]
         bad = None if batch.invalid is None else batch.invalid[line]
         late, in_order = None, batch.times is None or not len(line)
@@ -317,7 +342,7 @@ class Bucket:
                 if bad is not None and not batch.late_first:
                     behind &= ~bad
                 if behind.any():
-                    late = Late(np.zeros(len(line), bool), floors, newest)
+                    late = Late(np.zeros(len(batch), bool), floors, newest)
                     late.mask[line] = behind
                     if self.kind.settings.on_late == "raise":
                         raise self._late_event(batch, late)
@@ -334,6 +359,39 @@ class Bucket:
                 line = line[order]
         return line, bounds_of(np.bincount(codes, minlength=count)), late
 
+    def _questions(
+        self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray, late: Late | None
+    ) -> tuple[Questions, Late | None]:
+        """The questions that are answered, and what came too late, questions among it.
+
+        Raises LateEvent, unless late rows are dropped.
+        """
+        assert batch.times is not None and batch.asks is not None
+        retention, rows = self.kind.retention, questions_among(batch.asks, batch.codes, batch.times)
+        codes, times = batch.codes[rows], batch.times[rows]
+        least = int(times.min(initial=0))
+        reach = retention.asked.length
+        floors = self._floors(known, at, newest, least, retention.horizons, reach)
+        behind = times < floors[codes]
+        if behind.any():
+            if self.kind.settings.on_late == "raise":
+                raise self._late_question(batch, int(rows[behind].min()), floors)
+            if late is None:
+                late = Late(np.zeros(len(batch), bool), floors, newest)
+            late.mask[rows[behind]] = True
+            rows, codes, times = rows[~behind], codes[~behind], times[~behind]
+        return Questions(rows, codes, times, unanswered(self.kind, len(rows))), late
+
+    def _late_question(self, batch: Batch, place: int, floors: np.ndarray) -> LateEvent:
+        assert batch.times is not None
+        key = int(batch.codes[place])
+        return LateEvent(
+            f"the question at index {place}, of the key {batch.keys.at(key)!r}, is as of "
+            f"{clock(int(batch.times[place]))}, before {clock(int(floors[key]))}, from when on "
+            "events are retained for it; nothing was inserted; retain them for longer by "
+            'retain_for, or choose on_late="drop"'
+        )
+
     def _behind(
         self, times: np.ndarray, codes: np.ndarray, floors: np.ndarray,
         bad: np.ndarray | None, takes: np.ndarray | None,
@@ -348,22 +406,29 @@ class Bucket:
         behind = times < floor
         return behind if takes is None else behind & ~takes  # what they take out is looked for
 
-    def _floors(self, known: Table, at: np.ndarray, newest: np.ndarray, least: int) -> np.ndarray:
+    def _floors(
+        self,
+        known: Table,
+        at: np.ndarray,
+        newest: np.ndarray,
+        least: int,
+        cutoffs: Callable[[np.ndarray], np.ndarray],
+        reach: int | None,
+    ) -> np.ndarray:
         """The time before which each key takes nothing, ``least`` for none.
 
-        That is its cutoff (``retention``). A key that is new, or whose events all came after some
-        keys were expired, may have been one of these; what it had then is gone, so it takes
-        nothing from before the moment at which the last of their windows was empty. How its events
-        are stored makes no difference.
+        That is its cutoff, or horizon (``retention``), so far behind its newest event. A key that
+        is new, or whose events all came after some keys were expired, may have been one of these;
+        what it had then is gone, so it takes nothing from before the moment at which the last of
+        their windows was empty. How its events are stored makes no difference.
         """
         begin = least if self.expired is None else max(least, self.expired)
         floors = np.full(len(at), begin)
         if known.times is None:
             return floors
         some = np.flatnonzero(newest != NEVER)
-        found = self.kind.retention.cutoffs(newest[some])
-        lateness = self.kind.settings.allowed_lateness
-        if lateness and self.expired is not None and least < self.expired:
+        found = cutoffs(newest[some])
+        if reach and self.expired is not None and least < self.expired:
             late = np.flatnonzero(found < self.expired)
             places = at[some[late]]
             oldest = np.array([self._first_time(known, place) for place in places.tolist()], "<i8")
@@ -387,14 +452,16 @@ class Bucket:
             return NEVER
         return events.time_at(0) if events.back else first
 
-    def _note_previous_lateness(self) -> None:
-        """Note up to when a smaller lateness applied; reads every page, and that once."""
-        if self.lateness_until_now is None:
+    def _note_previous_spans(self) -> None:
+        """Note up to when shorter spans applied; reads every page, and that once."""
+        if self.spans_until_now is None:
             return
         newest = [int(table.newest().max()) for table in self.tree.everything()]
-        if newest:
-            self.kind.retention.note(self.lateness_until_now, max(newest))
-        self.lateness_until_now = None
+        retention, (late, retain_for) = self.kind.retention, self.spans_until_now
+        for span, length in ((retention.late, late), (retention.asked, max(late, retain_for))):
+            if newest and length < span.length:
+                span.note(length, max(newest))
+        self.spans_until_now = None
 
     def _late_event(self, batch: Batch, late: Late) -> LateEvent:
         place = int(np.argmax(late.mask))
@@ -502,8 +569,19 @@ class Bucket:
         self.tree.clear()
 
 
+def _events_of(batch: Batch, count: int) -> np.ndarray:
+    """The rows of a batch of so many keys that are events, key by key, but for those ahead."""
+    line = group(batch.codes, count)
+    for others in (batch.asks, batch.ahead):
+        if others is not None:
+            line = line[~others[line]]
+    return line
+
+
 def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
     """Whether the events of each key are in order, and none comes before the key's floor."""
+    if not len(times):
+        return True
     begins = codes[1:] != codes[:-1]
     if not (begins | (times[1:] >= times[:-1])).all():
         return False
@@ -519,11 +597,17 @@ def _newest(known: Table, at: np.ndarray) -> np.ndarray:
     return found
 
 
-def _touched(bounds: np.ndarray, taken: Retractions | None) -> np.ndarray:
-    """The places of keys with new events or retractions; ``taken`` refers to these from now on."""
+def _touched(bounds: np.ndarray, taken: Retractions | None, asked: Asked | None) -> np.ndarray:
+    """The places of keys with new events or retractions.
+
+    Those that are taken out, and what is asked, refer to these from now on.
+    """
     is_touched = np.diff(bounds) > 0
     if taken is None:
-        return np.flatnonzero(is_touched)
+        touched = np.flatnonzero(is_touched)
+        if asked is not None:
+            asked.of = np.searchsorted(touched, asked.of)
+        return touched
     is_touched[taken.of] = True
     touched = np.flatnonzero(is_touched)
     taken.of, taken.alone = (np.searchsorted(touched, of) for of in (taken.of, taken.alone))

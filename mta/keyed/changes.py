@@ -173,8 +173,9 @@ class Source:
         #: The windows, where all of them go by counts and times.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
         self._retention = Retention(
-            self.policies, snapshot.lateness, self.on_duplicate, snapshot.earlier
+            self.policies, snapshot.lateness, self.on_duplicate, snapshot.retain_for
         )
+        self._retention.read(snapshot.earlier, snapshot.earlier_asked)
         self.losses = Losses(self._retention, snapshot.starts)
         if snapshot.expired is not None:
             self.losses.add(Start(snapshot.expired, 0))

@@ -340,6 +340,29 @@ def codes_of(columns: Sequence[Any]) -> np.ndarray:
     return _joint([_distinct(column).codes for column in columns])
 
 
+def common_codes(one: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
+    """For each row of two columns a number that is the same for the same key in either.
+
+    Raises UnsuitableKey, also for columns whose keys are of different types.
+    """
+    found, others = _distinct(one), _distinct(other)
+    if not len(found.codes) or not len(others.codes):
+        return found.codes, others.codes + len(found.packed)
+    if found.kind != others.kind:
+        raise UnsuitableKey(
+            f"keys are {found.kind} here and {others.kind} there, and so never equal: convert one "
+            "of the columns first"
+        )
+    if found.kind in WHOLE:
+        known = np.concatenate((found.packed, others.packed))
+        places = np.unique(known, return_inverse=True)[1]
+    else:
+        number: dict[bytes, int] = {}
+        every = [*found.packed, *others.packed]
+        places = np.array([number.setdefault(key, len(number)) for key in every])
+    return places[found.codes], places[len(found.packed) :][others.codes]
+
+
 def _joint(columns: list[np.ndarray]) -> np.ndarray:
     joint, *others = columns
     for codes in others:

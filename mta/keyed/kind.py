@@ -2,7 +2,9 @@
 
     clock    the time of the newest event that the key ever accepted, retracted ones included
     cutoff   the time before which the key accepts no event: its clock less the lateness
-    needed   the oldest event in the window at the clock, or in the window of an event at the cutoff
+    horizon  the time from which on windows are answered: its clock less the lateness, or less
+             ``retain_for`` where that is longer
+    needed   the oldest event in the window at the clock, or in the window at the horizon
 
 Of a frame that ends before the newest event, what lies behind its end stays for frames to come.
 Everything before ``needed`` has left: no result contains it, no event replaces it, no retraction
@@ -10,7 +12,8 @@ finds it. That holds for a key in columns (``needed``) and for one with a window
 (``needed_in``), and while a snapshot is carried over to other windows.
 
 A restore with a larger lateness does not bring back what had left before it. So a key's cutoff is
-also that of its clock at that time with the lateness of that time (``Kept``).
+also that of its clock at that time with the lateness of that time (``Earlier``), and so is its
+horizon.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow
 from mta.kernels.segments import first_later
 from mta.keyed.table import Lanes, Table, is_vectorized
 from mta.logs.base import OnDuplicate
@@ -38,45 +42,76 @@ Columns = list[tuple[str, str]]
 _MOST_EARLIER = 8
 
 
-class EarlierLateness(NamedTuple):
-    """Up to a moment, a smaller lateness applied; both in microseconds."""
+class Earlier(NamedTuple):
+    """Up to a moment, a shorter span applied; both in microseconds."""
 
-    lateness: int
+    length: int
     until: int
 
 
+class Span:
+    """How far behind their clocks keys go back, and with how much less until some moments."""
+
+    def __init__(self, length: int, earlier: Iterable[tuple[int, int]] = ()) -> None:
+        self.length, self.earlier = length, [Earlier(*each) for each in earlier]
+
+    def note(self, length: int, until: int) -> None:
+        """Note that a shorter span applied up to a moment."""
+        # An earlier note says nothing more if its span was no shorter and ended no later.
+        self.earlier = [k for k in self.earlier if k.length < length or k.until > until]
+        self.earlier.append(Earlier(length, until))
+        if len(self.earlier) > _MOST_EARLIER:
+            one, other, *rest = self.earlier
+            both = Earlier(min(one.length, other.length), max(one.until, other.until))
+            self.earlier = [both, *rest]
+
+    def join(self, others: Iterable[tuple[int, int]]) -> None:
+        """Note what others have noted too."""
+        for each in others:
+            if each not in self.earlier:
+                self.note(*each)
+
+    def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
+        """The time that is so far behind each clock, or that was at the time of that clock."""
+        found: np.ndarray = clocks - self.length
+        for length, until in self.earlier:
+            found = np.maximum(found, np.minimum(clocks, until) - length)
+        return found
+
+
 class Retention:
-    """What keys retain for some windows with a lateness, which is None for events in order."""
+    """What keys retain for some windows with a lateness, which is None for events in order.
+
+    Beside it for questions about moments so far behind their clocks.
+    """
 
     def __init__(
         self,
         policies: Mapping[str, AbstractPolicy],
         lateness: int | None,
         on_duplicate: OnDuplicate = "append",
-        earlier: Iterable[tuple[int, int]] = (),
+        retain_for: int = 0,
     ) -> None:
-        self.policies, self.lateness = policies, lateness
+        self.policies, self.lateness, self.retain_for = policies, lateness, retain_for
         #: Whether an event meets the one that its key has at the same time already.
         self._replaces = on_duplicate != "append"
-        #: The smaller latenesses that applied before, each up to a moment.
-        self.earlier = [EarlierLateness(*each) for each in earlier]
+        #: How late events may come, and how old the moments are that are answered.
+        self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retain_for))
+        #: Whether windows at the horizon are retained whole; else they are with a late event there,
+        #: which takes the place of the oldest one in a window by count.
+        self.answers = retain_for > 0 or not any(map(_counts, policies.values()))
 
-    def note(self, lateness: int, until: int) -> None:
-        """Note that a smaller lateness applied up to a moment."""
-        # An earlier note says nothing more if its lateness was no smaller and ended no later.
-        self.earlier = [k for k in self.earlier if k.lateness < lateness or k.until > until]
-        self.earlier.append(EarlierLateness(lateness, until))
-        if len(self.earlier) > _MOST_EARLIER:
-            one, other, *rest = self.earlier
-            both = EarlierLateness(min(one.lateness, other.lateness), max(one.until, other.until))
-            self.earlier = [both, *rest]
+    def read(self, late: Iterable[tuple[int, int]], asked: Iterable[tuple[int, int]]) -> None:
+        """Note which shorter spans applied before, as a snapshot says."""
+        self.late, self.asked = Span(self.late.length, late), Span(self.asked.length, asked)
 
     def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
         """The time before which keys accept no event, by their clocks."""
-        found: np.ndarray = clocks - (self.lateness or 0)
-        for lateness, until in self.earlier:
-            found = np.maximum(found, np.minimum(clocks, until) - lateness)
-        return found
+        return self.late.cutoffs(clocks)
+
+    def horizons(self, clocks: np.ndarray) -> np.ndarray:
+        """The time from which on windows of keys are complete, by their clocks."""
+        return self.asked.cutoffs(clocks) if self.answers else clocks
 
     def needed(self, lanes: Lanes, clocks: np.ndarray | None = None) -> np.ndarray:
         """The first row of each lane that has not left.
@@ -91,9 +126,11 @@ class Retention:
             clocks = lanes.times[np.minimum(last, len(lanes.times) - 1)]
         policies = self.policies.values()
         found = [lanes.frame_at(policy, keys, last, clocks)[0] for policy in policies]
-        if self.lateness and clocks is not None:
-            cutoffs, places = self.cutoffs(clocks), self.known(lanes, clocks)
-            found += [lanes.frame_at(policy, keys, places, cutoffs)[0] for policy in policies]
+        if self.asked.length and clocks is not None and lanes.times is not None:
+            horizons, late = self.asked.cutoffs(clocks), not self.answers
+            places = first_later(lanes.times, bounds, keys, horizons - (late and self._replaces))
+            places -= not late
+            found += [lanes.frame_at(policy, keys, places, horizons)[0] for policy in policies]
         return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
 
     def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:
@@ -115,12 +152,19 @@ class Retention:
     def needed_in(self, events: FingerTreeLog, clock: int) -> int:
         """The position of the first event that has not left, in a window of its own."""
         found = events.back
-        moments = [clock, int(self.cutoffs(np.array([clock]))[0])]
-        ends = [events.back, events.first_after(moments[1] - self._replaces) + 1]
+        moments, late = [clock, int(self.asked.cutoffs(np.array([clock]))[0])], not self.answers
+        ends = [events.back, events.first_after(moments[1] - (late and self._replaces)) + late]
         for policy in self.policies.values():
             for moment, end in zip(moments, ends, strict=True):
                 found = min(found, _cut(policy, events, end, moment))
         return max(found, events.kept_from)
+
+
+def _counts(policy: AbstractPolicy) -> bool:
+    """Whether a window's bound depends on how many events there are."""
+    if isinstance(policy, Both):
+        return _counts(policy.one) or _counts(policy.other)
+    return isinstance(policy, CountWindow)
 
 
 def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
@@ -151,7 +195,10 @@ class Kind:
         observed = [each[1:] for policy in self.policies.values() for each in policy.observers]
         self.reader = reader_of(self.monoid, observed)
         settings = self.settings
-        self.retention = Retention(self.policies, settings.allowed_lateness, settings.on_duplicate)
+        self.retention = Retention(
+            self.policies, settings.allowed_lateness, settings.on_duplicate,
+            settings.retain_for or 0,
+        )  # fmt: skip
 
     @property
     def corrects(self) -> bool:

@@ -22,7 +22,7 @@ from mta.columns.schemas import Record
 from mta.errors import SnapshotMismatch
 from mta.keyed.changes import schemas_of
 from mta.keyed.coverage import add_start
-from mta.keyed.kind import Retention
+from mta.keyed.kind import Span
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, RunPages
 from mta.keyed.pages import PendingPages
@@ -98,8 +98,8 @@ class _Made:
         self, like: KeyedSnapshot, layout: TableLayout, target: PageStore, number: int
     ) -> None:
         self._snapshot = replace(
-            like, earlier=[], counts=Counts(), expired=None, runs=[], memtable=None,
-            pending=PendingDeletions(), starts={},
+            like, earlier=[], earlier_asked=[], counts=Counts(), expired=None, runs=[],
+            memtable=None, pending=PendingDeletions(), starts={},
         )  # fmt: skip
         self._pages = RunPages(target, layout, PageSize(_PAGE, _CACHED))
         self._tree = LSMTree(layout, self._pages, _as_it_is, late=like.lateness is not None)
@@ -113,11 +113,10 @@ class _Made:
                 "windows are to be put together that were changed and others that were not yet, as "
                 "no rows of theirs have come since: let each have rows, or keep them apart"
             )
-        retention = Retention({}, own.lateness, earlier=own.earlier)
-        for each in snapshot.earlier:
-            if each not in retention.earlier:
-                retention.note(*each)
-        own.earlier = retention.earlier
+        late, asked = Span(0, own.earlier), Span(0, own.earlier_asked)
+        late.join(snapshot.earlier)
+        asked.join(snapshot.earlier_asked)
+        own.earlier, own.earlier_asked = late.earlier, asked.earlier
         own.changes = max(own.changes, snapshot.changes)
         moments = [m for m in (own.expired, snapshot.expired) if m is not None]
         own.expired = max(moments, default=None)
@@ -178,6 +177,7 @@ def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:
         policies,
         snapshot.timed,
         snapshot.lateness,
+        snapshot.retain_for,
         snapshot.columns,
     )
 

@@ -24,7 +24,8 @@ from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy, by_rows
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
-from mta.keyed.keys import codes_of
+from mta.keyed.as_of import Events, answered, joined, taken
+from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import (
@@ -59,6 +60,7 @@ def rolling(
     aggregations: Aggregations,
     by: str | Sequence[str] | None = None,
     on: str | None = None,
+    at: _Frame | None = None,
     time_unit: TimeUnit | None = None,
     store: StoreLike | None = None,
 ) -> _Frame:
@@ -68,6 +70,12 @@ def rolling(
     order of time; those of one time count in their order. Extremes, first and last values have the
     type of their column: datetimes with their unit and zone, decimals with their precision and
     scale. A sum of whole numbers or booleans has 64 bits, one of decimals 38 digits.
+
+    ``at``, another table of the same library with the columns ``by`` and ``on``, asks questions:
+    its rows come back with the aggregates as of their own times. Each is of the events of its key
+    with times up to that of the row, those of that time included; the rows of ``frame`` are the
+    events. So no result knows of a later event: a point-in-time training set. A key without events
+    has the result of none. Needs ``on``, and windows by count, time or calendar.
 
     Sorts by time, then takes 0.1 to 1 us per row and aggregation, for text more. Raises
     UnsuitableKey, InvalidValue (a null or NaN, a column that is missing or cannot be aggregated
@@ -84,6 +92,7 @@ def rolling(
             named level of the index.
         on: The column of the time, or in pandas a named level of the index; without it the rows are
             in order.
+        at: The table of questions.
         time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
             given.
         store: Where the events of the windows are; in memory unless it is given.
@@ -104,16 +113,17 @@ def rolling(
     windows = window if isinstance(window, Mapping) else {"": window}
     named = windows is window
     policies = {name: _policy(size) for name, size in windows.items()}
-    if on is None and any(policy.needs_times for policy in policies.values()):
-        raise ValueError(f"a window by time needs on=, the column of the time{_hint(frame)}")
+    _require_times(on, policies, at, frame)
     pairs = pairs_of(aggregations)
     table, read = open_frame(frame), _read_by(pairs, policies)
     table.require([*names, *read, *times_of])
+    asked = table if at is None else _asked(at, table, [*names, *times_of])
     called = {(alias, name): result_name(alias, name) for name in policies for alias in pairs}
-    _require_free([*called.values()], table)
+    _require_free([*called.values()], asked)
     columns = {name: table.column(name) for name in read}
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
-    keys, times = _keys(table, names), _times(table, on, time_unit)
+    keys, asked_keys = _keys(table, asked, names)
+    times = _times(table, on, time_unit)
     settings: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
     if store is None:  # nothing comes after these rows, so no window needs pages of its own
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
@@ -121,8 +131,13 @@ def rolling(
     rowwise = {name: by_rows(policy) for name, policy in policies.items()}
     of_all = rowwise if named else rowwise[""]
     rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **settings)
+    values = {name: c.values for name, c in columns.items()}
+    moments = None if asked is table else _times(asked, on, time_unit)
     try:
-        found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
+        if moments is None or times is None:
+            found = _swept(rows, keys, values, times)
+        else:
+            found = answered(rows, Events(keys, values, times), asked_keys, moments, _CHUNK)
     except InvalidValue as error:
         raise _explained(error, typed, columns) from None
     finally:
@@ -130,16 +145,41 @@ def rolling(
             rows.delete_pages()
         rows.close()
     last_peers: np.ndarray | None = None
-    if times is not None and any(policy.ties == "peers" for policy in policies.values()):
-        last_peers = _last_peers(keys, times)
+    if times is not None and moments is None:  # all of one time are before a question
+        last_peers = _last_peers(policies, keys, times)
     results = {}
     for (alias, name), result in called.items():
         if policies[name].ties == "peers" and last_peers is not None:
-            found[result] = _taken(found[result], last_peers)
+            found[result] = taken(found[result], last_peers)
         given, monoid = pairs[alias]
         like = [columns[each] for each in column_names(given)]
         results[result] = _result(found[result], monoid, typed[alias], like)
-    return cast(_Frame, table.with_columns(results))
+    return cast(_Frame, asked.with_columns(results))
+
+
+def _require_times(
+    on: str | None, policies: Mapping[str, AbstractPolicy], at: Any, frame: Any
+) -> None:
+    """Raise ValueError where times are needed, and no column is named."""
+    if on is None and at is not None:
+        raise ValueError("at= needs on=, the column of the time in both tables")
+    if on is None and any(policy.needs_times for policy in policies.values()):
+        raise ValueError(f"a window by time needs on=, the column of the time{_hint(frame)}")
+
+
+def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
+    """The table of questions. Raises TypeError and InvalidValue."""
+    asked = open_frame(at)
+    if type(asked) is not type(table):
+        raise TypeError(
+            f"at= is {type(at).__module__}.{type(at).__name__}, and the events are of another "
+            "library: convert one of them"
+        )
+    try:
+        asked.require(needed)
+    except InvalidValue as error:
+        raise InvalidValue(f"at=, the table of questions: {error}") from None
+    return asked
 
 
 def _hint(frame: Any) -> str:
@@ -182,17 +222,25 @@ def _require_free(called: list[str], table: Frame) -> None:
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
 
 
-def _keys(table: Frame, names: Sequence[str]) -> np.ndarray:
-    """A number for each row, the same for rows of one key. Raises UnsuitableKey."""
+def _keys(table: Frame, asked: Frame, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each row and each question, the same for those of one key.
+
+    Raises UnsuitableKey.
+    """
+    count = len(table)
     if not names:
-        return np.zeros(len(table), "i8")
+        return np.zeros(count, "i8"), np.zeros(len(asked), "i8")
     codes = []
     for name in names:
         try:
-            codes.append(codes_of([table.raw(name)]))
+            if asked is table:
+                codes.append(codes_of([table.raw(name)]))
+            else:
+                codes.append(np.concatenate(common_codes(table.raw(name), asked.raw(name))))
         except UnsuitableKey as error:
             raise UnsuitableKey(f"column {name!r}: {error}") from None
-    return codes_of(codes)
+    joint = codes_of(codes)
+    return joint[:count], joint[count:]
 
 
 def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | None:
@@ -309,31 +357,26 @@ def _swept(
         some = order[at : at + _CHUNK]
         found = windows.extend(
             keys[some],
-            {name: _taken(column, some) for name, column in values.items()} or range(len(some)),
+            {name: taken(column, some) for name, column in values.items()} or range(len(some)),
             None if moments is None else moments[some],
         )
         windows.checkpoint(wait=False)
         parts.append(found)
-    return _joined(parts, inverse(order))
+    return joined(parts, inverse(order))
 
 
-def _last_peers(keys: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """For each row the last one of its key and time, in the order in which they stand."""
+def _last_peers(
+    policies: Mapping[str, AbstractPolicy], keys: np.ndarray, times: np.ndarray
+) -> np.ndarray | None:
+    """For each row the last one of its key and time, in the order in which they stand.
+
+    None where no frame asks for it.
+    """
+    if all(policy.ties == "rows" for policy in policies.values()):
+        return None
     order = np.lexsort((times, keys))
     changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
     ends = np.flatnonzero(np.append(changes, True)[: len(order)])
     found = np.empty(len(order), np.int64)
     found[order] = np.repeat(order[ends], np.diff(ends, prepend=-1))
     return found
-
-
-def _taken(column: Any, rows: np.ndarray) -> Any:
-    """Some rows of a column."""
-    return [column[row] for row in rows.tolist()] if isinstance(column, list) else column.take(rows)
-
-
-def _joined(parts: Sequence[Any], order: np.ndarray) -> Any:
-    """Results of parts as results of all, in another order."""
-    if isinstance(parts[0], dict):
-        return {name: _joined([part[name] for part in parts], order) for name in parts[0]}
-    return np.concatenate(parts)[order]

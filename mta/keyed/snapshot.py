@@ -10,8 +10,10 @@ kind     = of keys, one of those of ``mta.keyed.key_types``, or nil while there 
 monoid   = [text, 16-byte fingerprint]
 policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
 timed    = whether pages keep times
-lateness = microseconds, or nil where events come in order; where it was less before
-           [microseconds, [microseconds then, up to which moment], ...]
+lateness = microseconds, or nil where events come in order; [late, asked] where events are retained
+           for questions, or either was less before
+late     = [lateness, [microseconds then, up to which moment], ...]
+asked    = [retain_for, [microseconds then, up to which moment], ...]
 number   = of the newest run there ever was
 counts   = [keys, keys with a standalone window, accepted, late, invalid events]
 expired = nil, or the latest moment at which the windows of an expired key became empty
@@ -90,7 +92,9 @@ class KeyedSnapshot:
     policies: list[tuple[str, str, bytes]]
     timed: bool
     lateness: int | None
+    retain_for: int
     earlier: Sequence[tuple[int, int]]
+    earlier_asked: Sequence[tuple[int, int]]
     number: int
     counts: Counts
     expired: int | None
@@ -111,7 +115,9 @@ class KeyedSnapshot:
             assert self.kind is not None
             layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
             memtable = leaves.encode(layout, _MEMTABLE, self.memtable)
-        lateness = [self.lateness, *self.earlier] if self.earlier else self.lateness
+        lateness: Any = self.lateness
+        if self.retain_for or self.earlier or self.earlier_asked:
+            lateness = [[lateness, *self.earlier], [self.retain_for, *self.earlier_asked]]
         groups = [
             [snapshots, pages.dump_entries(entries)] for snapshots, entries in self.pending.groups
         ]
@@ -163,15 +169,18 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     match values:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
-            list(policies), bool(timed), (int() | None | [int(), *_]) as lateness, int(number),
-            list(counts),
+            list(policies), bool(timed), (int() | None | [[int(), *_], [int(), *_]]) as lateness,
+            int(number), list(counts),
             int() | None as expired, list(runs), (bytes() | None) as memtable, list(groups),
             [list(columns), changes, list(starts)],
         ]:  # fmt: skip
-            lateness, *earlier = lateness if isinstance(lateness, list) else [lateness]
+            late: Any
+            asked: Any
+            late, asked = lateness if isinstance(lateness, list) else [[lateness], [0]]
+            earlier, earlier_asked = ([_earlier(each) for each in e[1:]] for e in (late, asked))
             snapshot = KeyedSnapshot(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
-                lateness, [_earlier(each) for each in earlier], number, _counts(counts), expired,
+                late[0], asked[0], earlier, earlier_asked, number, _counts(counts), expired,
                 [], None, PendingDeletions([], [_group(group) for group in groups]), [_column(c)
                 for c in columns], changes, dict(map(_start, starts)),
             )  # fmt: skip
@@ -196,8 +205,8 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
         raise corrupt("its fingerprints are of the wrong length")
     if snapshot.lateness is not None and not _is_number(snapshot.lateness):
         raise corrupt("its lateness cannot be")
-    if snapshot.lateness is None and snapshot.earlier:
-        raise corrupt("it has no lateness, and had one before")
+    if not _is_number(snapshot.retain_for) or (snapshot.lateness is None and snapshot.earlier):
+        raise corrupt("what it retains for questions cannot be")
     if snapshot.expired is not None and not (snapshot.timed and _is_time(snapshot.expired)):
         raise corrupt("the moment up to which it has expired keys cannot be")
     _require_possible_counts(snapshot)

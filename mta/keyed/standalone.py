@@ -15,6 +15,7 @@ larger leaf groups then, so that some ten of them hold what it begins with.
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -26,9 +27,9 @@ from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
-from mta.keyed.kind import Kind
+from mta.keyed.kind import Kind, Retention
 from mta.keyed.table import ALL, STANDALONE, Table, blank, join
-from mta.keyed.work import Boundaries, Found, Work, events_of, left_of, union_of
+from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, left_of, union_of
 from mta.logs.base import OnDuplicate, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
@@ -37,6 +38,7 @@ from mta.monoids.product import Product, result_name
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
+from mta.windows import moments
 from mta.windows.engine import by_time
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared import SharedWindows
@@ -111,8 +113,10 @@ def open_window(
         "on_invalid": "accept", "retain": settings.retain,
     }  # fmt: skip
     if settings.allowed_lateness is not None:
-        given["allowed_lateness"] = settings.allowed_lateness / 1e6
+        given["allowed_lateness"] = timedelta(microseconds=settings.allowed_lateness)
         given["on_duplicate"] = settings.on_duplicate
+        if settings.retain_for is not None:
+            given["retain_for"] = timedelta(microseconds=settings.retain_for)
     if kind.single is None:
         return SharedWindows(kind.monoid, kind.policies, **given)
     return Window(kind.monoid, kind.single, **given)
@@ -317,8 +321,11 @@ class _KeyBatch:
             first = last = 0
         else:
             first, last = np.searchsorted(taken.of, [self.place, self.place + 1]).tolist()
+        asked = self._work.asked
         if first < last:
             self._extend_and_retract(first, last)
+        elif asked is not None and self.place in asked.of:
+            self._extend_and_answer(asked)
         else:
             self._extend()
         self._work.parts += self._parts
@@ -413,6 +420,26 @@ class _KeyBatch:
             found_all = Found.joined(self._parts, monoid, len(self.kind.policies))
             self._parts = [found_all.take(monoid, found_all.lasts)]
 
+    def _extend_and_answer(self, asked: Asked) -> None:
+        """As ``_extend`` of a key with questions, each of which is answered in its turn."""
+        first, last = np.searchsorted(asked.of, [self.place, self.place + 1]).tolist()
+        done, left = self.start, bool(left_of(self._work.known, self._work.at)[self.place])
+        for at in range(first, last + 1):
+            slot = int(asked.slots[at]) if at < last else self.stop
+            if slot > done:
+                found = _outputs_of(self.kind, self.window.extend(*self._given(done, slot)))
+                of, line = np.full(slot - done, self.place), np.arange(done, slot)
+                self._parts.append(Found(of, line, found))
+                done = slot
+            if at < last:
+                moment, row = int(asked.times[at]), int(asked.rows[at])
+                put_answer(self.kind, self.window, moment, left, asked.outputs, row)
+        if self.want != "each":
+            assert self.want == "last", "questions go with results of events, or of the last ones"
+            monoid = self.kind.monoid
+            every = Found.joined(self._parts, monoid, len(self.kind.policies))
+            self._parts = [every.take(monoid, every.lasts)]
+
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """The results of earlier batches' events from a time on and before another."""
         again = by_time(self.window.engine.structure, FiBA).again(time, until)
@@ -500,11 +527,44 @@ def _moments(times: np.ndarray | None) -> np.ndarray | None:
     return None if times is None else times.view("M8[us]")
 
 
+def result_at(
+    window: AnyWindow, name: str, policy: AbstractPolicy, moment: int, retention: Retention,
+    left: bool,
+) -> tuple[Any, bool]:  # fmt: skip
+    """The result of a window at a moment, and whether it misses events that have left.
+
+    ``left`` says that some left before the window had pages of its own.
+    """
+    newest = window.engine.intake.last_time
+    horizon = moments.FAR if newest is None else int(retention.horizons(np.array([newest]))[0])
+    return moments.result_at(
+        window.engine, policy, moment, lambda: current(window, name), horizon, left
+    )
+
+
+def put_answer(
+    kind: Kind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
+) -> bool:
+    """Write the results of a window at a moment into rows of outputs; whether they miss events."""
+    missing = False
+    for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
+        result, misses = result_at(window, name, policy, moment, kind.retention, left)
+        missing |= misses
+        row = tuple(result.values()) if isinstance(result, dict) else result
+        kind.monoid.outputs.put(out, at, row)
+    return missing
+
+
+def current(window: AnyWindow, name: str) -> Any:
+    """The result of a window as of its newest event."""
+    return window.query(name) if isinstance(window, SharedWindows) else window.query()
+
+
 def results_now(kind: Kind, window: AnyWindow) -> list[Rows]:
     """The result of a window now, for each policy."""
     outputs = []
     for name in kind.policies:
-        result = window.query(name) if isinstance(window, SharedWindows) else window.query()
+        result = current(window, name)
         row = tuple(result.values()) if isinstance(result, dict) else result
         outputs.append(kind.monoid.outputs.one(row))
     return outputs

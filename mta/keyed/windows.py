@@ -42,23 +42,24 @@ from mta.keyed.changes import (
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import EarlierLateness, Kind, as_stored, columns_of
+from mta.keyed.keys import read_key, read_keys
+from mta.keyed.kind import Kind, as_stored, columns_of
+from mta.keyed.moments import answers, gone_of, paired
+from mta.keyed.questions import Questions
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, open_window, results_now
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, blank
-from mta.keyed.work import results_at
+from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.table import EXPIRED, Lanes, Table, blank
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
-from mta.monoids.base import AbstractMonoid, empties
+from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
-from mta.times import TimeUnit, in_unit, to_time, to_times
+from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
-from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Settings
+from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
 #: How many snapshots may stay restorable, so that what these need has room in each of them.
@@ -89,6 +90,8 @@ class KeyedStats:
     """Events dropped because they came too late."""
     invalid: int
     """Events dropped because they held a null or NaN."""
+    ahead: int
+    """Events dropped since these windows were opened, as they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
@@ -99,7 +102,7 @@ class KeyedStats:
     @property
     def dropped(self) -> int:
         """Events dropped for any reason."""
-        return self.late + self.invalid
+        return self.late + self.invalid + self.ahead
 
 
 class KeyedWindows(Publishable):
@@ -129,11 +132,18 @@ class KeyedWindows(Publishable):
         on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
             replaces the old one, "combine" joins both. The last two select FiBA too, with an
             ``allowed_lateness`` of 0 unless it is given.
+        retain_for: How far behind the newest event of its key ``query`` answers every moment, as
+            "90 days": what windows hold at such moments is retained. Events have times then, and an
+            ``allowed_lateness`` of 0 unless it is given.
         on_missing: Whether a retraction that finds no event raises NoSuchEvent or is dropped and
             counted.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
         on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
             accepted.
+        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
+            unless it is given. One event of tomorrow makes all of today late.
+        on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
+        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
         promote_at: How many events the window of a key may have before it becomes standalone.
         page_bytes: The approximate size of a page of keys; 256 KiB unless it is given, and 16 KiB
             in a remote store.
@@ -160,9 +170,13 @@ class KeyedWindows(Publishable):
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         promote_at: int = 1024,
         page_bytes: int | None = None,
         cache_bytes: int = 1 << 23,
@@ -192,7 +206,7 @@ class KeyedWindows(Publishable):
             raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
         require_joins(monoid, settings.on_duplicate)
         require_distinct(monoid, policies)
-        timed |= settings.allowed_lateness is not None
+        timed |= settings.allowed_lateness is not None or settings.max_ahead is not None
         timed |= any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
@@ -248,11 +262,11 @@ class KeyedWindows(Publishable):
         """
         if emit not in ("all", "last"):
             raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
-        batch = self._read(keys, values, in_unit(times, time_unit), retracts)
+        batch = self.read(keys, values, in_unit(times, time_unit), retracts)
         each = emit == "all"
         if not len(batch):
             self.last_accepted = None
-            empty = self._as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
+            empty = self.as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
         done = self.bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
@@ -261,12 +275,12 @@ class KeyedWindows(Publishable):
             self.last_accepted[done.line] = self.last_accepted[done.retracted] = True
         results_of = done.found.outputs
         if not each:
-            return Latest(done.keys.as_column(), self._as_columns(results_of))
+            return Latest(done.keys.as_column(), self.as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
             place = np.argsort(done.line)
             outputs = self.monoid.outputs
             results_of = [outputs.take(rows, place) for rows in results_of]
-        return self._as_columns(results_of)
+        return self.as_columns(results_of)
 
     @alone
     def retract(self, key: Any, time: Any) -> None:
@@ -310,7 +324,7 @@ class KeyedWindows(Publishable):
         if marks.any():
             batch.retracts, batch.on_missing = marks, self._kind.settings.on_missing
 
-    def _as_columns(self, results: list[Rows]) -> Any:
+    def as_columns(self, results: list[Rows]) -> Any:
         """Results of a batch: one array, or a dictionary of columns."""
         found = self._as_results(results)
         return found if self._kind.single is not None else result_columns(found)
@@ -321,7 +335,7 @@ class KeyedWindows(Publishable):
             return found[0]
         return dict(zip(self._kind.policies, found, strict=True))
 
-    def _read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
+    def read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
         """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
         reader = self.reader
         if self._kind.timed and times is None:
@@ -334,6 +348,8 @@ class KeyedWindows(Publishable):
         if micros is not None and len(micros) != count:
             raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
         batch = Batch(distinct, codes, rows, micros)
+        if micros is not None:
+            batch.ahead = self._kind.settings.ahead(micros)
         if retracts is not None:
             self._mark(batch, retracts)
         invalid = self._invalid(batch, count)
@@ -385,49 +401,69 @@ class KeyedWindows(Publishable):
     # --- results ----------------------------------------------------------------------------------
 
     @alone
-    def query(self, keys: Any) -> Any:
+    def query(
+        self,
+        keys: Any,
+        at: Any = None,
+        *,
+        partial: bool = False,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
         """Return the result of a key's window, or an array with those of a list of keys.
 
-        A key that is not known has the aggregation's ``empty``. One ``get_many`` per level.
+        Without ``at`` the window ends with the newest event of its key, however long ago that was.
+        A window as of a moment is that of all events known now with times up to the moment, late
+        ones and retractions included. A key that is not known has the aggregation's ``empty``.
+        About 1 us per question; one ``get_many`` per level. Raises EventsGone where events have
+        left that a window at the moment would hold (see ``retain_for``), InvalidTime where events
+        have no times, and UnsuitableKey.
 
         Args:
             keys: A key, or a list or array of keys.
+            at: The moment at which windows end: one for all keys, one per key, or many for one key:
+                datetimes, numbers, or "now".
+            partial: Whether to answer from the events that are retained where others have left.
+            time_unit: What numbers count; seconds unless it is given.
+
+        >>> from mta import KeyedWindows, Sum, TimeWindow
+        >>> taps = KeyedWindows(Sum(), TimeWindow("1 hour"), name="asked", retain_for="1 day")
+        >>> _ = taps.extend(["a", "a", "b"], [1.0, 2.0, 5.0], [0, 1800, 600])
+        >>> taps.query("a", at=[0, 1800, 3600, 9000]).tolist(), taps.query(["a", "b"]).tolist()
+        ([1.0, 3.0, 2.0, 0.0], [3.0, 5.0])
         """
-        one = not isinstance(keys, list) and not (
-            hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
-        )
-        wanted, codes = read_keys([keys] if one else keys, self.bucket.key_kind)
-        found = self._current(wanted)
-        if one:
-            results = [self._lowered(rows, 0) for rows in found]
-            if self._kind.single is not None:
-                return results[0]
-            return dict(zip(self._kind.policies, results, strict=True))
-        return self._as_results([self.monoid.outputs.take(rows, codes) for rows in found])
+        one = not are_many(keys) and not are_many(at)
+        given = keys if are_many(keys) else [keys]
+        wanted, codes = read_keys(given, self.bucket.key_kind)
+        codes, moments = paired(codes, at, time_unit)
+        known = self.bucket.find(wanted)
+        if moments is not None:
+            known = self._kind.trimmed(known)  # so that what has left is not found here and there
+        window_of = self.bucket.standalone.window
+        found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of)
+        if moments is not None and not partial and found.gone.any():
+            raise gone_of(given, found.gone, moments)
+        if not one:
+            return self._as_results(found.outputs)
+        results = [self._lowered(rows, 0) for rows in found.outputs]
+        if self._kind.single is not None:
+            return results[0]
+        return dict(zip(self._kind.policies, results, strict=True))
+
+    @alone
+    def answers(self, batch: Batch) -> Questions:
+        """Add a batch of events and questions that was read; return the answers.
+
+        Raises as ``extend``.
+        """
+        questions = self.bucket.advance(batch, "last").questions
+        assert questions is not None
+        return questions
 
     def _lowered(self, rows: Rows, at: int) -> Any:
         column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))
         if isinstance(column, dict):
             return {alias: plain(part[0]) for alias, part in column.items()}
         return plain(column[0])
-
-    def _current(self, keys: Keys) -> list[Rows]:
-        """For each policy, the results of keys' windows."""
-        monoid, kind = self.monoid, self._kind
-        found = [empties(monoid, len(keys)) for _ in kind.policies]
-        known = self.bucket.find(keys)
-        at = keys.find(known.keys)
-        some = np.flatnonzero((known.counts > 0) & (known.marks < STANDALONE))
-        if len(some) and kind.vectorized:
-            last = known.bounds[some + 1] - 1
-            current = results_at(kind, known, some, np.full(len(some), -1), last)
-            for rows, part in zip(found, current.outputs, strict=True):
-                monoid.outputs.put_at(rows, at[some], part)
-        for place in known.standalone.tolist():
-            window = self.bucket.standalone.window(known, place)
-            for rows, row in zip(found, results_now(kind, window), strict=True):
-                monoid.outputs.put_at(rows, at[[place]], row)
-        return found
 
     @alone
     def window(self, key: Any) -> AnyWindow:
@@ -531,15 +567,20 @@ class KeyedWindows(Publishable):
 
     def _snapshot(self) -> KeyedSnapshot:
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
-        lateness = bucket.lateness_until_now  # if so, nothing has come since
+        retention, lateness = kind.retention, kind.settings.allowed_lateness
+        late, retain_for = retention.late.length, retention.retain_for
+        if bucket.spans_until_now is not None:  # then nothing has come since
+            late, retain_for = map(min, (late, retain_for), bucket.spans_until_now)
         return KeyedSnapshot(
             window=self.name,
             kind=bucket.key_kind,
             monoid=(self.monoid.name, self.monoid.fingerprint),
             policies=[(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
             timed=kind.timed,
-            lateness=kind.settings.allowed_lateness if lateness is None else lateness,
-            earlier=kind.retention.earlier,
+            lateness=None if lateness is None else late,
+            retain_for=retain_for,
+            earlier=retention.late.earlier,
+            earlier_asked=retention.asked.earlier,
             number=tree.number,
             counts=bucket.counts,
             expired=bucket.expired,
@@ -564,9 +605,13 @@ class KeyedWindows(Publishable):
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_missing: OnMissing = "raise",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         promote_at: int = 1024,
         page_bytes: int | None = None,
         cache_bytes: int = 1 << 23,
@@ -620,14 +665,15 @@ class KeyedWindows(Publishable):
         tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
         tree.memtable = [] if found.memtable is None else [found.memtable]
         bucket.counts, bucket.expired = found.counts, found.expired
-        self._note_lateness(found)
+        self._note_spans(found)
 
-    def _note_lateness(self, found: KeyedSnapshot) -> None:
-        """Note with how little lateness events of a snapshot were retained."""
-        before, asked = found.lateness, self._kind.settings.allowed_lateness
-        self._kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
-        if before is not None and asked is not None and before < asked:
-            self.bucket.lateness_until_now = before
+    def _note_spans(self, found: KeyedSnapshot) -> None:
+        """Note for how short spans events of a snapshot were retained."""
+        retention = self._kind.retention
+        retention.read(found.earlier, found.earlier_asked)
+        before = (found.lateness or 0, found.retain_for)
+        if before[0] < retention.late.length or max(before) < retention.asked.length:
+            self.bucket.spans_until_now = before
 
     def _require_suitable(self, found: KeyedSnapshot) -> None:
         """Raises SnapshotMismatch where events of a snapshot cannot be those of these windows."""
@@ -701,7 +747,7 @@ class KeyedWindows(Publishable):
         carry(source, bucket)
         bucket.counts = replace(found.counts, keys=bucket.counts.keys,
                                 standalone=bucket.counts.standalone)  # fmt: skip
-        self._note_lateness(found)
+        self._note_spans(found)
         self._starts = starts_after(source, kind.reader, kind.policies)
         return source
 
@@ -746,7 +792,7 @@ class KeyedWindows(Publishable):
         counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
             counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
-            counts.invalid, len(tree.runs), sum(run.weight for run in tree.runs),
+            counts.invalid, self.bucket.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
             sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 
@@ -783,5 +829,6 @@ def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
         ("monoid", snapshot.monoid[0]),
         *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
         ("allowed lateness", lateness),
+        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
         ("timed", str(snapshot.timed)),
     ]

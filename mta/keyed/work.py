@@ -50,6 +50,20 @@ Want = Literal["each", "last", "now", "changed", "newest"] | EveryCount | Bounda
 
 
 @dataclass(slots=True)
+class Asked:
+    """Questions of standalone keys that have events in the batch too, by key and time."""
+
+    of: np.ndarray
+    """The place of the key."""
+    times: np.ndarray
+    slots: np.ndarray
+    """Where in the line of events each stands: behind those that are no later."""
+    rows: np.ndarray
+    """Where its answer goes among the outputs."""
+    outputs: list[Rows]
+
+
+@dataclass(slots=True)
 class Found:
     """Results, key by key and in order of time."""
 
@@ -126,6 +140,8 @@ class Work:
         want: Want,
         taken: Retractions | None = None,
     ) -> None:
+        #: The questions of standalone keys, if there are any.
+        self.asked: Asked | None = None
         self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
         self.before, self.last, self.taken = before, last, taken
         self.corrects = kind.corrects or taken is not None

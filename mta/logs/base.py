@@ -57,6 +57,13 @@ class Setting:
     """How many microseconds an event may be older than the newest one before its batch."""
     on_duplicate: OnDuplicate = "append"
     """What an event does at a time that has one already."""
+    retain_for: int = 0
+    """How many microseconds before the newest event earlier windows are asked for."""
+
+    @property
+    def reach(self) -> int:
+        """How far behind the newest event windows are asked for, by late events or questions."""
+        return max(self.allowed_lateness, self.retain_for)
 
 
 @dataclass(frozen=True, slots=True)

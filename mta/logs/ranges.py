@@ -80,5 +80,5 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
 def _gone(what: str, kept: int) -> EventsGone:
     return EventsGone(
         f"events {what} have left already; those from position {kept} on are kept. Ask for a later "
-        "range, accept what is left with partial=True, or keep more (keep=...)"
+        "range, accept what is left with partial=True, or retain more (retain_for=...)"
     )

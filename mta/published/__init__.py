@@ -4,7 +4,6 @@
 - ``cuts``: all buckets as of one committed batch: queries, events, status
 - ``views``: one snapshot, of a bucket of keys or of a window without keys
 - ``single``: one key as of now, without the cost of columns
-- ``moments``: where a window begins that ends at any moment
 - ``pages``: the store, to be read only, and the cache of pages
 
 How it is published is in ``mta.publishing``.

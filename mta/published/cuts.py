@@ -9,23 +9,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.errors import EventsGone, NotPublished
+from mta.errors import NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
 from mta.keyed.keys import Keys, read_keys
+from mta.keyed.moments import Answers, gone_of, paired
 from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.product import Product, result_columns, result_name
-from mta.published.views import Found, KeyedView, Operation, WindowView
+from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
 from mta.publishing.records import Head
-from mta.times import TimeUnit, clock, in_unit, to_time, to_times
+from mta.times import TimeUnit, are_many, moments_of
+from mta.windows.moments import column_of, gone
 
 #: A moment: a datetime, a number, or "now", by the clock of this machine; or one per key.
 Moment = Any
@@ -123,16 +125,15 @@ class Cut:
             return self._query_window(keys, at, partial, unit)
         if keys is None:
             raise ValueError("these windows have keys: give one, or a list of them")
-        one = not _are_many(keys)
-        given = [keys] if one else keys
+        one = not are_many(keys) and not are_many(at)
+        given = keys if are_many(keys) else [keys]
         wanted, codes = self._read(given)
-        moments = _moments(at, len(codes), unit)
+        codes, moments = paired(codes, at, unit)
         if one and (quick := self._quick(wanted, moments)) is not None:
             return quick
         found = self._results(wanted, codes, moments)
         if moments is not None and not partial and found.gone.any():
-            place = int(np.argmax(found.gone))
-            raise _gone(f"of the key {list(given)[place]!r} ", moments[place])
+            raise gone_of(given, found.gone, moments)
         names, monoid = self.operation.policies, self.operation.monoid
         results = {
             name: _lowered(monoid, rows) if one else monoid.results(rows)
@@ -144,7 +145,7 @@ class Cut:
         """See ``PublishedWindows.query_cached``."""
         if self.operation.what.shape != "keys":
             return None
-        return self._quick(self._read([key])[0], _moments(at, 1, None))
+        return self._quick(self._read([key])[0], None if at is None else moments_of(at))
 
     def _quick(self, key: Keys, moments: np.ndarray | None) -> Any:
         """The results of one key, where it is simple; else None."""
@@ -159,12 +160,19 @@ class Cut:
         return results[""] if list(results) == [""] else result_columns(results)
 
     def _query_window(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
-        moments = _moments(at, 1, unit)
-        moment = None if moments is None else int(moments[0])
-        results, gone = self._window(keys).result(moment)
-        if gone and not partial:
-            raise _gone("", moment)
+        moments = [None] if at is None else moments_of(at, unit).tolist()
+        found = [self._answer(self._window(keys), moment, partial) for moment in moments]
+        results = found[0]
+        if are_many(at):
+            of_windows = ((name, [each[name] for each in found]) for name in results)
+            results = {name: column_of(self.operation.monoid, each) for name, each in of_windows}
         return results[""] if list(results) == [""] else result_columns(results)
+
+    def _answer(self, window: WindowView, moment: int | None, partial: bool) -> dict[str, Any]:
+        results, misses = window.result(moment)
+        if misses and not partial and moment is not None:
+            raise gone("", moment)
+        return results
 
     def _window(self, keys: Any) -> WindowView:
         if keys is not None:
@@ -220,7 +228,7 @@ class Cut:
             )
         return None if snapshot is None else snapshot.keyed
 
-    def _results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Found:
+    def _results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
         """The results of all requests."""
         monoid, count = self.operation.monoid, len(codes)
         outputs = [empties(monoid, count) for _ in self.operation.policies]
@@ -236,7 +244,7 @@ class Cut:
             gone[requests] = found.gone
             for out, part in zip(outputs, found.outputs, strict=True):
                 monoid.outputs.put_at(out, requests, part)
-        return Found(outputs, gone)
+        return Answers(outputs, gone)
 
     # --- status -----------------------------------------------------------------------------------
 
@@ -290,26 +298,6 @@ def _latest(found: Iterable[Incomplete]) -> tuple[Incomplete, ...]:
     return tuple(by_name.values())
 
 
-def _are_many(given: Any) -> bool:
-    return isinstance(given, list) or (
-        hasattr(given, "__len__") and not isinstance(given, (str, bytes, tuple))
-    )
-
-
-def _moments(at: Moment, count: int, unit: TimeUnit | None) -> np.ndarray | None:
-    """The moment of each of some requests, in microseconds; None where none is given."""
-    if at is None:
-        return None
-    if isinstance(at, str) and at == "now":
-        return np.full(count, time_ns() // 1000)
-    if not _are_many(at):
-        return np.full(count, to_time(at, unit))
-    moments = to_times(in_unit(at, unit))
-    if len(moments) != count:
-        raise ValueError(f"{count} keys have {len(moments)} moments: give one, or one per key")
-    return moments
-
-
 def _lowered(monoid: AbstractMonoid, rows: Rows) -> Any:
     """The result in the first of some rows."""
     column = monoid.results(rows)
@@ -325,11 +313,3 @@ def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> di
     named = values if isinstance(values, Mapping) else {"value": values}
     found |= {name: np.asarray(column) for name, column in named.items()}
     return found if newest is None else {name: column[-newest:] for name, column in found.items()}
-
-
-def _gone(what: str, moment: Any) -> EventsGone:
-    return EventsGone(
-        f"events {what}have left that the window at {clock(int(moment))} would hold: ask for a "
-        "later moment, accept what is left with partial=True, or have the publisher retain more "
-        "(a longer window, or a larger allowed_lateness)"
-    )

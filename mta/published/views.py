@@ -9,41 +9,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Rows
 from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Incomplete
-from mta.evaluators.ends import stop_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
-from mta.frames.base import AbstractPolicy, Both
-from mta.kernels.segments import first_later
+from mta.frames.base import AbstractPolicy
 from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
-from mta.keyed.kind import EarlierLateness, Kind, Retention
+from mta.keyed.kind import Kind
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.moments import Answers, answers
 from mta.keyed.snapshot import UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, open_window
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
-from mta.keyed.work import results_at
+from mta.keyed.standalone import AnyWindow, current, given_back, open_window
+from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
-from mta.monoids.base import AbstractMonoid, empties
+from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
-from mta.published.moments import UNKNOWN, first_position, first_rows
 from mta.published.single import Indexes, NotSimple, SingleKeys, results_of
 from mta.publishing.records import What
+from mta.windows.moments import result_at
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.shared_snapshot import SharedSnapshot
@@ -58,15 +56,6 @@ AGGREGATORS: dict[str, type[EventLog]] = {
         SteadyMTA,
     )
 }  # fmt: skip
-
-
-class Found(NamedTuple):
-    """Results of some requests."""
-
-    outputs: list[Rows]
-    """For each window a row for each request."""
-    gone: np.ndarray
-    """Which of them miss events that have left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +95,14 @@ class KeyedView:
                 "which is not what is published: publish it again"
             )
         on_duplicate: Any = what.on_duplicate
-        settings = Settings(allowed_lateness=found.lateness, on_duplicate=on_duplicate)
+        settings = Settings(
+            allowed_lateness=found.lateness, on_duplicate=on_duplicate, retain_for=found.retain_for
+        )
         self.kind = Kind(
             with_marks(operation.monoid, found), operation.policies, settings, found.timed,
             found.window, operation.store, found.changes,
         )  # fmt: skip
-        self.kind.retention.earlier = [EarlierLateness(*each) for each in found.earlier]
+        self.kind.retention.read(found.earlier, found.earlier_asked)
         self.monoid, self.store = operation.monoid, operation.store
         self._layout = TableLayout(
             found.window, found.kind or "int", self.kind.reader.inputs, found.timed
@@ -167,86 +158,13 @@ class KeyedView:
         except NotSimple:
             return None
 
-    def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Found:
+    def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
         """The results of requests, each for one of the keys, at a moment or as of its newest event.
 
         Raises MissingPage, CorruptPage, and InvalidTime where events have no times.
         """
-        if moments is not None and not self.kind.timed:
-            raise InvalidTime(
-                "these windows count events and keep no times: leave out at=, or have the "
-                "publisher set timed=True"
-            )
-        count = len(codes)
-        outputs = [empties(self.monoid, count) for _ in self.kind.policies]
-        gone = np.zeros(count, bool)
-        table = self.find(keys)
-        if not len(table):
-            return Found(outputs, gone)
-        places = table.keys.find(keys)[codes]
-        marks = table.marks[places]
-        swept = np.flatnonzero((places >= 0) & (marks < STANDALONE) & (table.counts[places] > 0))
-        if len(swept):
-            asked = None if moments is None else moments[swept]
-            rows, gone[swept] = self._vectorized(table, places[swept], asked)
-            for out, part in zip(outputs, rows, strict=True):
-                self.monoid.outputs.put_at(out, swept, part)
-        for at in np.flatnonzero((places >= 0) & (marks == STANDALONE)).tolist():
-            moment = None if moments is None else int(moments[at])
-            gone[at] = self._standalone(table, int(places[at]), moment, outputs, at)
-        return Found(outputs, gone)
-
-    def _vectorized(
-        self, table: Table, of: np.ndarray, moments: np.ndarray | None
-    ) -> tuple[list[Rows], np.ndarray]:
-        """The results of requests for keys whose events lie in the table."""
-        kind, outputs, gone = self.kind, self.monoid.outputs, np.zeros(len(of), bool)
-        order = np.argsort(of, kind="stable") if moments is None else np.lexsort((moments, of))
-        of = of[order]
-        rows = table.bounds[of + 1] - 1
-        if moments is not None:
-            assert table.times is not None
-            moments = moments[order]
-            rows = first_later(table.times, table.bounds, of, moments) - 1
-            gone[order] = self._gone(table, of, rows, moments)
-        some = np.flatnonzero(rows >= table.bounds[of])
-        asked = None if moments is None else moments[some]
-        found = results_at(kind, table, of[some], np.full(len(some), -1), rows[some], asked)
-        results = [empties(self.monoid, len(of)) for _ in found.outputs]
-        for out, part in zip(results, found.outputs, strict=True):
-            outputs.put_at(out, order[some], part)
-        return results, gone
-
-    def _gone(
-        self, table: Table, of: np.ndarray, rows: np.ndarray, moments: np.ndarray
-    ) -> np.ndarray:
-        """Which windows at moments may have held events that have left."""
-        newest = table.newest()[of]
-        gone: np.ndarray = (table.left[of] > 0) & (moments < newest)
-        if gone.any():
-            lanes = Lanes(table.bounds, table.times)
-            accepted = moments >= self.kind.retention.cutoffs(newest)
-            known = [
-                first_rows(policy, lanes, of, rows, moments, accepted)
-                for policy in self.kind.policies.values()
-            ]
-            gone &= np.minimum.reduce(known) == UNKNOWN
-        return gone
-
-    def _standalone(
-        self, table: Table, place: int, moment: int | None, outputs: list[Rows], at: int
-    ) -> bool:
-        """Write the results of a key with a window of its own; whether they miss events."""
-        window, left = self.window(table, place), int(table.left[place]) > 0
-        gone = False
-        for (name, policy), out in zip(self.kind.policies.items(), outputs, strict=True):
-            if moment is None:
-                found = current(window, name)
-            else:
-                found, misses = result_at(window, name, policy, moment, self.kind.retention, left)
-                gone |= misses
-            self.monoid.outputs.put(out, at, _as_row(found))
-        return gone
+        found = self.find(keys)
+        return answers(self.kind, self.monoid, found, keys, codes, moments, self.window)
 
     def window(self, table: Table, place: int) -> AnyWindow:
         """The window of its own that a key has."""
@@ -308,8 +226,8 @@ class WindowView:
                 if moment is None:
                     found[name] = current(window, name)
                 else:
-                    retention = Retention({}, window.engine.settings.allowed_lateness)
-                    found[name], misses = result_at(window, name, policy, moment, retention, False)
+                    now = partial(current, window, name)
+                    found[name], misses = result_at(window.engine, policy, moment, now)
                     gone |= misses
         return found, gone
 
@@ -342,48 +260,6 @@ def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
         )
 
 
-def result_at(
-    window: AnyWindow, name: str, policy: AbstractPolicy, moment: int, retention: Retention,
-    left: bool,
-) -> tuple[Any, bool]:  # fmt: skip
-    """The result of a window that ends at a moment, and whether it misses events that have left.
-
-    ``left`` says that some left before the window had pages of its own.
-    """
-    engine = window.engine
-    events, newest = engine.structure.remembered(), engine.intake.last_time
-    if not policy.positional:
-        return _newest_result(window, name, policy, moment), False
-    stop, front = events.first_after(moment), events.kept_from
-    accepted = newest is not None and moment >= int(retention.cutoffs(np.array([newest]))[0])
-    start = first_position(policy, events, stop, moment, accepted)
-    gone = start == UNKNOWN and (left or front > 0) and (newest is None or moment < newest)
-    stop = stop_of(policy, events, stop, moment)
-    start = min(max(start, front), stop)
-    return engine.lowered(events.fold(start, stop), stop - start), gone
-
-
-def current(window: AnyWindow, name: str) -> Any:
-    """The result of a window as of its newest event."""
-    return window.query(name) if isinstance(window, SharedWindows) else window.query()
-
-
-def _newest_result(window: AnyWindow, name: str, policy: AbstractPolicy, moment: int) -> Any:
-    """As ``result_at``, of a policy that looks at values: the window as of its newest event.
-
-    Once time has emptied it, as it ends a session, that of no events.
-    """
-    newest, lifetime = window.engine.intake.last_time, policy.lifetime
-    if isinstance(policy, Both) or (newest is not None and moment < newest):
-        raise UnsupportedOperation(
-            f"{policy!r} looks at values, so its window is only known as of its newest event, and "
-            "for a session whether it is over since: leave out at=, or ask for a later moment"
-        )
-    if newest is not None and lifetime is not None and moment - newest >= lifetime:
-        return window.engine.monoid.empty
-    return current(window, name)
-
-
 def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
     """The newest events that a window retains, oldest first, and their times; reads their pages.
 
@@ -408,7 +284,3 @@ def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | 
     if isinstance(monoid, Observed):
         rows, monoid = rows[0] if monoid.reads_times else rows, monoid.reader
     return given_back(monoid, rows, count), times if window.engine.timed else None
-
-
-def _as_row(found: Any) -> Any:
-    return tuple(found.values()) if isinstance(found, dict) else found

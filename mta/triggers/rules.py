@@ -4,6 +4,7 @@
 |---|---|
 | ``EveryCount(k)`` | after the k-th event, the 2k-th, ... since the beginning |
 | ``EveryPeriod("1 minute")`` | at every whole minute since 1970 (a *boundary*) |
+| ``EveryPeriod("1 day", offset="9h30m", zone="Europe/Berlin")`` | each day at 09:30 in Berlin |
 | ``OnDemand()`` | never by itself |
 
 The result at boundary B is that of the events with ``time <= B``: an event exactly at B belongs to
@@ -30,7 +31,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.times import Duration, to_count, to_duration
+from mta.times import Duration, as_text, to_count, to_duration
+from mta.zones import Zone
+from stores.durations import UNITS
 
 #: Sums of a time, a lifetime and two periods stay within 64 bits.
 _LONGEST_LIFETIME, _LONGEST_PERIOD = 1 << 61, 1 << 59
@@ -139,6 +142,10 @@ class EveryPeriod(Trigger):
     Args:
         period: A number of seconds, or a duration such as "1 minute".
 
+    ``offset`` moves boundaries on: "1 day" with "9h30m" is each day at 09:30 UTC, and with ``zone``
+    at 09:30 by the clock there, so that days have 23 and 25 hours where it is changed. A boundary
+    that the clock leaves out comes when it is set forward. ``zone`` is for periods of whole days.
+
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger
     EveryPeriod(60000000 us)
@@ -150,14 +157,48 @@ class EveryPeriod(Trigger):
 
     needs_times = True
 
-    def __init__(self, period: float | Duration) -> None:
+    def __init__(
+        self, period: float | Duration, *, offset: float | Duration = 0, zone: str | None = None
+    ) -> None:
         self.period = to_duration(period, "a period")
         if self.period > _LONGEST_PERIOD:
             raise ValueError(f"a period is at most {_LONGEST_PERIOD} us, not {period!r}")
+        self.offset = to_duration(offset, "an offset", least=0)
+        if self.offset >= self.period:
+            raise ValueError(
+                f"an offset is shorter than its period, {as_text(self.period)}, not {offset!r}"
+            )
+        self._zone = None if zone is None else Zone(zone)
+        if zone is not None and self.period % UNITS["day"]:
+            raise ValueError(
+                f"zone={zone!r} is for periods of whole days, whose length follows the clock, not "
+                f"for {as_text(self.period)}: leave zone out, and give an offset"
+            )
+
+    def number(self, micros: Any) -> Any:
+        """How many periods after 1970 the first boundary at or after a time is, or each of many."""
+        if self._zone is None:
+            return -(-(micros - self.offset) // self.period)
+        times = np.atleast_1d(np.asarray(micros, "<i8"))
+        found = -(-(self._zone.local(times) - self.offset) // self.period)
+        found -= self.moment(found - 1) >= times  # one that the clock has left out comes at once
+        return found if np.ndim(micros) else int(found[0])
+
+    def moment(self, number: Any) -> Any:
+        """The boundary of a number, or of each of many."""
+        moments = number * self.period + self.offset
+        if self._zone is None:
+            return moments
+        found = self._zone.times(np.atleast_1d(np.asarray(moments, "<i8")))
+        return found if np.ndim(number) else int(found[0])
 
     def boundary(self, micros: Any) -> Any:
         """The first boundary at or after a time, or after each of several."""
-        return -(-micros // self.period) * self.period
+        return self.moment(self.number(micros))
+
+    def last_boundary(self, micros: Any) -> Any:
+        """The last boundary at or before a time, or each of several."""
+        return self.moment(self.number(micros + 1) - 1)
 
     def due(
         self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
@@ -174,22 +215,22 @@ class EveryPeriod(Trigger):
     def between(
         self, before: np.ndarray, now: np.ndarray, lifetime: int | None, given: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How many boundaries each event makes due, and the first: those since the one before it.
+        """How many boundaries each event makes due, and the number of the first.
 
-        ``before`` and ``now`` are the times of both.
+        Those since the event before it; ``before`` and ``now`` are the times of both.
         """
-        first = idle = self.boundary(before)
+        first = idle = self.number(before)
         if lifetime is not None:  # the first boundary at which even the newest event is out
-            idle = self.boundary(before + min(lifetime, _LONGEST_LIFETIME))
+            idle = self.number(before + min(lifetime, _LONGEST_LIFETIME))
         if given is not None:
-            first = np.maximum(first, given + self.period)
-        stop = np.minimum(idle, self.boundary(now) - self.period)
-        return np.maximum((stop - first) // self.period + 1, 0), first
+            first = np.maximum(first, self.number(given) + 1)
+        stop = np.minimum(idle, self.number(now) - 1)
+        return np.maximum(stop - first + 1, 0), first
 
     def spread(self, counts: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each boundary which event makes it due, and its moment."""
         each = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        moments = np.repeat(first, counts) + each * self.period
+        moments = self.moment(np.repeat(first, counts) + each)
         return np.repeat(np.arange(len(counts)), counts), moments
 
     def quiet(self, progress: Progress, micros: int | None) -> bool:
@@ -199,15 +240,21 @@ class EveryPeriod(Trigger):
     def next_moment(self, progress: Progress) -> int:
         """The boundary at which the next result is due if an event has come since the last one."""
         assert progress.newest is not None
-        first: int = self.boundary(progress.newest)
-        return first if progress.given is None else max(first, progress.given + self.period)
+        first: int = self.number(progress.newest)
+        if progress.given is not None:
+            first = max(first, self.number(progress.given) + 1)
+        moment: int = self.moment(first)
+        return moment
 
     def is_open(self, progress: Progress) -> bool:
         newest, given = progress.newest, progress.given
         return newest is not None and (given is None or newest > given)
 
     def describe(self) -> str:
-        return f"EveryPeriod({self.period} us)"
+        own = [f"{self.period} us"]
+        own += [f"offset {self.offset} us"] * bool(self.offset)
+        own += [] if self._zone is None else [f"zone {self._zone.name}"]
+        return f"EveryPeriod({', '.join(own)})"
 
 
 class OnDemand(Trigger):

@@ -131,7 +131,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         trigger = self.trigger
         if not isinstance(trigger, EveryPeriod):
             raise ValueError(f"time makes no result due with {trigger!r}; use EveryPeriod")
-        moment = trigger.boundary(to_time(time) + 1) - trigger.period
+        moment = trigger.last_boundary(to_time(time))
         # What the first event that could come after that makes due.
         plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
         due = self._follow(plan, (), None, 0)

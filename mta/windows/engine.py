@@ -45,9 +45,10 @@ from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
-from mta.times import to_count, to_time
+from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
+from mta.windows.moments import asked
 from mta.windows.native import native_events
 from mta.windows.settings import Settings
 from mta.windows.single import Asked, SingleEvents, busy
@@ -236,6 +237,7 @@ class Engine(Generic[Out]):
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.allowed_lateness or 0, settings.on_duplicate,
+            settings.retain_for or 0,
         )  # fmt: skip
         self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
@@ -560,6 +562,10 @@ class WindowEngine(Engine[Out]):
         """The result over the window; 1 combine, none where nothing has changed since."""
         result: Out = self.single.query(alone=True)
         return result
+
+    def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
+        """The result over the window at a moment, or at each of many."""
+        return asked(self, self.policy, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events; see ``Window.evict``."""

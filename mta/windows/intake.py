@@ -49,7 +49,10 @@ class Intake:
         #: The newest time, whole microseconds as it came; see ``last_time``.
         self.newest: float | None = None
         self.last_accepted: np.ndarray | None = None
-        self.late_count = self.invalid_count = 0
+        self.late_count = self.invalid_count = self.ahead_count = 0
+        self._settings = settings
+        if settings.max_ahead is not None and not self.timed:
+            raise ValueError("max_ahead= needs events with times: take a window by time, or FiBA")
 
     @property
     def last_time(self) -> int | None:
@@ -78,6 +81,9 @@ class Intake:
             self._require_none_needed()
             return self._stamped(row, self.last_time or 0), self.last_time or 0  # behind all others
         micros = to_time(time)
+        if self._settings.ahead(np.array([micros])) is not None:
+            self.ahead_count += 1
+            return None
         if self.last_time is not None and micros < self.last_time - (self.allowed_lateness or 0):
             if self._on_late == "raise":
                 raise LateEvent(
@@ -134,13 +140,17 @@ class Intake:
             if invalid is not None:
                 valid = self.monoid.inputs.take(rows, np.flatnonzero(~invalid))
             self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
-        late = None if micros is None else self._late_mask(micros, in_order, invalid)
-        if invalid is not None or late is not None:
+        ahead = None if micros is None else self._settings.ahead(micros)
+        left_out = invalid if ahead is None else ahead | (False if invalid is None else invalid)
+        late = None if micros is None else self._late_mask(micros, in_order, left_out)
+        masks = (invalid, late, ahead)
+        if any(mask is not None for mask in masks):
             none = np.zeros(count, dtype=bool)
-            invalid, late = (none if mask is None else mask for mask in (invalid, late))
+            invalid, late, ahead = (none if mask is None else mask for mask in masks)
             self.invalid_count += int(invalid.sum())
             self.late_count += int(late.sum())
-            self.last_accepted = ~(invalid | late)
+            self.ahead_count += int((ahead & ~invalid).sum())
+            self.last_accepted = ~(invalid | late | ahead)
             keep = np.flatnonzero(self.last_accepted)
             rows, count = self.monoid.inputs.take(rows, keep), len(keep)
             micros = None if micros is None else micros[keep]

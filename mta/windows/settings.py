@@ -5,22 +5,28 @@ The public calls take these as keywords; inside there is one ``Settings`` of che
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from time import time
 from typing import Any, Literal, Self, get_args
 
-from mta.errors import SnapshotMismatch
+import numpy as np
+
+from mta.errors import AheadEvent, SnapshotMismatch
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.fiba import FiBA
 from mta.logs.base import Aggregator, EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.pages.snapshot import MAX_ARITY, Snapshot
-from mta.times import Duration, to_count, to_duration
+from mta.times import MICROSECONDS, Duration, as_text, clock, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
 OnInvalid = Literal["raise", "drop", "accept"]
 OnMissing = Literal["raise", "drop"]
+OnAhead = Literal["raise", "drop"]
+#: Returns the present, in seconds since 1970.
+Clock = Callable[[], float]
 Lateness = float | Duration
 
 #: A leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB, envelope included. So many
@@ -41,9 +47,19 @@ _CHOICES = {
     "on_invalid": get_args(OnInvalid),
     "on_duplicate": get_args(OnDuplicate),
     "on_missing": get_args(OnMissing),
+    "on_ahead": get_args(OnAhead),
 }
 #: Those that None leaves out.
-_OPTIONAL = ("arity", "leaf_arity", "aggregator", "allowed_lateness", "page_bytes")
+_OPTIONAL = (
+    "arity",
+    "leaf_arity",
+    "aggregator",
+    "allowed_lateness",
+    "retain_for",
+    "page_bytes",
+    "max_ahead",
+    "clock",
+)
 #: What errors call these, and the least and the largest number that each may be.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
@@ -68,6 +84,12 @@ class Settings:
     allowed_lateness: int | None = None
     """In microseconds; None where events must come in order."""
     on_duplicate: OnDuplicate = "append"
+    retain_for: int | None = None
+    """How far behind the newest event windows are answered, in microseconds."""
+    max_ahead: int | None = None
+    """How far ahead of the clock an event may be, in microseconds; None for any."""
+    on_ahead: OnAhead = "raise"
+    clock: Clock = time
     on_missing: OnMissing = "raise"
     """This and what follows are settings of keyed windows."""
     promote_at: int = 1024
@@ -85,8 +107,8 @@ class Settings:
 
         ``arguments`` are the ``locals()`` of that call, so that its signature alone lists its
         settings. Unless an aggregator is given, events are kept ``in_order``, or ``by_time`` where
-        an ``allowed_lateness`` or another ``on_duplicate`` than "append" needs that. Raises
-        TypeError and ValueError, saying what would do.
+        an ``allowed_lateness``, ``retain_for`` or another ``on_duplicate`` than "append" needs
+        that. Raises TypeError and ValueError, saying what would do.
         """
         names = {each.name for each in fields(cls)}
         left_out = {name for name in _OPTIONAL if arguments.get(name) is None}
@@ -97,22 +119,44 @@ class Settings:
         for name, bounds in _COUNTS.items():
             if name in given:
                 given[name] = to_count(given[name], *bounds)
-        if given.get("retain", 2) < 2:
-            raise ValueError(
-                "retain must be at least 2: a snapshot is only safe once the next one is saved"
-            )
+        _require_retained(given)
         lateness = to_lateness(given.get("allowed_lateness", 0))
-        needs_times = "allowed_lateness" in given or given.get("on_duplicate", "append") != "append"
+        needs_times = bool(given.keys() & {"allowed_lateness", "retain_for"})
+        needs_times |= given.get("on_duplicate", "append") != "append"
+        for name in given.keys() & {"retain_for", "max_ahead"}:
+            given[name] = to_duration(given[name], name, least=0)
+        if given.get("on_ahead", "raise") != "raise" and "max_ahead" not in given:
+            raise ValueError("on_ahead= needs max_ahead=, how far ahead of the clock events may be")
         kind = given.get("aggregator", by_time if needs_times else in_order)
         if "aggregator" in given and not (isinstance(kind, type) and issubclass(kind, Aggregator)):
             raise TypeError(f"an aggregator is a class such as AmortizedMTA or FiBA, not {kind!r}")
         if needs_times and not kind.by_time:
             raise ValueError(
-                f"{kind.name} takes events in order, and appends each: for allowed_lateness= and "
-                "on_duplicate= leave aggregator= out, or choose aggregator=FiBA"
+                f"{kind.name} takes events in order, and appends each: for allowed_lateness=, "
+                "retain_for= and on_duplicate= leave aggregator= out, or choose aggregator=FiBA"
             )
         given |= {"aggregator": kind, "allowed_lateness": lateness if kind.by_time else None}
         return cls(**given)
+
+    def ahead(self, times: np.ndarray) -> np.ndarray | None:
+        """Which times lie further ahead of the clock than they may; None if none does.
+
+        Raises AheadEvent, unless such events are dropped.
+        """
+        if self.max_ahead is None or not len(times):
+            return None
+        most = round(self.clock() * MICROSECONDS) + self.max_ahead
+        found: np.ndarray = times > most
+        if not found.any():
+            return None
+        if self.on_ahead == "raise":
+            raise AheadEvent(
+                f"{int(found.sum())} of {len(times)} events are ahead of the clock by more than "
+                f"{as_text(self.max_ahead)}, the first at index {int(np.argmax(found))}, time "
+                f"{clock(int(times[found][0]))}; nothing was inserted; correct their times, or "
+                'choose on_ahead="drop"'
+            )
+        return found
 
     def of_snapshot(self, snapshot: Snapshot) -> Self:
         """These with the arities of a snapshot. Raises SnapshotMismatch where others were given."""
@@ -146,6 +190,13 @@ class Settings:
             weight = OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
         return leaf_arity, arity
+
+
+def _require_retained(given: Mapping[str, Any]) -> None:
+    if given.get("retain", 2) < 2:
+        raise ValueError(
+            "retain must be at least 2: a snapshot is only safe once the next one is saved"
+        )
 
 
 def to_lateness(allowed_lateness: Any) -> int:

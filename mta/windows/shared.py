@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial as partial_of
 from itertools import chain
 from typing import Any, Literal, Self, overload
 
@@ -44,7 +45,7 @@ from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
-from mta.times import TimeUnit, in_unit, to_time
+from mta.times import Duration, TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import (
     Engine,
@@ -54,8 +55,9 @@ from mta.windows.engine import (
     require_kind,
     require_policy,
 )
+from mta.windows.moments import asked
 from mta.windows.published import what_of_engine
-from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
+from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, Settings
 from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
 from mta.windows.single import UNKNOWN
@@ -82,6 +84,8 @@ class SharedStats:
     """Events dropped because they were older than the last one."""
     invalid: int
     """Events dropped because they held a null or NaN."""
+    ahead: int
+    """Events dropped since these windows were opened, as they were ahead of the clock."""
 
 
 class SharedWindows(Publishable, EventsWindow[Out]):
@@ -96,8 +100,9 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         store: A URL, an open store, or None to keep everything in memory, where values may be any
             objects.
         name: Distinguishes the windows in a store, as for ``Window``.
-        keep: A window by count or time: which events to retain, for ranges and for windows that are
-            added later, even if no window holds them.
+        retain_for: Which events to retain though no window holds them, for earlier moments, ranges
+            and windows that are added later: a duration, as in ``Window``, or a window by count or
+            time.
         timed: Whether events have times, even if no frame looks at them yet.
         arity: How many elements a group has; a full group is one page. The default depends on the
             size of a partial result, and suits a single large window.
@@ -111,6 +116,10 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
         on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
             accepted.
+        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
+            unless it is given. One event of tomorrow makes all of today late.
+        on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
+        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
         retain: How many of the newest snapshots can be restored.
 
     >>> from mta import CountWindow, Max, SharedWindows
@@ -128,7 +137,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
-        keep: AbstractPolicy | None = None,
+        retain_for: Duration | float | AbstractPolicy | None = None,
         timed: bool = False,
         arity: int | None = None,
         leaf_arity: int | None = None,
@@ -136,10 +145,13 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals(), LevelLog, FingerTreeLog)
-        _check_policies(windows, keep)
+        checked, keep = _read(locals())
+        _check_policies(windows)
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
@@ -148,7 +160,8 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, single = engine.main, engine.single
         # A call less for every event.
-        self.insert = single.insert  # type: ignore[method-assign]
+        if engine.settings.max_ahead is None:
+            self.insert = single.insert  # type: ignore[method-assign]
         if single.is_quick:
             self.query = single.query  # type: ignore[method-assign]
 
@@ -169,7 +182,15 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             value: The value; for a Product a mapping from column to value.
             time: Seconds, or a datetime; needed where a frame looks at times.
         """
-        self.engine.single.insert(value, time)
+        engine = self.engine
+        if engine.settings.max_ahead is None:
+            engine.single.insert(value, time)
+        else:  # each time is compared with the clock
+            self._insert(value, time)
+
+    @alone
+    def _insert(self, value: Any, time: Any) -> None:
+        self.engine.insert(value, time)
 
     @alone
     def retract(self, time: Any) -> None:
@@ -213,18 +234,28 @@ class SharedWindows(Publishable, EventsWindow[Out]):
     @overload
     def query(self, /, which: str | AbstractPolicy, partial: bool = False) -> Out: ...
 
+    @overload
+    def query(
+        self, /, which: str | AbstractPolicy | None = None, partial: bool = False, at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any: ...  # fmt: skip
+
     @alone
     def query(
-        self, which: str | AbstractPolicy | None = None, partial: bool = False
-    ) -> Out | dict[str, Out]:
+        self,
+        which: str | AbstractPolicy | None = None,
+        partial: bool = False,
+        at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
         """The result of one window, of all by name, or of a policy that is no window.
 
         1 combine a window, none where nothing has changed. For a policy O(arity * log n) combines
         and at most two page reads a level; raises EventsGone where events have left that it asks
-        for, unless ``partial``.
+        for, unless ``partial``. They end with the newest event, or ``at`` a moment or at each of
+        many, as in ``Window.query``.
         """
-        results: Out | dict[str, Out] = self.engine.query(which, partial)
-        return results
+        return self.engine.query(which, partial, at, time_unit)
 
     # --- windows coming and going -----------------------------------------------------------------
 
@@ -350,13 +381,16 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         windows: Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
         *,
-        keep: AbstractPolicy | None = None,
+        retain_for: Duration | float | AbstractPolicy | None = None,
         arity: int | None = None,
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         retain: int = 2,
     ) -> Self:
         """Return windows over the events of a snapshot; no store call until pages are needed.
@@ -368,10 +402,11 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         for a frame that needs times where these events have none.
         """
         state = SharedSnapshot.decode(snapshot)
-        _check_policies(windows, keep)
+        checked, keep = _read(locals())
+        _check_policies(windows)
         require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
-        checked = Settings.read(locals(), LevelLog, FingerTreeLog).of_snapshot(events)
+        checked = checked.of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
@@ -416,6 +451,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             structure.height,
             intake.late_count,
             intake.invalid_count,
+            intake.ahead_count,
         )
 
     def _rows(self) -> list[tuple[str, Any]]:
@@ -425,7 +461,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             *[(f"events in {name}", count) for name, count in stats.windows.items()],
             ("events retained", stats.kept),
             ("events accepted", stats.inserted),
-            ("events dropped", stats.late + stats.invalid),
+            ("events dropped", stats.late + stats.invalid + stats.ahead),
         ]
 
     @alone
@@ -452,14 +488,27 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         return f"<SharedWindows {self.name!r}: {what}, {self.structure.back} events in {where}>"
 
 
-def _check_policies(windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None) -> None:
+def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
+    """The settings among the arguments of a call, and which events no window holds to retain.
+
+    Raises TypeError and ValueError.
+    """
+    keep = arguments["retain_for"]
+    if not isinstance(keep, AbstractPolicy):
+        return Settings.read(arguments, LevelLog, FingerTreeLog), None
+    if not keep.positional:
+        raise ValueError(
+            f"retain_for= takes a duration, or a window by count or time, not {keep!r}"
+        )
+    return Settings.read(arguments | {"retain_for": None}, LevelLog, FingerTreeLog), keep
+
+
+def _check_policies(windows: Mapping[str, AbstractPolicy]) -> None:
     """Raises TypeError and ValueError for what cannot be windows of one stream."""
     require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
     for name, policy in windows.items():
         _check_name(name)
         require_policy(policy)
-    if keep is not None and not (isinstance(keep, AbstractPolicy) and keep.positional):
-        raise ValueError(f"keep= takes a window by count or time, not {keep!r}")
 
 
 def _check_name(name: Any) -> None:
@@ -579,8 +628,16 @@ class SharedEngine(Engine[Out]):
         )
         return replace(found, events=len(cursor))
 
-    def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
+    def query(
+        self,
+        which: str | AbstractPolicy | None,
+        partial: bool,
+        at: Any = None,
+        unit: TimeUnit | None = None,
+    ) -> Any:
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+        if at is not None:
+            return self._query_at(which, partial, at, unit)
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -596,6 +653,20 @@ class SharedEngine(Engine[Out]):
                 f"{cursor.front} on are kept: ask for less, or say partial=True"
             )
         return self.result(cursor)
+
+    def _query_at(
+        self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
+    ) -> Any:
+        """The same at a moment, or at each of many."""
+        if which is None:
+            return {name: self._query_at(name, partial, at, unit) for name in self.cursors}
+        if isinstance(which, str):
+            cursor = self.window(which)
+        else:
+            require_policy(which)
+            cursor = self.cursor(which)
+        current = partial_of(self.result, cursor)
+        return asked(self, cursor.policy, at, unit, current, partial)
 
     def result(self, cursor: Cursor) -> Out:
         """The result of a window as it is now."""

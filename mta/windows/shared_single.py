@@ -23,14 +23,14 @@ from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
 from mta.monoids.base import Partial
-from mta.times import to_time
+from mta.times import TimeUnit, to_time
 from mta.windows.single import EXACT, MANY, SECOND, UNIT, UNKNOWN, NewEvents, Owner, busy
 
 
 class SharedOwner(Owner, Protocol):
     """The engine of multiple windows, as far as single events know it."""
 
-    def query(self, which: Any, partial: bool) -> Any:
+    def query(self, which: Any, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
         """Results in the way that serves every window."""
 
 
@@ -147,18 +147,22 @@ class SharedSingles(NewEvents[SharedOwner]):
         finally:
             owner.busy = False
 
-    def query(self, which: Any = None, partial: bool = False) -> Any:
+    def query(
+        self, which: Any = None, partial: bool = False, at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:  # fmt: skip
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
         owner = self._owner
         if owner.busy:
             raise busy()
-        found = self.found(which)
-        if found is not UNKNOWN:
-            return found
+        if at is None:
+            found = self.found(which)
+            if found is not UNKNOWN:
+                return found
         owner.busy = True
         try:
             with np.errstate(all="ignore"):
-                return owner.query(which, partial)
+                return owner.query(which, partial, at, time_unit)
         finally:
             owner.busy = False
 

@@ -44,7 +44,7 @@ from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.columnar import positive_zero
 from mta.monoids.product import Product
-from mta.times import MICROSECONDS, to_time
+from mta.times import MICROSECONDS, TimeUnit, to_time
 from mta.windows.intake import Intake
 
 #: So many events are prefetched at once: few at first, as somebody may look after every event.
@@ -85,6 +85,9 @@ class WindowOwner(Owner, Protocol):
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events in that way."""
+
+    def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
+        """The result at a moment, or at each of many."""
 
     def current(self) -> tuple[Partial, int]:
         """The aggregate of the window, and how many events it has."""
@@ -433,24 +436,34 @@ class SingleEvents(NewEvents[WindowOwner]):
         finally:
             owner.busy = False
 
-    def query(self, alone: bool = False) -> Any:
+    def _query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
+        owner = self._owner
+        before, owner.busy = owner.busy, True
+        try:
+            with np.errstate(all="ignore"):
+                return owner.query_at(at, partial, unit)
+        finally:
+            owner.busy = before
+
+    def query(
+        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None,
+        alone: bool = False,
+    ) -> Any:  # fmt: skip
         """The result over the window; 1 combine, none where nothing has changed.
 
-        ``alone`` says that the caller has the window to itself.
+        At a moment, or at each of many, as ``Window.query``. ``alone`` says that the caller has
+        the window to itself.
         """
         owner = self._owner
         if owner.busy and not alone:
             raise busy()
+        if at is not None:
+            return self._query_at(at, partial, time_unit)
         shown = self._shown
         if shown is UNKNOWN:
             if self._held:
-                if not self._by_count:
-                    at, leaving, until = self._at, self._leaving, self._last - self._size
-                    if leaving[at] <= until:
-                        at += 1  # one leaves, most often, for one that comes
-                        if leaving[at] <= until:
-                            at = self._gone()
-                        self._at, self._left = at, self._lefts[at - 1]
+                if not self._by_count and self._leaving[self._at] <= self._last - self._size:
+                    self._pass()
                 combine, left, right = self.combine, self._left, self._right
                 fold = left if right is self.identity else combine(left, right)
             else:
@@ -466,6 +479,13 @@ class SingleEvents(NewEvents[WindowOwner]):
             self._shown = shown
         show = self._show
         return shown if show is None else show(shown)
+
+    def _pass(self) -> None:
+        """Move on past the events that are too old by now."""
+        at = self._at + 1  # one leaves, most often, for one that comes
+        if self._leaving[at] <= self._last - self._size:
+            at = self._gone()
+        self._at, self._left = at, self._lefts[at - 1]
 
     def __len__(self) -> int:
         if not self._held:

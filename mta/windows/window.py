@@ -11,7 +11,7 @@ One window takes one call at a time (WindowBusy); windows share a store safely.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
@@ -20,12 +20,12 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.snapshot import Snapshot
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
-from mta.times import TimeUnit, in_unit
+from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine, alone
 from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
-from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
+from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, Settings
 from stores import StoreLike
 
 
@@ -45,11 +45,13 @@ class Stats:
     """Events dropped because they were older than the last one."""
     invalid: int
     """Events dropped because they held a null or NaN."""
+    ahead: int
+    """Events dropped since these windows were opened, as they were ahead of the clock."""
 
     @property
     def dropped(self) -> int:
         """Events dropped for any reason."""
-        return self.late + self.invalid
+        return self.late + self.invalid + self.ahead
 
 
 class Window(Publishable, EventsWindow[Out]):
@@ -76,9 +78,16 @@ class Window(Publishable, EventsWindow[Out]):
         on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
             replaces the old one, "combine" joins both. The last two select FiBA too, with an
             ``allowed_lateness`` of 0 unless it is given.
+        retain_for: How far behind the newest event ``query`` answers every moment, as "90 days":
+            what windows hold at such moments is retained. It selects FiBA, with an
+            ``allowed_lateness`` of 0 unless it is given.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
         on_invalid: Whether a null or NaN raises InvalidValue, is dropped and counted, or is
             accepted.
+        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
+            unless it is given. One event of tomorrow makes all of today late.
+        on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
+        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
         retain: How many of the newest snapshots can be restored.
 
     >>> from mta import CountWindow, Max, Window
@@ -104,8 +113,12 @@ class Window(Publishable, EventsWindow[Out]):
         aggregator: type[Aggregator] | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         retain: int = 2,
     ) -> None:
         self._use(WindowEngine(monoid, window, store, name, Settings.read(locals())))
@@ -114,7 +127,8 @@ class Window(Publishable, EventsWindow[Out]):
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self.policy, single = engine.main, engine.policy, engine.single
         # A call less for every event.
-        self.insert = single.of_policy  # type: ignore[method-assign]
+        if engine.settings.max_ahead is None:
+            self.insert = single.of_policy  # type: ignore[method-assign]
         self.evict = single.evict  # type: ignore[method-assign]
         if single.is_quick:
             self.query = single.query  # type: ignore[method-assign]
@@ -136,7 +150,15 @@ class Window(Publishable, EventsWindow[Out]):
             value: The value; for a Product a mapping from column to value.
             time: Seconds, or a datetime; needed where the frame looks at times.
         """
-        self.engine.single.of_policy(value, time)
+        engine = self.engine
+        if engine.settings.max_ahead is None:
+            engine.single.of_policy(value, time)
+        else:  # each time is compared with the clock
+            self._insert(value, time)
+
+    @alone
+    def _insert(self, value: Any, time: Any) -> None:
+        self.engine.insert(value, time)
 
     def evict(self, n: int = 1) -> None:
         """Remove the oldest events; at most one page read per level. Raises EmptyWindow.
@@ -167,13 +189,40 @@ class Window(Publishable, EventsWindow[Out]):
         """
         self.engine.retract(time)
 
+    @overload
+    def query(self, /) -> Out: ...
+
+    @overload
+    def query(
+        self, /, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+    ) -> Any: ...
+
     @alone
-    def query(self) -> Out:
+    def query(
+        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+    ) -> Any:
         """Return the result over the window; the aggregation's ``empty`` without events.
 
-        Costs 1 combine, and none if nothing has changed since the last call.
+        The window ends with the newest event, however long ago that was, or at a moment: then it is
+        that of all events known now with times up to it. Costs 1 combine, and none if nothing has
+        changed since the last call; O(arity * log n) and a few page reads a level for a moment.
+        Raises InvalidTime where events have no times, and EventsGone where events have left that
+        the window at the moment would hold (see ``retain_for``).
+
+        Args:
+            at: A moment at which the window ends instead, or many: datetimes, numbers, or "now".
+            partial: Whether to answer from the events that are retained where others have left.
+            time_unit: What numbers count; seconds unless it is given.
+
+        >>> from mta import Sum, TimeWindow, Window
+        >>> window = Window(Sum(), TimeWindow("1 hour"), name="moments", retain_for="1 day")
+        >>> _ = window.extend([3.0, 5.0, 4.0], [0, 1800, 7200])
+        >>> window.query(), window.query(at=1800), window.query(at=[3600, 9000]).tolist()
+        (4.0, 8.0, [5.0, 4.0])
         """
-        return self.engine.query()
+        if at is None:
+            return self.engine.query()
+        return self.engine.query_at(at, partial, time_unit)
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -275,8 +324,12 @@ class Window(Publishable, EventsWindow[Out]):
         aggregator: type[Aggregator] | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Duration | float | None = None,
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         retain: int = 2,
     ) -> Self:
         """Return the window that a snapshot describes; no store call until pages are needed.
@@ -318,6 +371,7 @@ class Window(Publishable, EventsWindow[Out]):
             structure.resident_rows,
             intake.late_count,
             intake.invalid_count,
+            intake.ahead_count,
         )
 
     def _rows(self) -> list[tuple[str, Any]]:

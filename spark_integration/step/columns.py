@@ -197,6 +197,8 @@ def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any] | Scaled:
 def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column with nothing in the place of nulls, where nobody looks at it: zeros, or no text."""
     kind = column.type
+    if not column.null_count:
+        return column
     zero = pa.scalar(0, pa.int32() if pa.types.is_date32(kind) else pa.int64())
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_boolean(kind):
         zero = pa.scalar(False if pa.types.is_boolean(kind) else "")

@@ -13,7 +13,7 @@ row has. Values come back as the input's types.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,10 +23,11 @@ import pyarrow as pa
 from mta.columns.schemas import Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
+from mta.keyed.questions import Questions
 from mta.keyed.work import Found
 from mta.monoids.base import empties
 from mta.monoids.product import result_name
-from spark_integration.options import CORRECTED, LATE
+from spark_integration.options import AHEAD, CORRECTED, LATE
 from spark_integration.plan import Plan
 from spark_integration.step.columns import (
     Ints,
@@ -54,18 +55,31 @@ class Counts(NamedTuple):
     """Retractions that found no event to take out."""
     rows_incomplete: int = 0
     """Rows whose results may be incomplete, as windows or aggregations were changed."""
+    rows_ahead: int = 0
+    """Rows further ahead of the micro-batch's time than they may be."""
+
+    def with_ahead(self, ahead: int, dropped: bool) -> Counts:
+        """These with rows that are ahead, which count as invalid so far."""
+        return self._replace(
+            rows_ahead=ahead, rows_invalid=self.rows_invalid - ahead,
+            rows_dropped=self.rows_dropped - (0 if dropped else ahead),
+        )  # fmt: skip
 
 
 def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
     """What became of the rows, so many of which were in what the windows began with."""
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
-    invalid = read - before_cutover - len(done.line) - len(done.retracted) - late - missing
+    asked = 0 if done.questions is None else len(done.questions)
+    taken = len(done.line) + len(done.retracted) + asked
+    invalid = read - before_cutover - taken - late - missing
     dropped = before_cutover + invalid + missing + (0 if plan.on_late == "side" else late)
     return Counts(read, dropped, late, invalid, missing, incomplete)
 
 
-def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -> pa.Table:
+def results_of(
+    plan: Plan, group: Sorted, done: Advance, gone: Expired | None, ahead: pa.Table | None = None
+) -> pa.Table:
     """All rows that come out."""
     monoid, found = plan.monoid, done.found
     if plan.peers and len(found):
@@ -83,20 +97,36 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
         if gone is not None and gone.due is not None:
             due = gone.due.take(monoid, gone.due.lasts) if last else gone.due
             parts.append(_at_boundaries(plan, gone.table.keys, due))
-        return _marked(plan, pa.concat_tables(parts), None, late)
+        return _marked(plan, pa.concat_tables(parts), {LATE: late, AHEAD: ahead})
     again = None
     if plan.emit_updates and (found.at < 0).any():
         again, found = (
             found.take(monoid, np.flatnonzero(is_old)) for is_old in (found.at < 0, found.at >= 0)
         )
-    rows, places = group.rows, done.line[found.at]
+    rows, places, outputs = group.rows, done.line[found.at], found.outputs
+    if done.questions is not None:
+        places, outputs = _with_answers(plan, places, outputs, done.questions)
     if len(places) < rows.num_rows or (places[1:] < places[:-1]).any():
         rows = rows.take(pa.array(places))
-    rows = _with_results(plan, rows, found.outputs)
+    rows = _with_results(plan, rows, outputs)
     if plan.idle == "emit":
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
-    return _marked(plan, rows, corrected, late, gone_out)
+    return _marked(plan, rows, {LATE: late, AHEAD: ahead}, corrected, gone_out)
+
+
+def _with_answers(
+    plan: Plan, places: Ints, outputs: list[Rows], questions: Questions
+) -> tuple[Ints, list[Rows]]:
+    """The places of events and questions among the rows, in their order, and their results."""
+    schema, every = plan.monoid.outputs, np.concatenate((places, questions.at))
+    order, joined = np.argsort(every, kind="stable"), []
+    for of_events, answers in zip(outputs, questions.outputs, strict=True):
+        room = schema.new(len(every))
+        schema.put_many(room, 0, of_events)
+        schema.put_many(room, len(places), answers)
+        joined.append(schema.take(room, order))
+    return every[order], joined
 
 
 def _of_peers(plan: Plan, found: Found, times: Ints) -> Found:
@@ -204,19 +234,20 @@ def _with_emptied(
 def _marked(
     plan: Plan,
     rows: pa.Table,
-    again: pa.Table | None,
-    late: pa.Table | None,
+    aside: Mapping[str, pa.Table | None],
+    again: pa.Table | None = None,
     retracted: pa.Table | None = None,
 ) -> pa.Table:
-    """All rows, with the columns that tell those given again, and late ones, from the others."""
+    """All rows, with columns that mark those given again, and those set aside, by these columns."""
     parts = {"": rows}
     if again is not None:
         parts[CORRECTED] = again
     if retracted is not None and plan.retractions is not None:
         parts[plan.retractions] = _without_results(plan, retracted)
-    if late is not None and plan.on_late == "side":
-        parts[LATE] = _without_results(plan, late)
-    for mark in [CORRECTED] * plan.emit_updates + [LATE] * (plan.on_late == "side"):
+    for mark, others in aside.items():
+        if others is not None and mark in plan.marks:
+            parts[mark] = _without_results(plan, others)
+    for mark in plan.marks:
         for name, part in parts.items():
             parts[name] = part.append_column(mark, pa.repeat(pa.scalar(name == mark), len(part)))
     return pa.concat_tables(parts.values())

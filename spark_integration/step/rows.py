@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mta.errors import InvalidTime, InvalidValue
+from mta.errors import AheadEvent, InvalidTime, InvalidValue
 from mta.kernels.segments import bounds_of, group
 from mta.keyed.keys import Keys, ranked_bytes
-from mta.times import CERTAIN, doubt_of
+from mta.times import CERTAIN, as_text, clock, doubt_of
 from spark_integration.errors import NullKey
 from spark_integration.plan import Plan
 from spark_integration.step.columns import (
@@ -33,6 +33,8 @@ from spark_integration.step.columns import (
 )
 from stores.errors import WindowStoreError
 
+#: The column of the time of the micro-batch, where it is looked at; no user's is called so.
+NOW = "__now"
 #: Rows that tell whether most keys of a bucket have one row or many.
 _SOME = 1000
 _ERRORS: dict[str, type[WindowStoreError]] = {
@@ -58,8 +60,34 @@ class Sorted:
         return ", ".join(map(str, msgpack.unpackb(self.keys.packed(number), timestamp=3)))
 
 
+def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
+    """The rows that are not too far ahead of the micro-batch's time, and the others if there are.
+
+    Raises AheadEvent, unless these are dropped or set aside.
+    """
+    if plan.ahead_by is None or NOW not in rows.column_names:
+        return rows, None
+    now, rows = rows.column(NOW).to_numpy(), rows.drop_columns([NOW])
+    times = to_micros(filled(rows.column(plan.on)), plan.time_unit)
+    ahead = times > now + plan.ahead_by
+    if plan.asks is not None:
+        ahead &= ~pc.fill_null(rows.column(plan.asks), False).to_numpy()
+    if not ahead.any():
+        return rows, None
+    if plan.on_ahead == "raise":
+        first = int(np.argmax(ahead))
+        raise AheadEvent(
+            f"{int(ahead.sum())} of {len(ahead)} rows of a bucket are ahead of the micro-batch's "
+            f"time, {clock(int(now[first]))}, by more than {as_text(plan.ahead_by)}, the first by "
+            f"{plan.on!r} at {clock(int(times[first]))}; correct the source's clock, or set "
+            "on_ahead='drop' to drop and count them, or on_ahead='side' to have them marked among "
+            "the results"
+        )
+    return rows.filter(pa.array(~ahead)), rows.filter(pa.array(ahead))
+
+
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows that have a key, a time and every value, unless they are retractions; linear.
+    """The rows that have a key, a time and every value, unless nobody looks at it; linear.
 
     With ``on_invalid="raise"`` other rows raise NullKey, InvalidTime or InvalidValue. A time beyond
     ``TIME_LIMIT`` is none (NaT as a number is such a one); a value's NaN is the window's to judge.
@@ -68,13 +96,11 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
     roles |= dict.fromkeys(plan.keys, "key")
     for name, role in roles.items():
         column = rows.column(name)
-        if column.null_count and role == "value" and plan.retractions is not None:
-            good = pc.or_(pc.is_valid(column), pc.fill_null(rows.column(plan.retractions), False))
+        if column.null_count and role == "value" and plan.without_values is not None:
+            marks = pc.fill_null(rows.column(plan.without_values), False)
+            good = pc.or_(pc.is_valid(column), marks)
             if not pc.all(good).as_py():
                 rows = _kept(rows, good, "null value", f"have no {name!r}", role, plan)
-            column = rows.column(name)
-            at = rows.column_names.index(name)
-            rows = rows.set_column(at, rows.schema.field(name), filled(column))
         elif column.null_count:
             rows = _kept(rows, pc.is_valid(column), f"null {role}", f"have no {name!r}", role, plan)
         if role == "time":

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from spark_integration.plan import Plan
 from spark_integration.step.results import Counts, counts_of, results_of
-from spark_integration.step.rows import complete, sort_rows
+from spark_integration.step.rows import complete, sort_rows, split_ahead
 from spark_integration.step.starts import after_cutover, snapshot_of
 from spark_integration.step.states import State
 from spark_integration.step.windows import Windows
@@ -66,12 +66,14 @@ def step(
     are in order of time: of all accepted rows, or of the last. ``watermark``, in microseconds, is
     what the stream's event time has reached; keys that it finds idle are expired if the plan
     says so, and their pages deleted by a later step. Raises NullKey, InvalidTime, InvalidValue,
-    LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
-    lost then, since the old state still stands.
+    LateEvent, AheadEvent, StateMismatch, CorruptState, and what the windows and the store raise;
+    nothing is lost then, since the old state still stands.
     """
     before = None if state is None else State.decode(state).snapshot_for(plan.buckets, plan.fixed)
-    if plan.idle == "emit" or plan.by_boundaries:
-        rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
+    read = rows.num_rows
+    rows, ahead = split_ahead(rows, plan)
+    if plan.idle == "emit" or plan.by_boundaries:  # rows of no event have these types
+        rows, ahead = rows.cast(plan.row_schema), ahead and ahead.cast(plan.row_schema)
     known = complete(rows, plan)
     later = after_cutover(known, plan)
     group = sort_rows(later, plan)
@@ -85,15 +87,17 @@ def step(
         known.num_rows - later.num_rows,
         windows.incomplete(group.times[done.line]),
     )
-    counts = counts_of(plan, rows.num_rows, before_cutover, done, incomplete)
+    counts = counts_of(plan, read, before_cutover, done, incomplete)
+    if ahead is not None:
+        counts = counts.with_ahead(ahead.num_rows, dropped=plan.on_ahead == "drop")
     if plan.temporary:
-        return Advanced(b"", results_of(plan, group, done, gone), counts)
+        return Advanced(b"", results_of(plan, group, done, gone, ahead), counts)
     snapshot = windows.keyed.checkpoint(wait=False)
     if plan.part is not None:
         plan.part.write(store, snapshot)
     store.hurry()
     # While its pages are written; only after the flush are they durable.
-    found = results_of(plan, group, done, gone)
+    found = results_of(plan, group, done, gone, ahead)
     after = State(plan.buckets, plan.fixed, snapshot).encode()
     timer = windows.timer(watermark)
     store.flush()

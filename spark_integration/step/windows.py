@@ -23,6 +23,7 @@ key's next event, and events up to it are late.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
 from mta.triggers.rules import EveryCount, EveryPeriod
 from spark_integration.plan import Plan
-from spark_integration.step.columns import DAY, Ints, to_numpy
+from spark_integration.step.columns import DAY, Ints, filled, to_numpy
 from spark_integration.step.rows import Sorted
 from stores.base import PageStore
 
@@ -74,6 +75,8 @@ class Windows:
         if plan.by_time:
             settings["allowed_lateness"] = (plan.lateness or 0) / 1e6
             settings["on_duplicate"] = plan.on_duplicate
+            if plan.retained_for is not None:
+                settings["retain_for"] = timedelta(microseconds=plan.retained_for)
         if before is not None:
             settings["promote_at"] = PROMOTE_AT
             self.keyed = KeyedWindows.restore(before, plan.monoid, plan.window, store, **settings)
@@ -117,20 +120,21 @@ class Windows:
         plan = self.plan
         keys = group.keys
         codes = np.repeat(np.arange(len(keys)), np.diff(group.bounds))
-        columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
+        columns = {name: to_numpy(filled(group.rows.column(name))) for name in plan.values}
         count = group.rows.num_rows
         reader = self.keyed.reader
         rows, _ = reader.rows(columns or range(count), count)
         invalid = reader.invalid(rows, count) if count else None
-        rows, retracts = self.keyed.as_stored(rows, count), None
-        if plan.retractions is not None and count:
-            marks = pc.fill_null(group.rows.column(plan.retractions), False).to_numpy()
-            retracts = marks if marks.any() else None
-            if retracts is not None and invalid is not None:
-                invalid = invalid & ~retracts
+        rows, marks = self.keyed.as_stored(rows, count), None
+        if plan.without_values is not None and count:
+            marked = pc.fill_null(group.rows.column(plan.without_values), False).to_numpy()
+            marks = marked if marked.any() else None
+            if marks is not None and invalid is not None:
+                invalid = invalid & ~marks
+        asks, retracts = (marks, None) if plan.asks is not None else (None, marks)
         batch = Batch(
             keys, codes, rows, group.times, invalid, late_first=True, retracts=retracts,
-            unordered=True, on_missing="drop",
+            unordered=True, on_missing="drop", asks=asks,
         )  # fmt: skip
         done = self.bucket.advance(batch, _wanted(plan))
         if done.late is not None and plan.on_late == "raise":
@@ -139,6 +143,7 @@ class Windows:
             raise _no_such_event(done.missing, group, plan)
         bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
         bad -= len(done.retracted) + len(done.missing)
+        bad -= 0 if done.questions is None else len(done.questions)
         if bad and plan.on_invalid == "raise":
             raise InvalidValue(
                 f"bad value: {bad} of {count} rows of a bucket hold a NaN, or what no aggregation "
@@ -153,7 +158,7 @@ class Windows:
             return None
         past, period = watermark - plan.patience - 1, plan.period
         if period is not None:  # the last boundary for which all events have come
-            past = past // period * period
+            past = period.last_boundary(past)
         # An event at a boundary belongs to it, and so is late once it is given.
         table = self.bucket.expire(
             past - lifetime, lambda newest: self._end_of(newest) + (period is not None)
@@ -168,7 +173,7 @@ class Windows:
         """When windows become empty after their newest events, or the first boundaries then."""
         assert self.plan.lifetime is not None
         end, period = newest + self.plan.lifetime, self.plan.period
-        return end if period is None else -(-end // period) * period
+        return end if period is None else period.boundary(end)
 
     def timer(self, watermark: int | None) -> int | None:
         """Once the watermark is later than this, the bucket must be called; None for never.
@@ -229,6 +234,8 @@ def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent
     key = group.key(number)
     floor, last = int(late.floors[codes[place]]), int(late.newest[codes[place]])
     remedy = "let the source deliver sooner, or set a greater allowed_lateness"
+    if plan.asks is not None:
+        remedy += ", or for questions a greater retain_for"
     if plan.lateness is None:
         remedy = "let the source deliver in order, or set allowed_lateness"
     if last == NEVER:

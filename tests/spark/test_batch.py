@@ -238,6 +238,7 @@ def test_bad_rows_are_dropped_and_counted(spark: SparkSession, store: str) -> No
         "rows_invalid": 5,
         "rows_missing": 0,
         "rows_incomplete": 0,
+        "rows_ahead": 0,
     }
 
 

@@ -19,6 +19,7 @@ def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
         name: (f"<{name}>",) if name == "carry" else f"<{name}>"
         for name in signature(sliding_aggregate).parameters
     }
+    given["at"] = None  # another DataFrame, which is no option
     given["df"] = stream = SimpleNamespace(isStreaming=True, sparkSession="<session>")
     unchecked = make_dataclass("Options", [field.name for field in fields(Options)])
     monkeypatch.setattr(sliding, "Options", unchecked)
@@ -35,12 +36,13 @@ def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     df, made, step, metrics = sliding_aggregate(**given)
     same, options = made.arguments
     assert (df, same, step, metrics) == (stream, stream, sliding.step, "<metrics>")
-    assert {"df": df, "metrics": metrics, **vars(options)} == given
+    assert {"df": df, "at": None, "metrics": metrics, **vars(options)} == given
 
 
 def test_the_defaults_are_those_of_the_options() -> None:
     asked = signature(sliding_aggregate).parameters
     found = {n: p.default for n, p in signature(Options).parameters.items()}
-    assert {field.name for field in fields(Options)} == set(found) == {*asked} - {"df", "metrics"}
+    others = {"df", "at", "metrics"}
+    assert {field.name for field in fields(Options)} == set(found) == {*asked} - others
     assert found == {name: asked[name].default for name in found}
     assert Parameter.empty in found.values()

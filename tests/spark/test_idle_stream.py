@@ -212,6 +212,7 @@ def test_late_rows_come_out_beside_the_results(job: IdleJob, idle: str) -> None:
         "rows_invalid": 0,
         "rows_missing": 0,
         "rows_incomplete": 0,
+        "rows_ahead": 0,
     }
     assert totals(query) == counts
     assert job.keys() == ({"a", "b"} if idle == "keep" else {"b"})
@@ -237,6 +238,7 @@ def test_a_batch_query_marks_no_row(job: IdleJob) -> None:
         "rows_invalid": 0,
         "rows_missing": 0,
         "rows_incomplete": 0,
+        "rows_ahead": 0,
     }
     assert of_rows(seen.get) == counts
     assert job.pages() == set()

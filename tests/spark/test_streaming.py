@@ -49,7 +49,7 @@ def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> No
     assert len(job.batches) == 3
     assert job.results() == oracle(events, expired, FOLDS)
     zero = ("rows_dropped", "rows_late", "rows_invalid", "rows_missing", "rows_incomplete")
-    counts = dict.fromkeys(zero, 0)
+    counts = dict.fromkeys((*zero, "rows_ahead"), 0)
     assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, **counts}
 
 
@@ -134,6 +134,7 @@ def test_what_stops_a_query_and_what_lets_it_go_on(job: Job, events: pa.Table) -
         "rows_invalid": 0,
         "rows_missing": 0,
         "rows_incomplete": 0,
+        "rows_ahead": 0,
     }
     assert counts_of(query) == counts
     assert job.results() == oracle(events.slice(100), last_n(WINDOW), FOLDS)

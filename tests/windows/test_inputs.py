@@ -351,7 +351,7 @@ def test_numpys_whole_numbers_are_settings() -> None:
         lambda: SharedWindows(Sum(), [CountWindow(3)]),
         lambda: SharedWindows(Sum(), {"one": 3}),
         lambda: SharedWindows(Sum(), {5: CountWindow(3)}),
-        lambda: SharedWindows(Sum(), {"one": CountWindow(3)}, keep=3),
+        lambda: SharedWindows(Sum(), {"one": CountWindow(3)}, retain_for=CountWindow),
         lambda: SharedWindows(Sum(), {"one": CountWindow(3)}).add("two", 3),
         lambda: SharedWindows(Sum(), {"one": CountWindow(3)}).add(2, CountWindow(3)),
         lambda: SharedWindows(Sum(), {"one": CountWindow(3)}).query(3),

@@ -55,7 +55,7 @@ def test_a_longer_window_by_time_knows_when_it_is_complete() -> None:
     with pytest.raises(EventsGone, match="partial=True"):
         windows.query(TimeWindow(7_000))
     assert windows.query(TimeWindow(7_000), partial=True) == values(len(times))[kept:].max()
-    with pytest.raises(EventsGone, match="keep"):
+    with pytest.raises(EventsGone, match="retain_for"):
         windows.range(3_000, 9_500)
     assert windows.range(3_000, 9_500, partial=True) == values(len(times))[kept : kept + 501].max()
     assert windows.range(4_000, 9_500) == values(len(times))[kept : kept + 501].max()
@@ -63,14 +63,15 @@ def test_a_longer_window_by_time_knows_when_it_is_complete() -> None:
 
 
 def test_what_is_kept_beside_the_windows() -> None:
-    windows, store = counted_windows({"five": CountWindow(50)}, keep=CountWindow(2_000))
+    windows, store = counted_windows({"five": CountWindow(50)}, retain_for=CountWindow(2_000))
     windows.extend(values(N), emit="last")
     windows.checkpoint()
     assert windows.query(CountWindow(2_000)) == values(N)[-2_000:].max()
     assert windows.add("more", CountWindow(2_000)).complete
     assert windows.add("most", CountWindow(4_000)).missing_at_least > 1_900
     snapshot = windows.checkpoint()
-    again = SharedWindows.restore(snapshot, Max(), windows.windows, store, keep=CountWindow(2_000))
+    kept = CountWindow(2_000)
+    again = SharedWindows.restore(snapshot, Max(), windows.windows, store, retain_for=kept)
     assert again.query() == windows.query()
     assert again.stats() == windows.stats()
 
@@ -118,7 +119,7 @@ def test_what_cannot_be_says_what_to_do() -> None:
     with pytest.raises(ValueError, match="name"):
         SharedWindows(Max(), {"": CountWindow(2)})
     with pytest.raises(ValueError, match="by count or time"):
-        SharedWindows(Max(), {"a": CountWindow(2)}, keep=BoundWindow(Sum(), at_most=1))
+        SharedWindows(Max(), {"a": CountWindow(2)}, retain_for=BoundWindow(Sum(), at_most=1))
     windows = SharedWindows(Max(), {"a": CountWindow(2)})
     with pytest.raises(ValueError, match="already"):
         windows.add("a", CountWindow(3))

@@ -92,7 +92,7 @@ class SharedMachine(RuleBasedStateMachine):
             store=self.store,
             leaf_arity=arities[0],
             arity=arities[1],
-            keep=self.keep,
+            retain_for=self.keep,
             timed=True,
         )
         self.now = 1_700_000_000 * SECOND
@@ -242,7 +242,7 @@ class SharedMachine(RuleBasedStateMachine):
             self.shared = self.shared.restore_like(snapshot)
         else:
             self.shared = SharedWindows.restore(
-                snapshot, joined(), policies, self.store, keep=self.keep
+                snapshot, joined(), policies, self.store, retain_for=self.keep
             )
         self.lists = lists.copy()
         self.now = lists.events[-1][1] if lists.events else self.now

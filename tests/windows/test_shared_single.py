@@ -154,7 +154,7 @@ def test_an_event_that_is_refused_changes_nothing() -> None:
 
 
 def test_what_is_prefetched_is_written_back_for_whoever_looks() -> None:
-    windows = SharedWindows(Max(), {"few": CountWindow(8)}, timed=True, keep=CountWindow(100))
+    windows = SharedWindows(Max(), {"few": CountWindow(8)}, timed=True, retain_for=CountWindow(100))
     for at in range(50):
         windows.insert(float(at), float(at))
         assert windows.query() == {"few": float(at)}

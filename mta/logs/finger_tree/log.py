@@ -363,10 +363,10 @@ class FingerTreeLog(TreePages):
 
     def needed_from(self, window: Any, front: int) -> int:
         """From where on a window with a front may still be asked for, as late events look back."""
-        newest, lateness, policy = self.newest_time(), self.setting.allowed_lateness, window.policy
-        if not lateness or newest is None or not (policy.positional or policy.merges):
+        newest, reach, policy = self.newest_time(), self.setting.reach, window.policy
+        if not reach or newest is None or not (policy.positional or policy.merges):
             return front
-        return min(front, self._as_of(window, newest - lateness, self.first_after))
+        return min(front, self._as_of(window, newest - reach, self.first_after))
 
     def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
         """The front of the window that ends with the events of a time.

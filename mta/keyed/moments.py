@@ -1,0 +1,180 @@
+"""Keys' windows as of any moment: which requests there are, and the results of all at once.
+
+    requests   a 09:30, a 11:00, b 10:00      sorted by key and moment
+    rows       the last event of the key that is no later, by one search each
+    fronts     where the window at that moment begins, by one search each
+    results    the folds of all ranges together (``work.results_at``)
+
+Windows by themselves answer one by one (``mta.windows.moments``, which says when a window at a
+moment is complete). ``KeyedWindows`` and published windows both answer by these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.errors import EventsGone, InvalidTime
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow, TimeFrame
+from mta.kernels.segments import first_later, sort_within
+from mta.keyed.keys import Keys
+from mta.keyed.kind import Kind
+from mta.keyed.standalone import AnyWindow, put_answer, results_now
+from mta.keyed.table import STANDALONE, Lanes, Table
+from mta.keyed.work import results_at
+from mta.monoids.base import AbstractMonoid, empties
+from mta.times import TimeUnit, are_many, moments_of
+from mta.windows.moments import UNKNOWN, gone
+
+
+class Answers(NamedTuple):
+    """Results of some requests."""
+
+    outputs: list[Rows]
+    """For each window a row for each request."""
+    gone: np.ndarray
+    """Which of them miss events that have left."""
+
+
+def paired(codes: np.ndarray, at: Any, unit: TimeUnit | None) -> tuple[np.ndarray, Any]:
+    """The place of the key of each request, and its moment in microseconds, None for no moments.
+
+    One moment is that of all keys, and one key that of all moments. Raises InvalidTime, and
+    ValueError for columns of different lengths.
+    """
+    if at is None:
+        return codes, None
+    moments = moments_of(at, unit)
+    if not are_many(at):
+        return codes, np.full(len(codes), moments[0])
+    if len(codes) == 1:
+        codes = np.repeat(codes, len(moments))
+    if len(moments) != len(codes):
+        raise ValueError(f"{len(codes)} keys have {len(moments)} moments: give one, or one per key")
+    return codes, moments
+
+
+def gone_of(keys: Any, misses: np.ndarray, moments: np.ndarray) -> EventsGone:
+    """The error for the first request that misses events, of those of some keys or of one."""
+    place = int(np.argmax(misses))
+    key = next(islice(keys, place if len(keys) > 1 else 0, None))
+    return gone(f"of the key {key!r} ", int(moments[place]))
+
+
+def first_rows(
+    policy: AbstractPolicy,
+    lanes: Lanes,
+    of: np.ndarray,
+    rows: np.ndarray,
+    moments: np.ndarray,
+) -> np.ndarray:
+    """The first row of windows that end with some rows, as far as the rows tell.
+
+    ``of`` is the lane of each, and never decreases. ``UNKNOWN`` where earlier events may have been
+    in the window.
+    """
+    if isinstance(policy, Both):
+        sides = policy.one, policy.other
+        found = [first_rows(side, lanes, of, rows, moments) for side in sides]
+        joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*found)
+        return joined
+    starts = lanes.bounds[of]
+    if isinstance(policy, CountWindow):
+        places = rows + 1 - policy.end.rows - policy.size
+        return np.where(places >= starts, places, UNKNOWN)
+    assert isinstance(policy, TimeFrame) and lanes.times is not None
+    places = first_later(lanes.times, lanes.bounds, of, policy.starts(moments))
+    return np.where(places > starts, places, UNKNOWN)
+
+
+def answers(
+    kind: Kind,
+    monoid: AbstractMonoid,
+    table: Table,
+    keys: Keys,
+    codes: np.ndarray,
+    moments: np.ndarray | None,
+    window_of: Callable[[Table, int], AnyWindow],
+) -> Answers:
+    """The results of requests, each for one of some keys, at a moment or as of its newest event.
+
+    ``table`` has what is known of the keys, and ``window_of`` a standalone window of one of them;
+    ``monoid`` shows the results. Raises InvalidTime where events have no times, and
+    UnsupportedOperation where a policy that looks at values is asked for an earlier moment.
+    """
+    if moments is not None and not kind.timed:
+        raise InvalidTime("these windows count events and keep no times: leave out at=, or have "
+                          "them made with timed=True")  # fmt: skip
+    count = len(codes)
+    found = Answers([empties(monoid, count) for _ in kind.policies], np.zeros(count, bool))
+    if not len(table):
+        return found
+    places = table.keys.find(keys)[codes]
+    is_known, marks = places >= 0, table.marks[places]
+    rows = np.flatnonzero(is_known & (marks < STANDALONE) & (table.counts[places] > 0))
+    if len(rows):
+        asked = None if moments is None else moments[rows]
+        parts, found.gone[rows] = in_lanes(kind, monoid, table, places[rows], asked)
+        for out, part in zip(found.outputs, parts, strict=True):
+            monoid.outputs.put_at(out, rows, part)
+    for at in np.flatnonzero(is_known & (marks == STANDALONE)).tolist():
+        place = int(places[at])
+        window = window_of(table, place)
+        if moments is None:
+            results: list[Any] = results_now(kind, window)
+            for out, row in zip(found.outputs, results, strict=True):
+                monoid.outputs.put_at(out, np.array([at]), row)
+            continue
+        left, moment = int(table.left[place]) > 0, int(moments[at])
+        found.gone[at] = put_answer(kind, window, moment, left, found.outputs, at)
+    return found
+
+
+def in_lanes(
+    kind: Kind, monoid: AbstractMonoid, table: Table, of: np.ndarray, moments: np.ndarray | None
+) -> tuple[list[Rows], np.ndarray]:
+    """The results of requests for keys whose events lie in a table, ``of`` their places there."""
+    outputs, misses = monoid.outputs, np.zeros(len(of), bool)
+    order = _in_order(of, moments)
+    of = of[order]
+    rows = table.bounds[of + 1] - 1
+    if moments is not None:
+        assert table.times is not None
+        moments = moments[order]
+        rows = first_later(table.times, table.bounds, of, moments) - 1
+        misses[order] = _missing(kind, table, of, rows, moments)
+    some = np.flatnonzero(rows >= table.bounds[of])
+    asked = None if moments is None else moments[some]
+    found = results_at(kind, table, of[some], np.full(len(some), -1), rows[some], asked)
+    results = [empties(monoid, len(of)) for _ in found.outputs]
+    for out, part in zip(results, found.outputs, strict=True):
+        outputs.put_at(out, order[some], part)
+    return results, misses
+
+
+def _in_order(of: np.ndarray, moments: np.ndarray | None) -> np.ndarray:
+    """The order by lane, and by moment if there are any."""
+    if moments is None:
+        return np.argsort(of, kind="stable")
+    sorted_lanes = (of[1:] >= of[:-1]).all()
+    order = sort_within(moments, of) if sorted_lanes else np.lexsort((moments, of))
+    return np.arange(len(of)) if order is None else order
+
+
+def _missing(
+    kind: Kind, table: Table, of: np.ndarray, rows: np.ndarray, moments: np.ndarray
+) -> np.ndarray:
+    """Which windows at moments may have held events that have left."""
+    newest = table.newest()[of]
+    misses: np.ndarray = (table.left[of] > 0) & (moments < kind.retention.horizons(newest))
+    if misses.any():
+        lanes = Lanes(table.bounds, table.times)
+        policies = kind.policies.values()
+        known = [first_rows(policy, lanes, of, rows, moments) for policy in policies]
+        misses &= np.minimum.reduce(known) == UNKNOWN
+    return misses

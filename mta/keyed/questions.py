@@ -1,0 +1,101 @@
+"""Rows of a batch that are answered and never become events.
+
+    key a     event 1, event 5, question 5, question 7, event 9      in order of time, at equal
+                                                                     times events first
+
+A question is answered as of its own time, by the events of its key that came before its batch or
+with it. One that is older than what its key retains for questions is late (``Retention.horizons``),
+as an event that is older than the cutoff: whatever is retained beyond that, so that it does not
+depend on how events are stored.
+
+Where keys are vectorized, questions are answered beside the batch, of what is known of their keys
+and what the batch brings. A standalone window takes in its events up to each question, and is
+asked then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.kernels.segments import first_later
+from mta.keyed.kind import Kind
+from mta.keyed.moments import in_lanes
+from mta.keyed.standalone import StandaloneWindows, put_answer
+from mta.keyed.table import EXPIRED, STANDALONE, Table
+from mta.keyed.work import Asked, union_of
+from mta.monoids.base import empties
+
+
+@dataclass(slots=True)
+class Questions:
+    """The questions of a batch that are not late, by key and time."""
+
+    at: np.ndarray
+    """The place of each in the batch."""
+    of: np.ndarray
+    """The place of its key."""
+    times: np.ndarray
+    outputs: list[Rows]
+    """For each window the answer to each."""
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+def questions_among(marks: np.ndarray, codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The places of the rows that are marked, by key and time."""
+    at = np.flatnonzero(marks)
+    found: np.ndarray = at[np.lexsort((times[at], codes[at]))]
+    return found
+
+
+def answer(
+    kind: Kind, questions: Questions, known: Table, at: np.ndarray, new: Table,
+    standalone: StandaloneWindows,
+) -> Asked | None:  # fmt: skip
+    """Answer the questions of a batch; return those that standalone windows answer in their turn.
+
+    ``new`` has the batch's events of all its keys, and ``at`` the place of each key among those
+    that are known, -1 of others.
+    """
+    marks = np.append(known.marks, np.uint8(0))[at]
+    at = np.where(marks == EXPIRED, -1, at)
+    alone = (marks == STANDALONE) | (not kind.vectorized)
+    is_alone = alone[questions.of]
+    _answer_lanes(kind, questions, np.flatnonzero(~is_alone), known, at, new)
+    waiting = np.flatnonzero(is_alone & (new.counts[questions.of] > 0))
+    for row in np.flatnonzero(is_alone & (new.counts[questions.of] == 0)).tolist():
+        place = int(at[questions.of[row]])
+        if place >= 0 and known.marks[place] == STANDALONE:
+            window, moment = standalone.opened(known, place), int(questions.times[row])
+            left = int(known.left[place]) > 0
+            put_answer(kind, window, moment, left, questions.outputs, row)
+    if not len(waiting):
+        return None
+    of, times = questions.of[waiting], questions.times[waiting]
+    assert new.times is not None
+    slots = first_later(new.times, new.bounds, of, times)
+    return Asked(of, times, slots, waiting, questions.outputs)
+
+
+def _answer_lanes(
+    kind: Kind, questions: Questions, rows: np.ndarray, known: Table, at: np.ndarray, new: Table
+) -> None:
+    """Answer some questions, those of keys that are vectorized."""
+    if not len(rows):
+        return
+    monoid, keys = kind.monoid, np.unique(questions.of[rows])
+    late = kind.settings.allowed_lateness is not None
+    union, _ = union_of(known, at[keys], new.take(keys), late)
+    of = np.searchsorted(keys, questions.of[rows])
+    found, _ = in_lanes(kind, monoid, union, of, questions.times[rows])
+    for out, part in zip(questions.outputs, found, strict=True):
+        monoid.outputs.put_at(out, rows, part)
+
+
+def unanswered(kind: Kind, count: int) -> list[Rows]:
+    """Room for so many answers, as those of no events."""
+    return [empties(kind.monoid, count) for _ in kind.policies]

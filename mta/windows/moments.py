@@ -1,0 +1,160 @@
+"""The window as of any moment, of the events that are retained.
+
+A window at a moment is complete if no event that has left would be in it. What an engine retains
+is complete from its newest event on, and as far back as a late event may come, or ``retain_for``
+says: from the *horizon* on. Before it, a window by time is complete where a retained event, or the
+newest one that has left, lies before it; one by count where enough events are retained.
+
+``UNKNOWN`` stands for a position before all that is retained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
+from mta.evaluators.ends import stop_of
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow, TimeFrame
+from mta.logs.base import Remembered
+from mta.logs.ranges import Positions
+from mta.monoids.base import AbstractMonoid, Out, Partial
+from mta.times import TimeUnit, are_many, clock, moments_of
+from mta.windows.intake import Intake
+
+UNKNOWN = -1
+#: Later than any moment.
+FAR = 1 << 63
+
+
+class Structure(Protocol):
+    """What keeps the events of a window."""
+
+    def remembered(self) -> Remembered:
+        """The events that are retained."""
+
+
+class Engine(Protocol[Out]):
+    """The engine of a window, as far as questions about moments know it."""
+
+    intake: Intake
+    monoid: AbstractMonoid[Out]
+    timed: bool
+
+    @property
+    def structure(self) -> Structure:
+        """What keeps the events, up to date."""
+
+    def lowered(self, fold: Partial, count: int) -> Out:
+        """The result that a fold of so many events stands for."""
+
+
+def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment: int) -> int:
+    """The first position of a window at a moment that ends before a position.
+
+    ``UNKNOWN`` where earlier events may have been in it. At most two page reads a level.
+    """
+    front = events.kept_from
+    if isinstance(policy, Both):
+        found = [first_position(side, events, stop, moment) for side in (policy.one, policy.other)]
+        return max(found) if policy.any_of else min(found)
+    if isinstance(policy, CountWindow):
+        place, left = (
+            stop - policy.end.rows - policy.size,
+            events.time_before(front) if events.by_time else None,
+        )
+        if place >= front and left is not None:  # and there may be later ones than it among these
+            oldest = events.time_before(place + 1)
+            return UNKNOWN if oldest is None or oldest < left else place
+        return place if place >= front else UNKNOWN
+    assert isinstance(policy, TimeFrame)
+    start = policy.start(moment)
+    place = events.first_after(start)
+    if place > front and not events.by_time:
+        return place
+    left = events.time_before(front)  # where events came late, it may be newer than retained ones
+    known = place > front if left is None else left <= start
+    return place if known else UNKNOWN
+
+
+def result_at(
+    engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any],
+    horizon: int = FAR, left: bool = False,
+) -> tuple[Any, bool]:  # fmt: skip
+    """The result of a window at a moment, and whether it misses events that have left.
+
+    ``current`` returns the result as of the newest event. From the ``horizon`` on it is complete.
+    ``left`` says that events have left before the window had pages of its own. O(arity * log n)
+    combines and a few page reads a level.
+    """
+    if not policy.positional:
+        return _newest_result(engine, policy, moment, current), False
+    events, newest = engine.structure.remembered(), engine.intake.last_time
+    stop, front = events.first_after(moment), events.kept_from
+    start = max(policy.cut(Positions(lambda: stop, events.first_after), moment), front)
+    misses = (left or front > 0) and newest is not None and moment < min(newest, horizon)
+    if misses:
+        misses = first_position(policy, events, stop, moment) == UNKNOWN
+    stop = stop_of(policy, events, stop, moment)
+    start = min(start, stop)
+    return engine.lowered(events.fold(start, stop), stop - start), misses
+
+
+def _newest_result(
+    engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any]
+) -> Any:
+    """As ``result_at``, of a policy that looks at values: the window as of its newest event.
+
+    Once time has emptied it, as it ends a session, that of no events.
+    """
+    newest, lifetime = engine.intake.last_time, policy.lifetime
+    if isinstance(policy, Both) or (newest is not None and moment < newest):
+        raise UnsupportedOperation(
+            f"{policy!r} looks at values, so its window is only known as of its newest event, and "
+            "for a session whether it is over since: leave out at=, or ask for a later moment"
+        )
+    if newest is not None and lifetime is not None and moment - newest >= lifetime:
+        return engine.monoid.empty
+    return current()
+
+
+def asked(
+    engine: Engine[Out], policy: AbstractPolicy, at: Any, unit: TimeUnit | None,
+    current: Callable[[], Any], partial: bool,
+) -> Any:  # fmt: skip
+    """The result of a window at a moment, or an array of those at each of many.
+
+    Raises InvalidTime where events have no times, UnsupportedOperation where the policy looks at
+    values, and EventsGone unless ``partial``.
+    """
+    moments = moments_of(at, unit)
+    if not engine.timed:
+        raise InvalidTime("these windows keep no times: leave out at=, or set timed=True")
+    found = []
+    for moment in moments.tolist():
+        result, misses = result_at(engine, policy, moment, current)
+        if misses and not partial:
+            raise gone("", moment)
+        found.append(result)
+    if not are_many(at):
+        return found[0]
+    return column_of(engine.monoid, found)
+
+
+def column_of(monoid: AbstractMonoid[Any], results: Sequence[Any]) -> Any:
+    """Results one by one as a column, as those of a batch."""
+    outputs = monoid.outputs.new(len(results))
+    for place, result in enumerate(results):
+        row = tuple(result.values()) if isinstance(result, dict) else result
+        monoid.outputs.put(outputs, place, row)
+    return monoid.results(outputs)
+
+
+def gone(what: str, moment: int) -> EventsGone:
+    """The error for a window at a moment that misses events."""
+    return EventsGone(
+        f"events {what}have left that the window at {clock(moment)} would hold: ask for a later "
+        "moment, accept what is left with partial=True, or retain more (retain_for=, a larger "
+        "allowed_lateness, or a longer window)"
+    )

@@ -1,0 +1,156 @@
+"""Events ahead of the clock: refused, or dropped and counted, before they make others late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mta import CountWindow, KeyedWindows, SharedWindows, Sum, TimeWindow, Window
+from mta.errors import AheadEvent
+
+NOW = 1000.0
+GIVEN: dict[str, Any] = {"max_ahead": "5 minutes", "clock": lambda: NOW}
+
+
+def opened(kind: str, **given: Any) -> Any:
+    """Windows of a kind, and how a batch and a question go there."""
+    if kind == "Window":
+        one = Window(Sum(), TimeWindow("1 hour"), name="one", **GIVEN, **given)
+        return one, one.extend, one.query
+    if kind == "SharedWindows":
+        several = SharedWindows(Sum(), {"w": TimeWindow("1 hour")}, name="w", **GIVEN, **given)
+        return several, lambda *events: several.extend(*events)["w"], lambda: several.query("w")
+    keyed = KeyedWindows(Sum(), TimeWindow("1 hour"), name="keyed", **GIVEN, **given)
+    return keyed, lambda v, t: keyed.extend(["a"] * len(v), v, t), lambda: keyed.query("a")
+
+
+@pytest.mark.parametrize("kind", ["Window", "SharedWindows", "KeyedWindows"])
+def test_events_ahead_of_the_clock_are_refused(kind: str) -> None:
+    windows, extend, query = opened(kind)
+    assert extend([1.0, 2.0], [NOW, NOW + 300]).tolist() == [1.0, 3.0]
+    with pytest.raises(AheadEvent, match="1 of 2 events are ahead of the clock by more than 5 min"):
+        extend([1.0, 2.0], [NOW + 300, NOW + 301])
+    assert query() == 3.0
+    assert windows.stats().ahead == 0
+
+
+@pytest.mark.parametrize("kind", ["Window", "SharedWindows", "KeyedWindows"])
+def test_events_ahead_of_the_clock_are_dropped_and_counted(kind: str) -> None:
+    windows, extend, query = opened(kind, on_ahead="drop", on_invalid="drop")
+    found = extend([1.0, 9.0, 2.0, float("nan")], [NOW, 1e9, NOW + 1, NOW + 1])
+    assert found.tolist() == [1.0, 3.0]
+    assert windows.last_accepted.tolist() == [True, False, True, False]
+    assert (query(), windows.stats().ahead, windows.stats().invalid) == (3.0, 1, 1)
+    assert (windows.stats().late, windows.stats().dropped if kind != "SharedWindows" else 2) == (
+        0,
+        2,
+    )
+
+
+@pytest.mark.parametrize("kind", ["Window", "SharedWindows"])
+def test_single_events_are_compared_with_the_clock(kind: str) -> None:
+    windows, _, query = opened(kind, on_ahead="drop")
+    for value, time in ((1.0, NOW), (5.0, 1e9), (2.0, NOW + 1), (3.0, NOW + 2)):
+        windows.insert(value, time)
+    assert (query(), windows.stats().ahead) == (6.0, 1)
+    with pytest.raises(AheadEvent, match="nothing was inserted"):
+        opened(kind)[0].insert(1.0, NOW + 301)
+
+
+def test_the_clock_is_that_of_the_machine() -> None:
+    window = Window(Sum(), TimeWindow("1 hour"), name="now", max_ahead=60)
+    window.insert(1.0, 1.7e9)
+    with pytest.raises(AheadEvent):
+        window.insert(1.0, 9e10)
+
+
+def test_what_does_not_go_together_is_named() -> None:
+    with pytest.raises(ValueError, match="on_ahead= needs max_ahead="):
+        Window(Sum(), TimeWindow(5), on_ahead="drop")
+    with pytest.raises(ValueError, match="max_ahead= needs events with times"):
+        Window(Sum(), CountWindow(5), max_ahead=5)
+    with pytest.raises(ValueError, match="on_ahead is one of"):
+        Window(Sum(), TimeWindow(5), max_ahead=5, on_ahead="side")  # type: ignore[arg-type]
+
+
+# --- in Spark -------------------------------------------------------------------------------------
+
+
+def plan_of(**changes: Any) -> Any:
+    pytest.importorskip("pyspark")
+    from tests.support.spark.plans import make_plan
+
+    return make_plan(window=TimeWindow(60), max_ahead="5 minutes", **changes)
+
+
+def rows_of(seconds: list[float]) -> pa.Table:
+    """Rows of one device in a micro-batch at NOW."""
+    times = pa.array([round(s * 1e6) for s in seconds], pa.timestamp("us", "UTC"))
+    count = len(seconds)
+    return pa.table({
+        "device": ["a"] * count, "ts": times, "watts": np.ones(count),
+        "__now": np.full(count, round(NOW * 1e6)),
+    })  # fmt: skip
+
+
+def test_a_stream_refuses_drops_or_sets_aside() -> None:
+    from spark_integration.step.step import step
+    from stores.memory import MemoryStore
+
+    rows = rows_of([NOW, 1e9, NOW + 300, NOW + 301])
+    with pytest.raises(AheadEvent, match=r"2 of 4 rows .* by more than 5 minutes.*on_ahead='drop'"):
+        step(None, rows, plan_of(), MemoryStore())
+    done = step(None, rows, plan_of(on_ahead="drop"), MemoryStore())
+    assert done.rows.column("sum").to_pylist() == [1.0, 1.0]
+    counts = done.counts
+    assert (counts.rows_read, counts.rows_ahead, counts.rows_dropped) == (4, 2, 2)
+    assert counts.rows_invalid == counts.rows_late == 0
+    done = step(None, rows, plan_of(on_ahead="side", on_late="side"), MemoryStore())
+    assert done.rows.column("ahead").to_pylist() == [False, False, True, True]
+    assert done.rows.column("late").to_pylist() == [False] * 4
+    assert done.rows.column("sum").to_pylist() == [1.0, 1.0, None, None]
+    assert (done.counts.rows_ahead, done.counts.rows_dropped) == (2, 0)
+
+
+def test_a_query_compares_with_the_time_of_its_micro_batch(spark: Any, tmp_path: Any) -> None:
+    from pyspark.sql import functions as F
+
+    from spark_integration import sliding_aggregate
+
+    (tmp_path / "input").mkdir()
+    now = spark.range(1).select(F.current_timestamp().alias("t")).first().t.timestamp()
+    lines = [f'{{"k": "a", "t": {now + ahead}, "v": 1.0}}' for ahead in (-60, 0, 86400)]
+    (tmp_path / "input" / "one.json").write_text("\n".join(lines))
+    source = spark.readStream.schema("k string, t double, v double").json(f"{tmp_path}/input")
+    results = sliding_aggregate(
+        source, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("1 hour"),
+        max_ahead="1 hour", on_ahead="side", store=f"file://{tmp_path}/pages", buckets=1,
+    )  # fmt: skip
+    found: list[Any] = []
+    writer = results.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
+    query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint")
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert [(row.n, row.ahead) for row in found] == [(1.0, False), (2.0, False), (None, True)]
+    assert query.lastProgress["observedMetrics"]["sliding_aggregate"]["rows_ahead"] == 1
+    batch = spark.read.schema("k string, t double, v double").json(f"{tmp_path}/input")
+    found = sliding_aggregate(
+        batch, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("1 hour"),
+        max_ahead="1 hour", on_ahead="drop",
+    ).collect()  # fmt: skip
+    assert [row.n for row in found] == [1.0, 2.0]
+
+
+def test_what_does_not_go_together_is_named_by_the_request() -> None:
+    pytest.importorskip("pyspark")
+    from spark_integration.errors import InvalidRequest
+    from spark_integration.options import Options
+
+    given: dict[str, Any] = {"by": "k", "on": "t", "aggregations": {}, "window": TimeWindow(5)}
+    with pytest.raises(InvalidRequest, match="max_ahead is not given"):
+        Options(**given, on_ahead="drop")
+    with pytest.raises(InvalidRequest, match="max_ahead is 'soon': give a duration"):
+        Options(**given, max_ahead="soon")
