@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
     add("--batch", dest="batch_seconds", type=_seconds, default=10.0, metavar="TIME",
         help="the time from one micro-batch to the next; default: 10 seconds")  # fmt: skip
     add("--key-bytes", type=_bytes, default=0, metavar="N",
-        help="how many bytes a key has, 0 for a whole number; default: 0")  # fmt: skip
+        help="the length of keys in bytes, 0 for whole numbers; default: 0")  # fmt: skip
     add("--buckets", type=at_least_one, metavar="N",
         help="how many groups of keys; default: as many as suit the cores")  # fmt: skip
     add("--measure", action="store_true",

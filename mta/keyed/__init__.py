@@ -11,6 +11,7 @@
 - ``corrections``: events that replace or join others, and retractions
 - ``work``: a batch beside what is known of its keys, and the results of both
 - ``standalone``: keys with windows of their own
+- ``questions``: rows of a batch that are answered and never become events
 - ``moments``: keys' windows as of any moment, for many keys and moments at once
 - ``bucket``: windows of many keys at work: events in, results out, idle keys expired
 - ``changes``: other windows and aggregations for retained events

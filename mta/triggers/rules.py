@@ -141,10 +141,10 @@ class EveryPeriod(Trigger):
 
     Args:
         period: A number of seconds, or a duration such as "1 minute".
-
-    ``offset`` moves boundaries on: "1 day" with "9h30m" is each day at 09:30 UTC, and with ``zone``
-    at 09:30 by the clock there, so that days have 23 and 25 hours where it is changed. A boundary
-    that the clock leaves out comes when it is set forward. ``zone`` is for periods of whole days.
+        offset: How much later the boundaries are: "1 day" with "9h30m" is each day at 09:30 UTC.
+        zone: A time zone for periods of whole days: 09:30 by the clock there, so that a day has 23
+            or 25 hours when the clock changes. A boundary that the clock skips comes when it is
+            set forward.
 
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger
