@@ -143,8 +143,9 @@ spark-versions: $(ALL) spark-environments
 	echo "-- ran with PySpark $${ran:-none}; 'make test' runs all with" \
 		"$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
 
-## run thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how many writers are
-## killed, and a Spark driver for each hundred; the printed MTA_SOAK_SEED replays a run)
+## run thousands of kills and faults, and what else takes long, under an hour (MTA_SOAK_KILLS=2000
+## is how many writers are killed, and a Spark driver for each hundred; the printed MTA_SOAK_SEED
+## replays a run)
 soak: $(ALL) $(CLASSES)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
@@ -195,7 +196,8 @@ $(ALL): $(RUN)
 $(CLASSES): $(RUN)
 	@echo "-- archiving Spark's classes for the tests"
 	@rm -f $(VENV)/mta-tests-spark/classes.jsa
-	@$(BIN)/python -m tests.support.spark.classes >/dev/null
+	@$(BIN)/python -m tests.support.spark.classes >/dev/null || \
+		echo "-- there is no archive: the tests' Javas start more slowly"
 	@touch $@
 
 # The libraries that the benchmarks compare with; they skip those that a platform has no wheel of.

@@ -58,8 +58,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(4, len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
+def pytest_collection() -> None:
+    """What is collected stays, so that the garbage collector would look through it in vain."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What is there before the tests is never garbage, so no collection need walk through it."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -63,7 +63,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 #: Options of the command line that callers in Python know under another name.
 _RENAMED = {"by": "key", "on": "time"}
-_VALUED = "by|on|window|carry|emit|emit_every|idle|on_late|on_invalid|allowed_lateness"
+_VALUED = (
+    "by|on|window|carry|emit|emit_every|idle|on_late|on_ahead|on_invalid|allowed_lateness|max_ahead"
+)
 
 
 def as_options(text: str) -> str:
@@ -81,7 +83,7 @@ def as_options(text: str) -> str:
     text = re.sub(r"\bemit_updates(?:=| is )True\b", "--emit-updates", text)
     text = re.sub(rf"\b({_VALUED})(?= names column )", lambda found: _option(found[1]), text)
     return re.sub(
-        r"\b(emit_every|emit_updates|on_late|on_invalid|allowed_lateness)\b",
+        r"\b(emit_every|emit_updates|on_late|on_ahead|on_invalid|allowed_lateness|max_ahead)\b",
         lambda found: _option(found[1]),
         text,
     )

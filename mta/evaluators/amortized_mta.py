@@ -223,13 +223,12 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
                 known = min(known, len(times))
         except Exception:  # an event that needs what could not be had will say so
             return None
-        partials, right = self.monoid.partials, cursor.grown
-        left, lefts = partials.at(folds, 0), partials.cut(folds, 1, known)
+        right, room = cursor.grown, leaf.capacity - leaf.count
         right = self.monoid.identity if right is None else right
-        room = leaf.capacity - leaf.count
-        return Prefetched(left, right, lefts, known - 1, times[:known], room)
+        folds = self.monoid.partials.cut(folds, 0, known)
+        return Prefetched(folds, known, right, times[:known], room)
 
-    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+    def sync(self, new: Events, gone: int, right: Partial) -> None:
         self.levels.append_many(*new)
         self.cursor.sync(new.size, gone, right)
         self.front += gone

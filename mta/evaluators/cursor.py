@@ -46,7 +46,7 @@ from mta.folds.sliding import has_kernel, kernel_lowers, sweep_goes_on, sweep_in
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
-from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup
+from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched
 from mta.logs.leaves import Chunk, Leaf, suffixes_of
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -583,6 +583,11 @@ class Cursor(ObservedWindow):
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
         return folds, size, times
+
+    def ahead(self, most: int) -> Prefetched:
+        """What single events need of one of multiple windows; see ``sync``."""
+        folds, size, times = self.prefetched(most)
+        return Prefetched(folds, size, self.grown, times[: size or None], most)
 
     def sync(self, count: int, gone: int, grown: Partial | None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.

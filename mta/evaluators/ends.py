@@ -20,8 +20,9 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.fronts import as_array
-from mta.folds.sliding import SlidingFolds
+from mta.folds.sliding import SlidingFolds, has_kernel, kernel_lowers, sweep_into
 from mta.frames.base import AbstractPolicy
+from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
 from mta.logs.base import OrderedEvents, Remembered
 from mta.logs.leaves import Chunk
@@ -121,23 +122,50 @@ class _Seen:
             self.put(out, places[half:], starts[half:], stops[half:])
             return
         if low >= high or monoid.folds_ranges:
-            rows = SlidingFolds(monoid, self._lifted(first, last), last - first)
-            folds = rows.between(starts - first, stops - first)
+            rows, one = self._lifted(first, last), monoid.partials.one(monoid.identity)
+            starts, stops = starts - first, stops - first
+            sweep = Sweep(rows, one, 0, 0, int(stops[0]) - 1, starts, stops, one, turns=True)
+            results = self._swept(sweep, size)
+            if results is None:
+                folds = SlidingFolds(monoid, rows, last - first).between(starts, stops)
+                results = monoid.lower_rows(folds)
         else:
-            shared, schema = self.events.fold(low, high), monoid.partials
-            lefts = monoid.suffixes(self._lifted(first, low), low - first, shared)
-            folds = schema.take(lefts, starts - first)
-            if last > high:
-                new = self._lifted(high, last)
-                rights = schema.new(last - high + 1)
-                schema.put(rights, 0, monoid.identity)
-                schema.put_many(rights, 1, monoid.prefixes(new, last - high, monoid.identity))
-                folds = monoid.combine_rows(folds, schema.take(rights, stops - high), size)
-        results = monoid.lower_rows(folds)
+            results = self._beside(starts, stops, low, high)
         if isinstance(places, range):
             monoid.outputs.put_many(out, places.start, results)
         else:
             monoid.outputs.put_at(out, places, results)
+
+    def _beside(self, starts: np.ndarray, stops: np.ndarray, low: int, high: int) -> Rows:
+        """The results of frames that have the events from ``low`` to ``high`` in common."""
+        monoid, schema, first, last = (
+            self.monoid,
+            self.monoid.partials,
+            int(starts[0]),
+            int(stops[-1]),
+        )
+        shared, new = self.events.fold(low, high), self._lifted(high, last)
+        lefts = monoid.suffixes(self._lifted(first, low), low - first, shared)
+        one, places = schema.one(monoid.identity), (starts - high, stops - high)
+        results = self._swept(
+            Sweep(new, lefts, first - high, low - high, 0, *places, one), len(stops)
+        )
+        if results is not None:
+            return results
+        rights = schema.new(last - high + 1)
+        schema.put(rights, 0, monoid.identity)
+        schema.put_many(rights, 1, monoid.prefixes(new, last - high, monoid.identity))
+        folds = schema.take(lefts, starts - first)
+        folds = monoid.combine_rows(folds, schema.take(rights, stops - high), len(stops))
+        return monoid.lower_rows(folds)
+
+    def _swept(self, sweep: Sweep, count: int) -> Rows | None:
+        """Results by a kernel, if one has them."""
+        monoid = self.monoid
+        if not (has_kernel(monoid) and kernel_lowers(monoid)):
+            return None
+        out = monoid.outputs.new(count)
+        return None if sweep_into(sweep, monoid, out, lowered=True) is None else out
 
     def _lifted(self, start: int, stop: int) -> Rows:
         """The events of some positions as partials; a page read a leaf."""

@@ -213,12 +213,12 @@ class FiBA(FingerTreeLog, Aggregator):
             return None
         grown, count, partials = self._cursor.grown, min(known, len(times)), self.monoid.partials
         right = self.monoid.identity if grown is None else grown
-        left, lefts = partials.at(folds, 0), partials.cut(folds, 1, count)
+        folds = partials.cut(folds, 0, count)
         late_from, oldest = inf, self.tree.last_leaf
         if self.monoid.commutative and oldest.count:
             # These go into the last leaf, where no page is needed, and leave after all others.
             late_from = float(max(oldest.time_at(0), times[count - 1]))
-        return Prefetched(left, right, lefts, count - 1, times[:count], room, late_from)
+        return Prefetched(folds, count, right, times[:count], room, late_from)
 
     def _folds_ahead(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """The folds from the front and each event after it on, and the times of these events."""
@@ -231,7 +231,7 @@ class FiBA(FingerTreeLog, Aggregator):
             found = cursor.prefetched(most)
         return found
 
-    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+    def sync(self, new: Events, gone: int, right: Partial) -> None:
         assert new.times is not None
         if self.setting.reach:
             newest = self.newest_time()

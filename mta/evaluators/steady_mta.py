@@ -173,8 +173,8 @@ class SteadyMTA(AmortizedMTA):
         found = super().prefetched(min(most, _TOGETHER))
         return found and found._replace(room=min(found.room, _TOGETHER))
 
-    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        super().sync(new, gone, left, right)
+    def sync(self, new: Events, gone: int, right: Partial) -> None:
+        super().sync(new, gone, right)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
 
     def _evict_before(self, position: int) -> None:

@@ -12,7 +12,7 @@ counts as its end for the second time. So bounds never go back.
 from __future__ import annotations
 
 import re
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -92,8 +92,9 @@ class CalendarWindow(TimeFrame):
             raise ValueError(f"a window to date is closed 'both' or 'left', not {closed!r}")
         window = cls(f"1 {unit}", zone, closed=closed, delay=delay, ties=ties)
         window.is_to_date, window._usual = True, "both"
-        given = {"closed": closed, "delay": delay, "ties": ties}
-        options = {name: value for name, value in given.items() if value not in ("both", 0, "rows")}
+        options: dict[str, Any] = {} if closed == "both" else {"closed": closed}
+        options |= {"delay": delay} if window.delay else {}
+        options |= {} if ties == "rows" else {"ties": ties}
         window.constructed_by, window.constructed_with = "to_date", ((unit, zone), options)
         return window
 

@@ -30,6 +30,8 @@ from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 #: In seconds.
 _CENTURY = 36525 * 86400
 _LAST = np.iinfo(np.int64).max
+#: So that times, sizes and delays together stay within 64 bits.
+_LONGEST_DELAY, _LONGEST = 1 << 60, 1 << 62
 #: Which bounds of a frame by time belong to it.
 Closed = Literal["right", "left", "both", "neither"]
 
@@ -105,6 +107,8 @@ class TimeFrame(AbstractPolicy):
         if ties not in get_args(Ties):
             raise ValueError(f"ties is 'rows' or 'peers', not {ties!r}")
         self.closed, self.delay, self.ties = closed, to_duration(delay, "a delay", least=0), ties
+        if self.delay > _LONGEST_DELAY:
+            raise ValueError(f"a delay is at most {_LONGEST_DELAY} us, not {delay!r}")
         self.end = End(delay=self.delay + (closed in ("left", "neither")))
         if self.end.delay:
             self.ties = "rows"  # no frame has events of the row's own time
@@ -213,6 +217,10 @@ class TimeWindow(TimeFrame):
     ) -> None:
         self.size = to_duration(size)
         self._set_end(closed, delay, ties)
+        if self.lifetime > _LONGEST:
+            raise ValueError(
+                f"size and delay are at most {_LONGEST} us, not {size!r} and {delay!r}"
+            )
         if isinstance(size, Real) and not is_duration(size) and size >= _CENTURY:
             meant = as_text(self.size // MICROSECONDS)
             warnings.warn(

@@ -387,7 +387,7 @@ class Bucket:
         key = int(batch.codes[place])
         return LateEvent(
             f"the question at index {place}, of the key {batch.keys.at(key)!r}, is as of "
-            f"{clock(int(batch.times[place]))}, before {clock(int(floors[key]))}, from when on "
+            f"{clock(int(batch.times[place]))}, before {clock(int(floors[key]))}, since when "
             "events are retained for it; nothing was inserted; retain them for longer by "
             'retain_for, or choose on_late="drop"'
         )

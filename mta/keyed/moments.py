@@ -100,12 +100,15 @@ def answers(
     codes: np.ndarray,
     moments: np.ndarray | None,
     window_of: Callable[[Table, int], AnyWindow],
+    expired: int | None,
 ) -> Answers:
     """The results of requests, each for one of some keys, at a moment or as of its newest event.
 
     ``table`` has what is known of the keys, and ``window_of`` a standalone window of one of them;
-    ``monoid`` shows the results. Raises InvalidTime where events have no times, and
-    UnsupportedOperation where a policy that looks at values is asked for an earlier moment.
+    ``monoid`` shows the results. ``expired`` is the latest moment at which the windows of a key
+    that was expired had become empty: a key without earlier events may be one. Raises
+    InvalidTime where events have no times, and UnsupportedOperation where a policy that looks at
+    values is asked for an earlier moment.
     """
     if moments is not None and not kind.timed:
         raise InvalidTime("these windows count events and keep no times: leave out at=, or have "
@@ -113,6 +116,8 @@ def answers(
     count = len(codes)
     found = Answers([empties(monoid, count) for _ in kind.policies], np.zeros(count, bool))
     if not len(table):
+        if moments is not None and expired is not None:
+            found.gone[:] = moments < expired
         return found
     places = table.keys.find(keys)[codes]
     is_known, marks = places >= 0, table.marks[places]
@@ -132,6 +137,30 @@ def answers(
             continue
         left, moment = int(table.left[place]) > 0, int(moments[at])
         found.gone[at] = put_answer(kind, window, moment, left, found.outputs, at)
+    if moments is not None and expired is not None:
+        np.logical_or(found.gone, _expired(table, places, moments, expired, window_of), found.gone)
+    return found
+
+
+def _expired(
+    table: Table, places: np.ndarray, moments: np.ndarray, expired: int,
+    window_of: Callable[[Table, int], AnyWindow],
+) -> np.ndarray:  # fmt: skip
+    """Which requests are for keys that may have been expired since, with what they had then.
+
+    A key of which there is an event from before the moment, or that has lost some, was not.
+    """
+    found: np.ndarray = moments < expired
+    for row in np.flatnonzero(found & (places >= 0)).tolist():
+        place = int(places[row])
+        if table.marks[place] == STANDALONE:
+            events = window_of(table, place).engine.structure.remembered()
+            is_whole = not events.kept_from and events.first_after(expired - 1) == 0
+        elif table.times is not None and table.counts[place]:
+            is_whole = bool(table.times[table.bounds[place]] >= expired)
+        else:
+            continue
+        found[row] = is_whole and not table.left[place]
     return found
 
 

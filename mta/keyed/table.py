@@ -332,13 +332,14 @@ class Lanes:
         ``rows`` are the newest rows at these times, and ``keys``, which never decrease, tell whose
         frames they are. A frame without rows starts where it stops. One search per bound by time.
         """
-        bounds, end = self.bounds[keys], policy.end
-        stops = rows + 1 - end.rows
+        bounds, end, stops = self.bounds[keys], policy.end, rows + 1
+        starts = np.maximum(self._starts(policy, keys, rows, times), bounds)
         if end.delay:
             assert times is not None and self.times is not None
-            stops = first_later(self.times, self.bounds, keys, times - end.delay)
-        stops = np.maximum(np.minimum(stops, rows + 1), bounds)
-        starts = np.maximum(self._starts(policy, keys, rows, times), bounds)
+            found = first_later(self.times, self.bounds, keys, times - end.delay)
+            stops = np.minimum(stops, found)
+        elif end.rows:
+            stops = np.maximum(stops - end.rows, bounds)
         return np.minimum(starts, stops), stops
 
     def _starts(

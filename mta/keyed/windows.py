@@ -439,7 +439,8 @@ class KeyedWindows(Publishable):
         if moments is not None:
             known = self._kind.trimmed(known)  # so that what has left is not found here and there
         window_of = self.bucket.standalone.window
-        found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of)
+        expired = self.bucket.expired
+        found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of, expired)
         if moments is not None and not partial and found.gone.any():
             raise gone_of(given, found.gone, moments)
         if not one:

@@ -110,14 +110,14 @@ class Named:
 class Prefetched(NamedTuple):
     """What single events need of a window for as long as they come and go without a page."""
 
-    left: Partial
-    """The aggregate of what is before the new events; combined with ``right`` it is the result."""
+    folds: Rows
+    """The aggregate of what is before the new events, now and after each of the next evictions.
+
+    Combined with ``right`` it is the result. Some event always stays."""
+    size: int
+    """How many these are; 0 where nobody has asked for the result yet."""
     right: Partial
     """The aggregate to which new events are combined."""
-    lefts: Rows
-    """``left`` after each of the next evictions; some event always stays."""
-    evictions: int
-    """How many these are."""
     leaving: np.ndarray
     """The times of the events that leave by then, and of the one after them.
 
@@ -434,10 +434,10 @@ class Aggregator(EventLog):
         del most
         return None
 
-    def sync(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+    def sync(self, new: Events, gone: int, right: Partial) -> None:
         """Have the events that came, and be without those that left, since ``prefetched``.
 
-        With the two aggregates that there are now; no store call.
+        With the aggregate ``right`` that there is now; no store call.
         """
         raise NotImplementedError
 

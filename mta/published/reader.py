@@ -104,7 +104,7 @@ class PublishedWindows:
         Args:
             keys: One key (of several columns a tuple), or a list or array of them; none for windows
                 without keys.
-            at: The moment at which the windows end: one, or a list or array with one per key.
+            at: The moment at which the windows end: one, one per key, or many for one key.
                 Without it each key's windows end with its newest event, as in
                 ``KeyedWindows.query``; "now" is the present, so that an idle key has empty windows
                 by time.

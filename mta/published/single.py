@@ -29,7 +29,7 @@ from mta.frames.windows import CountWindow, TimeFrame
 from mta.keyed import pages
 from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, TableLayout
-from mta.keyed.lsm import Run
+from mta.keyed.lsm import PageSize, Place, Run, RunPages
 from mta.keyed.pages import Index
 from mta.keyed.table import ALL, MORE, STANDALONE, Table
 from mta.monoids.base import AbstractMonoid
@@ -38,9 +38,8 @@ from stores import PageStore
 
 _HEAD = Struct("<8s6q")
 _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(7), 9)
-#: Indexes that stay decoded, of up to 256 entries each.
+#: Indexes that stay decoded, of up to FANOUT entries each.
 _INDEXES = 2048
-Place = tuple[int, int, bytes]
 #: What reading a page raises that was forged.
 _MALFORMED = (ValueError, TypeError, ArithmeticError, struct.error, msgpack.UnpackException)
 
@@ -70,6 +69,24 @@ class Indexes:
             self._known[name] = index
             if len(self._known) > _INDEXES:
                 self._known.popitem(last=False)
+
+
+class IndexedPages(RunPages):
+    """The pages of runs, to be read; indexes stay decoded. For one call, on one thread."""
+
+    def __init__(self, store: PageStore, layout: TableLayout, known: Indexes) -> None:
+        super().__init__(store, layout, PageSize(1, 0))
+        self._known = known
+
+    def indexes(self, places: Sequence[Place]) -> list[Index]:
+        """Indexes by their places; one ``view_many`` for those that are not known."""
+        found = {name: self._known.get(name) for _, _, name in places}
+        missing = [place for place in places if found[place[2]] is None]
+        if missing:
+            for place, read in zip(missing, super().indexes(missing), strict=True):
+                found[place[2]] = read
+                self._known.keep(place[2], read)
+        return [index for _, _, name in places if (index := found[name]) is not None]
 
 
 @dataclass(slots=True)
@@ -171,6 +188,7 @@ class SingleKeys:
         key = np.uint64(hashed)
         level: list[tuple[int, Run, Index]] = [(run.height, run, run.top) for run in self._runs]
         places: list[Place] = []
+        indexed = IndexedPages(self._store, self._layout, self._indexes)
         while level:
             named = []
             for height, run, index in level:
@@ -179,9 +197,10 @@ class SingleKeys:
                     named.append((height, run, index.names[at]))
             places += [(0, run.number, name) for height, run, name in named if not height]
             above = [(height, run, name) for height, run, name in named if height]
+            read = indexed.indexes([(height, run.number, name) for height, run, name in above])
             level = [
                 (height - 1, run, index)
-                for (height, run, _), index in zip(above, self._read(above), strict=True)
+                for (height, run, _), index in zip(above, read, strict=True)
             ]
         parts: list[Events] = []
         if places:
@@ -198,20 +217,6 @@ class SingleKeys:
 
     def _key(self, place: Place) -> str:
         return key_of(self._layout.window, *place)
-
-    def _read(self, above: list[tuple[int, Run, bytes]]) -> list[Index]:
-        known = {name: self._indexes.get(name) for _, _, name in above}
-        missing = [(height, run.number, name) for height, run, name in above if not known[name]]
-        if missing:
-            keys = [self._key(place) for place in missing]
-            for place, key, page in zip(missing, keys, self._store.get_many(keys), strict=True):
-                if page is None:
-                    raise MissingPage.of(key, self._store)
-                read = pages.decode(self._layout, *place, page)
-                assert isinstance(read, Index)
-                known[place[2]] = read
-                self._indexes.keep(place[2], read)
-        return [index for _, _, name in above if (index := known[name]) is not None]
 
     def _cut(
         self, places: list[Place], found: list[Any], key: np.uint64, packed: bytes

@@ -28,7 +28,7 @@ from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.leaves import TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
 from mta.keyed.snapshot import UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, current, given_back, open_window
@@ -39,7 +39,7 @@ from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
-from mta.published.single import Indexes, NotSimple, SingleKeys, results_of
+from mta.published.single import IndexedPages, Indexes, NotSimple, SingleKeys, results_of
 from mta.publishing.records import What
 from mta.windows.moments import result_at
 from mta.windows.settings import Settings
@@ -108,7 +108,7 @@ class KeyedView:
             found.window, found.kind or "int", self.kind.reader.inputs, found.timed
         )
         self.snapshot = unread.read(self._layout)
-        self._pattern = open_window(self.kind)
+        self._pattern, self._indexes = open_window(self.kind), operation.indexes
         self._single = SingleKeys(
             self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
             operation.store, operation.indexes,
@@ -135,7 +135,7 @@ class KeyedView:
     def find(self, keys: Keys) -> Table:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
         lateness = self.kind.settings.allowed_lateness
-        pages = RunPages(self.store, self._layout, PageSize(1, 0))
+        pages = IndexedPages(self.store, self._layout, self._indexes)
         tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
         tree.runs = self.snapshot.runs
         tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
@@ -163,8 +163,8 @@ class KeyedView:
 
         Raises MissingPage, CorruptPage, and InvalidTime where events have no times.
         """
-        found = self.find(keys)
-        return answers(self.kind, self.monoid, found, keys, codes, moments, self.window)
+        found, expired = self.find(keys), self.snapshot.expired
+        return answers(self.kind, self.monoid, found, keys, codes, moments, self.window, expired)
 
     def window(self, table: Table, place: int) -> AnyWindow:
         """The window of its own that a key has."""

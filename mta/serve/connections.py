@@ -2,7 +2,8 @@
 
 uvicorn reads the head of a request, its path and headers, for as long as the client likes and
 however long it is. Here a connection is closed whose head takes longer than the time limit of
-requests, or has more than ``MAX_HEAD`` bytes.
+requests, or has more than ``MAX_HEAD`` bytes. An answer to a client that has left is dropped, where
+uvloop raises an error, which uvicorn would log.
 """
 
 from __future__ import annotations
@@ -16,6 +17,21 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEAD = 1 << 15
 
 
+class _Transport:
+    """A transport that drops what is written once it is closed."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        """Write, unless the client has left."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(HttpToolsProtocol):
     """A connection of a client; the configuration has ``head_seconds``."""
 
@@ -24,7 +40,8 @@ class Connection(HttpToolsProtocol):
     _head_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        dropping: Any = _Transport(transport)
+        super().connection_made(dropping)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:

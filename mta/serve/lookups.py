@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,10 +44,9 @@ class Lookups:
         self._reader = reader
         self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
         self._fetcher = ThreadPoolExecutor(1, "mta-serve-pages")
-        #: Pages that the next call of the store reads, and that call.
-        self._wanted: set[str] = set()
-        self._fetch_next: asyncio.Task[None] | None = None
-        self._fetching = asyncio.Lock()
+        #: Pages that the next call of the store reads, each with who waits for it.
+        self._wanted: list[tuple[Iterable[str], asyncio.Future[None]]] = []
+        self._fetching = False
         #: By whether they have a moment, and whether they take partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -69,16 +68,34 @@ class Lookups:
 
     async def _fetch(self, pages: Iterable[str]) -> None:
         """Read pages, with those that other requests wait for; one call at a time."""
-        self._wanted.update(pages)
-        if self._fetch_next is None:
-            self._fetch_next = asyncio.create_task(self._fetch_wanted())
-        await asyncio.shield(self._fetch_next)  # others wait for it, too
+        waiting = asyncio.get_running_loop().create_future()
+        self._wanted.append((pages, waiting))
+        if not self._fetching:
+            self._fetch_wanted()
+        await waiting
 
-    async def _fetch_wanted(self) -> None:
-        async with self._fetching:
-            pages, self._wanted, self._fetch_next = self._wanted, set(), None
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._fetcher, self._reader.fetch, pages)
+    def _fetch_wanted(self) -> None:
+        """Read what is wanted now on a thread, and what is wanted by then after it."""
+        wanted, self._wanted, loop = self._wanted, [], asyncio.get_running_loop()
+        self._fetching = bool(wanted)
+        if wanted:
+            names = {name for pages, _ in wanted for name in pages}
+            call = self._fetcher.submit(self._reader.fetch, names)
+            waiting = [future for _, future in wanted]
+            call.add_done_callback(
+                lambda call: loop.call_soon_threadsafe(self._fetched, call, waiting)
+            )
+
+    def _fetched(self, call: Future[None], waiting: Sequence[asyncio.Future[None]]) -> None:
+        self._fetch_wanted()
+        error = call.exception()
+        for future in waiting:
+            if future.done():  # its time was up
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
 
     async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
         """The results of one key, together with those of other requests."""

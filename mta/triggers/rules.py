@@ -141,10 +141,11 @@ class EveryPeriod(Trigger):
 
     Args:
         period: A number of seconds, or a duration such as "1 minute".
-        offset: How much later the boundaries are: "1 day" with "9h30m" is each day at 09:30 UTC.
-        zone: A time zone for periods of whole days: 09:30 by the clock there, so that a day has 23
-            or 25 hours when the clock changes. A boundary that the clock skips comes when it is
-            set forward.
+        offset: How much later than a multiple of the period boundaries are: "1 day" with "9h30m" is
+            each day at 09:30 UTC.
+        zone: The time zone whose clock periods of whole days follow, as "America/New_York": days
+            have 23 and 25 hours where it is changed. A boundary that the clock leaves out comes
+            when it is set forward.
 
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger

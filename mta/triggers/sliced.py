@@ -38,7 +38,7 @@ from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
 from mta.triggers.triggered import ResultsWhenDue
-from mta.windows.engine import WindowEngine, require_monoid
+from mta.windows.engine import WindowEngine, require_monoid, require_policy
 from mta.windows.intake import Intake
 from mta.windows.settings import OnInvalid, OnLate, Settings
 from stores import StoreLike
@@ -317,6 +317,7 @@ def slices_of(
     policy: AbstractPolicy, slide: float | Duration | None
 ) -> tuple[Trigger, AbstractPolicy]:
     """When slices end, and the policy of the window over slices. Raises ValueError."""
+    require_policy(policy)
     trigger: Trigger
     over: AbstractPolicy
     if policy.end != NEWEST or (isinstance(policy, TimeWindow) and policy.closed != "right"):

@@ -32,7 +32,7 @@ from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
 from mta.windows.engine import PublicWindow, WindowEngine, alone, require_kind
 from mta.windows.intake import Intake
-from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
+from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, Settings
 from mta.windows.shared import SharedEngine, SharedWindows
 from mta.windows.window import Window
 from stores import StoreLike
@@ -347,8 +347,12 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         aggregator: type[Aggregator] | None = None,
         allowed_lateness: Lateness | None = None,
         on_duplicate: OnDuplicate = "append",
+        retain_for: Lateness | None = None,
         on_late: OnLate = "raise",
         on_invalid: OnInvalid = "raise",
+        max_ahead: Lateness | None = None,
+        on_ahead: OnAhead = "raise",
+        clock: Clock | None = None,
         retain: int = 2,
     ) -> Self:
         """The window that a snapshot describes, as ``Window.restore``, which takes the settings.

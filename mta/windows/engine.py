@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from sys import maxsize
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar
 
@@ -35,10 +35,11 @@ from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.ends import stop_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
+from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
-from mta.frames.windows import CountWindow
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
@@ -49,9 +50,16 @@ from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
 from mta.windows.moments import asked
-from mta.windows.native import native_events
+from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
-from mta.windows.single import Asked, SingleEvents, busy
+from mta.windows.single import (
+    UNKNOWN,
+    Ahead,
+    Asked,
+    SingleEvents,
+    WindowAhead,
+    busy,
+)
 from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
@@ -391,15 +399,43 @@ class WindowEngine(Engine[Out]):
         self._size = policy.size if type(policy) is CountWindow and self._is_newest else None
         #: Whether events have come since the policy, one on positions, was asked.
         self._is_behind = False
+        self._asked: Asked | None = None
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
-        native = native_events(self, self._structure, paged)
-        if native is not None:
-            return native
-        return SingleEvents(self, self._structure, paged, self._asked())
+        # Each time is compared with the clock, where events may not be ahead of it.
+        any_time = self.settings.max_ahead is None
+        if any_time and self.monoid is self.main:
+            block = block_for(self.monoid, self.policy)
+            if block is not None:
+                return NativeEvents(self, block, paged)
+        self._asked = self._as_asked()
+        usual = self._asked is not None or type(self.policy) in (CountWindow, TimeWindow)
+        usual = usual and self._is_newest and any_time
+        return SingleEvents(self, usual, paged, self._asked)
 
-    def _asked(self) -> Asked | None:
+    def ahead(self, most: int) -> Ahead | None:
+        """What is prefetched for single events; see ``single.Owner``."""
+        structure, policy, asked = self.structure, self.policy, self._asked
+        # Under a policy on an aggregate, whatever moves the front must ask it.
+        found = structure.prefetched(most if asked is None else 0)
+        if found is None:
+            return None
+        if isinstance(policy, TimeWindow):
+            size = policy.lifetime
+        elif isinstance(policy, CountWindow):
+            size = policy.size
+        else:
+            size = maxsize if asked is None else asked.size
+        by_count = not isinstance(policy, TimeWindow)
+        window = WindowAhead(size, by_count, len(structure), found)
+        return Ahead({"": window}, found.room, found.late_from)
+
+    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
+        """Have what came, and be without what left, since ``ahead``; no store call."""
+        self._structure.sync(new, *gone[""])
+
+    def _as_asked(self) -> Asked | None:
         """The policy for single events, where it is one on an aggregate, alone or ``|`` a count."""
         policy, view, size = self.policy, self._view, maxsize
         if isinstance(policy, Both) and policy.any_of:
@@ -411,7 +447,12 @@ class WindowEngine(Engine[Out]):
         monoid, pick = view.lens(policy)
         lower = monoid.lower
         total = lower if pick is same_value else lambda fold: lower(pick(fold))
-        return Asked(size, total, partial(view.kept_total, policy))
+
+        def stays() -> Any:
+            """Once the window stands where its policy says."""
+            return view.kept_total(policy) if len(self.structure) else None
+
+        return Asked(size, total, stays)
 
     @property
     def structure(self) -> Aggregator:
@@ -558,9 +599,17 @@ class WindowEngine(Engine[Out]):
 
     # --- results --------------------------------------------------------------------------------
 
-    def query(self) -> Out:
+    def query(self, which: str = "", partial: bool = False) -> Out:
         """The result over the window; 1 combine, none where nothing has changed since."""
-        result: Out = self.single.query(alone=True)
+        del which, partial  # there is one window
+        found: Out = self.single.found("")
+        if found is not UNKNOWN:
+            return found
+        fold, count = self.current()
+        if not count:
+            return self.monoid.empty
+        self.single.note(fold)
+        result: Out = self.single.found("")
         return result
 
     def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
@@ -601,6 +650,9 @@ class WindowEngine(Engine[Out]):
         return structure.remembered().fold(structure.front, stop), stop - structure.front
 
     def __len__(self) -> int:
+        more = self.single.length()
+        if more is not None:
+            return len(self._structure) + more
         structure = self.structure
         return len(structure) if self._is_newest else self._stop() - structure.front
 
@@ -639,8 +691,8 @@ def require_policy(policy: Any) -> None:
 
 
 def _require_lagging(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
-    """Raises ValueError for an aggregator that folds up to the newest event, and no less."""
-    if aggregator not in (AmortizedMTA, FiBA):
+    """Raises ValueError for an aggregator without a log that ranges of events are folded from."""
+    if not issubclass(aggregator, (AmortizedMTA, FiBA)):
         raise ValueError(
             f"{aggregator.name} folds up to the newest event, and {policy!r} ends before it: leave "
             "aggregator= out"

@@ -89,7 +89,7 @@ class Settings:
     max_ahead: int | None = None
     """How far ahead of the clock an event may be, in microseconds; None for any."""
     on_ahead: OnAhead = "raise"
-    clock: Clock = time
+    clock: Clock | None = None
     on_missing: OnMissing = "raise"
     """This and what follows are settings of keyed windows."""
     promote_at: int = 1024
@@ -145,7 +145,7 @@ class Settings:
         """
         if self.max_ahead is None or not len(times):
             return None
-        most = round(self.clock() * MICROSECONDS) + self.max_ahead
+        most = round((self.clock or time)() * MICROSECONDS) + self.max_ahead
         found: np.ndarray = times > most
         if not found.any():
             return None

@@ -36,11 +36,12 @@ from mta.evaluators.lagging import LaggingCursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
-from mta.monoids.base import AbstractMonoid, Out, Refold
+from mta.monoids.base import AbstractMonoid, Out, Partial, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.publisher import Publishable
@@ -58,13 +59,14 @@ from mta.windows.engine import (
 from mta.windows.moments import asked
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, Settings
-from mta.windows.shared_single import SharedSingles
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
-from mta.windows.single import UNKNOWN
+from mta.windows.single import UNKNOWN, Ahead, SingleEvents, WindowAhead
 from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.
 _CHUNK = 1 << 16
+#: The windows whose single events are prefetched.
+_USUAL = (CountWindow, TimeWindow)
 #: After how many leaf groups events that no window needs are released, where no snapshot does it.
 _TRIM_GROUPS = 32
 
@@ -158,12 +160,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
 
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, single = engine.main, engine.single
-        # A call less for every event.
-        if engine.settings.max_ahead is None:
-            self.insert = single.insert  # type: ignore[method-assign]
-        if single.is_quick:
-            self.query = single.query  # type: ignore[method-assign]
+        self.monoid, self._single = engine.main, engine.single
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
@@ -182,15 +179,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             value: The value; for a Product a mapping from column to value.
             time: Seconds, or a datetime; needed where a frame looks at times.
         """
-        engine = self.engine
-        if engine.settings.max_ahead is None:
-            engine.single.insert(value, time)
-        else:  # each time is compared with the clock
-            self._insert(value, time)
-
-    @alone
-    def _insert(self, value: Any, time: Any) -> None:
-        self.engine.insert(value, time)
+        self._single.insert(value, time)
 
     @alone
     def retract(self, time: Any) -> None:
@@ -240,7 +229,6 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         time_unit: TimeUnit | None = None,
     ) -> Any: ...  # fmt: skip
 
-    @alone
     def query(
         self,
         which: str | AbstractPolicy | None = None,
@@ -255,7 +243,15 @@ class SharedWindows(Publishable, EventsWindow[Out]):
         for, unless ``partial``. They end with the newest event, or ``at`` a moment or at each of
         many, as in ``Window.query``.
         """
-        return self.engine.query(which, partial, at, time_unit)
+        if at is None:
+            return self._single.query(which, partial)
+        return self._query_at(which, partial, at, time_unit)
+
+    @alone
+    def _query_at(
+        self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
+    ) -> Any:
+        return self.engine.query_at(which, partial, at, unit)
 
     # --- windows coming and going -----------------------------------------------------------------
 
@@ -542,7 +538,9 @@ class SharedEngine(Engine[Out]):
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
-        self.single = SharedSingles(self, self._structure, self.store is not None)
+        self._windows: dict[str, Cursor] = {}
+        usual = self.monoid is self.main and self.settings.max_ahead is None
+        self.single = SingleEvents(self, usual, self.store is not None)
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
@@ -559,7 +557,7 @@ class SharedEngine(Engine[Out]):
     def cursors(self) -> dict[str, Cursor]:
         """Each window, by its name, with all events that it has taken in."""
         self.single.write_back()
-        return self.single.cursors
+        return self._windows
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
@@ -568,7 +566,7 @@ class SharedEngine(Engine[Out]):
 
     def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
         """Have these windows, those with a front up to the newest event."""
-        self.single.cursors = {name: self.cursor(policy) for name, policy in windows.items()}
+        self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
         self._trimmed = self.structure.back
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
@@ -632,12 +630,8 @@ class SharedEngine(Engine[Out]):
         self,
         which: str | AbstractPolicy | None,
         partial: bool,
-        at: Any = None,
-        unit: TimeUnit | None = None,
     ) -> Any:
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
-        if at is not None:
-            return self._query_at(which, partial, at, unit)
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -654,12 +648,12 @@ class SharedEngine(Engine[Out]):
             )
         return self.result(cursor)
 
-    def _query_at(
+    def query_at(
         self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
     ) -> Any:
         """The same at a moment, or at each of many."""
         if which is None:
-            return {name: self._query_at(name, partial, at, unit) for name in self.cursors}
+            return {name: self.query_at(name, partial, at, unit) for name in self.cursors}
         if isinstance(which, str):
             cursor = self.window(which)
         else:
@@ -677,6 +671,35 @@ class SharedEngine(Engine[Out]):
         self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
 
     # --- events in ------------------------------------------------------------------------------
+
+    def ahead(self, most: int) -> Ahead | None:
+        """What is prefetched for single events; see ``single.Owner``.
+
+        Of the windows that have taken in every event; one that is behind, or whose frame is, is put
+        in its place when somebody looks at it.
+        """
+        structure = self.structure
+        windows = {
+            name: cursor
+            for name, cursor in self._windows.items()
+            if cursor.back == structure.back and cursor.policy.end == NEWEST
+        }
+        if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
+            return None
+        found, room = {}, min(structure.spare, most)
+        for name, cursor in windows.items():
+            policy = cursor.policy
+            by_count = isinstance(policy, CountWindow)
+            size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
+            found[name] = WindowAhead(size, by_count, len(cursor), cursor.ahead(room))
+        is_whole = len(found) == len(self._windows)
+        return Ahead(found, room, is_whole=is_whole)
+
+    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
+        """Have what came, and be without what left, since ``ahead``; no store call."""
+        self._structure.take_in(new)
+        for name, (count, right) in gone.items():
+            self._windows[name].sync(new.size, count, right)
 
     def insert(self, value: Any, time: Any) -> None:
         """Read an event and add it to all windows; see ``SharedWindows.insert``."""

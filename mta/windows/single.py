@@ -1,26 +1,21 @@
-"""Single events in plain Python: what they need is prefetched, and written back all at once.
+"""Single events: what they need is prefetched, and written back all at once.
 
-Nearly every event does no more than this, whatever keeps the events:
+Nearly every event does no more than this, whatever holds the events and whatever windows there are:
 
     [ x x f1 f2 f3 ... | middle ... n n n . . . ]        f: the oldest events, n: the newest
-          left, lefts              right
+          folds                right
 
     insert   right = combine(right, lift(value)), and the value waits in a list
-    evict    left = lefts.pop(): the folds from f2, f3, ... to the middle are known already
-    query    combine(left, right), once
+    evict    nothing: how many have left follows from how many came, or from the newest time
+    query    combine(folds[how many have left], right), once
 
-Out of a time window events leave when somebody asks: an insertion only sees to it that what must
-leave by then is prefetched. Where the order does not matter to the aggregate, late events come as
-others do, unless they are older than the log's last leaf; those that are go the slow way.
+``folds`` are the aggregates from f1, f2, f3, ... to where the new events begin. When they are used
+up, or when anybody looks at the log, it receives what came and what left (``write_back``). A call
+of numpy takes longer than all the rest of an event; so there is one for many events.
 
-Under a policy on an aggregate (``Asked``) nothing leaves while the front and that aggregate are as
-they were when nothing left: an event that changes neither goes the same way, any other one asks the
-policy.
-
-So a structure says what is prefetched (``Structure.prefetched``), and when that is used up, or when
-anybody looks at the structure, it receives what came and what left (``sync``). A call of numpy's
-costs more than all the rest of an event; so there is one for many events. A call of Python's costs
-an eighth of it; so ``positive_zero`` is inlined.
+Where the order does not matter to the aggregate, late events come as others do, unless they are
+older than the log's last leaf; those that are go the general way, as does everything that is not
+usual.
 """
 
 from __future__ import annotations
@@ -29,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from enum import Enum
 from math import inf
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,62 +33,94 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.errors import WindowBusy
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy
-from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, Prefetched
+from mta.logs.base import Prefetched
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
-from mta.monoids.columnar import positive_zero
 from mta.monoids.product import Product
-from mta.times import MICROSECONDS, TimeUnit, to_time
+from mta.times import MICROSECONDS, to_time
 from mta.windows.intake import Intake
 
 #: So many events are prefetched at once: few at first, as somebody may look after every event.
 _FEW, MANY = 16, 1024
-#: The most events that go the slow way before one tries the quick one again, under a policy on an
-#: aggregate that changes with every event.
+#: The most events that go the general way before one tries the quick one again, under a policy on
+#: an aggregate that changes with every event.
 _MOST_MISSES = 63
 #: In place of a result that is not known; a member of an enumeration stays itself in copies.
 UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
-#: In place of times that are not prefetched: later than any.
-_NONE = [inf]
 #: Times here are doubles, with which Python is quicker than with large whole numbers: whole ones,
-#: as microseconds up to the year 2041 are; others go slowly. So near to 0 a sum with ``UNIT`` has
-#: no place for fractions.
+#: as microseconds up to the year 2041 are; others go the general way. So near to 0 a sum with
+#: ``UNIT`` has no place for fractions.
 SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
 
 
+class WindowAhead(NamedTuple):
+    """What is prefetched of one window by count or time."""
+
+    size: int
+    """In events, or in microseconds."""
+    by_count: bool
+    length: int
+    """How many events are in it."""
+    found: Prefetched
+
+    def room(self, most: int) -> int:
+        """How many events may come, of so many, before more leave than are prefetched."""
+        folds = self.found.size
+        if not self.by_count:
+            return most
+        return min(most, self.spare + folds - 1) if folds else most
+
+    @property
+    def spare(self) -> int:
+        """How many events may come before any leaves by count."""
+        return self.size - self.length
+
+    def bound(self, last: float) -> float:
+        """The time that events must be before; ``last`` is the newest one."""
+        leaving = self.found.leaving
+        if self.by_count:
+            return EXACT
+        if not len(leaving):
+            return -inf
+        first, end = float(leaving[0]), float(leaving[-1])
+        known = max(-EXACT, last - self.size) < first and end < EXACT
+        return min(EXACT, end + self.size) if known else -inf
+
+
+class Ahead(NamedTuple):
+    """What is prefetched of the windows over one log."""
+
+    windows: dict[str, WindowAhead]
+    room: int
+    """How many events may come."""
+    late_from: float = inf
+    """From this time on they may come in any order."""
+    is_whole: bool = True
+    """Whether these are all windows."""
+
+
 class Owner(Protocol):
-    """The engine of one window or of several, as far as single events know it."""
+    """The engine of one window or of multiple ones, as far as single events know it."""
 
     busy: bool
     intake: Intake
     main: AbstractMonoid
     monoid: AbstractMonoid
-    policy: AbstractPolicy
     timed: bool
+
+    def ahead(self, most: int) -> Ahead | None:
+        """Prefetch for so many events; None where the next one needs more."""
+
+    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
+        """Add the events that came since, and be without those that left; no store call.
+
+        Of each window: how many left, and the aggregate of the new ones (None without any).
+        """
 
     def insert(self, value: Any, time: Any) -> None:
         """Add an event in the way that serves every window, and every value."""
 
-
-class WindowOwner(Owner, Protocol):
-    """The engine of one window."""
-
-    @property
-    def structure(self) -> Aggregator:
-        """What keeps the events, up to date."""
-
-    def evict(self, count: Any) -> None:
-        """Remove the oldest events in that way."""
-
-    def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
-        """The result at a moment, or at each of many."""
-
-    def current(self) -> tuple[Partial, int]:
-        """The aggregate of the window, and how many events it has."""
-
-    def __len__(self) -> int:
-        """How many events the window has."""
+    def query(self, which: Any, partial: bool) -> Any:
+        """Results in the way that serves every window."""
 
 
 class Asked(NamedTuple):
@@ -103,7 +130,7 @@ class Asked(NamedTuple):
     """The most events that the window may hold."""
     total: Callable[[Partial], Any]
     """What the policy sees of the window's aggregate."""
-    kept: Callable[[], Any]
+    stays: Callable[[], Any]
     """That for which nothing leaves from this front; None where there is none."""
 
 
@@ -153,45 +180,83 @@ class Reader:
         return value if self._text and kind is str and value.isascii() else None
 
 
-_Owner = TypeVar("_Owner", bound=Owner)
+class Evictions:
+    """The next evictions of one window, as lists, in which Python is quick."""
+
+    __slots__ = ("at", "folds", "leaving", "right", "seen", "shown", "size", "spare")
+
+    def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
+        #: The aggregate of what was there, after each eviction; empty where nobody has asked yet.
+        self.folds = folds
+        #: The times of the events that leave, of a window by time.
+        self.leaving: list[float] = []
+        self.size, self.spare = 0.0, 0
+        #: The aggregate of the new events; None without any.
+        self.right: Partial | None = None
+        if window is not None:
+            self.right = window.found.right
+            self.size, self.spare = float(window.size), window.spare
+            if not window.by_count:
+                self.leaving = window.found.leaving.astype(float).tolist()
+        #: How many have left, as far as anybody asked.
+        self.at = 0
+        #: The result when so many events had come.
+        self.shown, self.seen = None, -1
+
+    def gone(self, count: int, last: float) -> int:
+        """How many events have left when so many have come, the newest at a time."""
+        leaving, at = self.leaving, self.at
+        if not leaving:
+            gone = count - self.spare
+            if gone > at:
+                self.at = at = gone
+            return at
+        until = last - self.size
+        if leaving[at] <= until:
+            at += 1  # one leaves, most often, for one that comes
+            if leaving[at] <= until:
+                at = bisect_right(leaving, until, at)
+            self.at = at
+        return at
 
 
-class NewEvents(Generic[_Owner]):
-    """Single events that have come, and that the structure receives later; of any windows.
-
-    What is prefetched ends at a number of events, and at a time that they must be before.
-    """
+class SingleEvents:
+    """Single events that have come, and that the log receives later."""
 
     # Slots, as Python finds these faster than the attributes of a large object.
     __slots__ = (
-        "_append", "_append_time", "_bound", "_double", "_held", "_intake", "_last", "_lift",
-        "_lower", "_monoid", "_most", "_owner", "_reader", "_room", "_rows", "_show", "_times",
-        "_usual", "combine", "identity", "is_quick",
+        "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_held", "_intake",
+        "_is_whole", "_kept", "_last", "_late_from", "_lift", "_live", "_lower", "_misses",
+        "_monoid", "_most", "_only", "_owner", "_reader", "_room", "_rows", "_show", "_skip",
+        "_timed", "_times", "_usual", "_windows",
     )  # fmt: skip
 
-    def __init__(self, owner: _Owner, usual: bool, paged: bool) -> None:
+    def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
         monoid = self._monoid = owner.monoid
-        self.combine, self.identity = monoid.combine, monoid.identity
-        self._owner, self._intake = owner, owner.intake
+        self._combine = monoid.combine
+        self._owner, self._intake, self._timed = owner, owner.intake, owner.timed
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
         bare = isinstance(monoid, Monoid) and monoid.is_bare
-        #: Whether results need no numpy: numbers, dictionaries of them, or partials as they are.
-        self.is_quick = numbers or bare
         #: What is done with an aggregate for a result, once; and with that for every query, so that
         #: nobody gets what another may have changed.
         self._lower: Callable[[Partial], Any] | None = None
         self._show: Callable[[Any], Any] | None = None
-        if not self.is_quick:
+        if not (numbers or bare):
             self._show = _shown(monoid.lower)
         elif monoid.lower is not same_value:
             self._lower = monoid.lower
             self._show = dict.copy if isinstance(owner.main, Product) else None
+        #: Whether anything is ever prefetched.
         self._usual = monoid.is_plain and usual
         self._reader = Reader(monoid, paged)
         #: ``float`` where a double is a row as it comes, but for a NaN.
         self._double: type[float] | None = None
-        #: What has come, and is not in the structure yet.
+        #: A policy on an aggregate, and what that is for as long as nothing leaves.
+        self._asked, self._kept = asked, None
+        #: How often in a row it was another one, and how many events are not to try.
+        self._misses = self._skip = 0
+        #: What has come, and is not in the log yet.
         self._rows: list[Row] = []
         self._times: list[float] = []
         self._append, self._append_time = self._rows.append, self._times.append
@@ -200,12 +265,75 @@ class NewEvents(Generic[_Owner]):
 
     def _reset(self) -> None:
         """Have nothing prefetched."""
-        self._held = False
-        self._changed()
-        #: How many events may come; the newest time, and the one that they must be before.
-        self._room, self._last, self._bound = 0, -inf, -inf
+        self._held = self._is_whole = False
+        self._windows: dict[str, Evictions] = {}
+        #: The only window, if there is but one.
+        self._only: Evictions | None = None
+        #: Those of which somebody has asked for the result.
+        self._live: list[Evictions] = []
+        #: How many events may come; the newest time, the one that they must be before, and the one
+        #: from which on they may come in any order.
+        self._room, self._last, self._bound, self._late_from = 0, -inf, -inf, inf
 
-    def _insert_slowly(self, value: Any, time: Any) -> None:
+    # --- what windows call ----------------------------------------------------------------------
+
+    def insert(self, value: Any, time: Any) -> None:
+        """Add an event to all windows."""
+        owner = self._owner
+        if owner.busy:
+            raise busy()
+        owner.busy = True
+        row: Row | None
+        try:
+            is_row = value.__class__ is self._double and value == value
+            row = value if is_row else self._reader.read(value)
+            micros = 0.0
+            if self._timed:  # rounds, half to even
+                is_float = time.__class__ is float
+                micros = (time * SECOND + UNIT) - UNIT if is_float else _micros(row, time)
+            if (
+                self._skip
+                or row is None
+                or not (self._last <= micros < self._bound or self._may_come(micros))
+            ):
+                self._insert_otherwise(value, time)
+                return
+            lift, combine, window = self._lift, self._combine, self._only
+            new = row if lift is None else lift(row)
+            if window is None:
+                self._add(new)
+            else:
+                right = new if window.right is None else combine(window.right, new)
+                if self._asked is not None and not self._stays(right, self._asked):
+                    self._insert_otherwise(value, time)
+                    return
+                window.right = right
+            self._append(row)
+            if self._timed:
+                self._append_time(micros)
+                if micros > self._last:
+                    self._intake.newest = self._last = micros
+            room = self._room = self._room - 1
+            if not room:
+                self._bound = -inf
+        finally:
+            owner.busy = False
+
+    def _add(self, new: Partial) -> None:
+        """Combine an event with the aggregates of all windows that somebody asked for."""
+        combine = self._combine
+        if self._live:
+            rights = [new if w.right is None else combine(w.right, new) for w in self._live]
+            for window, right in zip(self._live, rights, strict=True):
+                window.right = right
+
+    def _insert_otherwise(self, value: Any, time: Any) -> None:
+        """Add an event in the way that serves all."""
+        if self._asked is not None:
+            if self._skip:
+                self._skip -= 1
+            else:
+                self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
         # What was of use until here is so again, unless this event comes in between.
         most = _FEW if self._is_waiting else self._most
         with np.errstate(all="ignore"):
@@ -214,25 +342,81 @@ class NewEvents(Generic[_Owner]):
         self._reader.learn(not self._intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
 
-    @property
-    def _is_waiting(self) -> bool:
-        """Whether something has come, and is not in the structure yet."""
-        return bool(self._rows)
+    def result(self) -> Any:
+        """The result of the only window; 1 combine, unless it is known."""
+        window = self._only
+        if window is None or self._owner.busy:
+            return self.query("")
+        shown = window.shown if window.seen == len(self._rows) else self._result(window)
+        show = self._show
+        return shown if show is None else show(shown)
 
-    def _may_come(self, micros: float) -> bool:
-        """Whether an event of a time may come, after prefetching again."""
-        return not self._is_late(micros) and self._renew() and self._last <= micros < self._bound
+    def query(self, which: Any = None, partial: bool = False) -> Any:
+        """The result of one window, of all, or of a policy; 1 combine for each that is not known.
 
-    def _is_late(self, micros: float) -> bool:
-        newest = self._intake.newest
-        return newest is not None and micros < newest
+        See ``SharedWindows.query``.
+        """
+        owner = self._owner
+        if owner.busy:
+            raise busy()
+        found = self.found(which)
+        if found is not UNKNOWN:
+            return found
+        owner.busy = True
+        try:
+            with np.errstate(all="ignore"):
+                return owner.query(which, partial)
+        finally:
+            owner.busy = False
 
-    def _renew(self) -> bool:
-        """Prefetch again; whether an event can come."""
-        raise NotImplementedError
+    def found(self, which: Any) -> Any:
+        """What ``query`` answers, as far as it is known or prefetched; else UNKNOWN."""
+        if which.__class__ is not str:
+            if which is not None or not self._is_whole:
+                return UNKNOWN
+            return {name: self.found(name) for name in self._windows}
+        window = self._windows.get(which)
+        if window is None or not window.folds:
+            return UNKNOWN
+        shown = window.shown if window.seen == len(self._rows) else self._result(window)
+        return shown if self._show is None else self._show(shown)
+
+    def _result(self, window: Evictions) -> Any:
+        """The result of a window by now; 1 combine."""
+        count, right = len(self._rows), window.right
+        if window.leaving:
+            at = window.gone(count, self._last)
+        else:
+            at = count - window.spare
+            if at < window.at:
+                at = window.at
+        fold = window.folds[at]
+        if right is not None:
+            fold = self._combine(fold, right)
+        lower = self._lower
+        window.shown = shown = fold if lower is None else lower(fold)
+        window.seen = count
+        return shown
+
+    def note(self, fold: Partial) -> None:
+        """Note the aggregate of the only window, as long as nothing is prefetched."""
+        self._only = Evictions([fold])
+        self._windows = {"": self._only}
+
+    def evict(self) -> bool:
+        """Remove the oldest event of the only window, if that is prefetched.
+
+        Not where late events may read what leaves by itself: for what somebody evicts they may not.
+        """
+        if self._intake.allowed_lateness:
+            return False
+        if not (self._has_evictions() or (self._renew() and self._has_evictions())):
+            return False
+        self._evict()
+        return True
 
     def write_back(self) -> None:
-        """Let the structure have what came, and be without what left; no store call."""
+        """Let the log have what came, and be without what left; no store call."""
         if self._held:
             with np.errstate(all="ignore"):
                 self._sync()
@@ -240,341 +424,123 @@ class NewEvents(Generic[_Owner]):
             self._times.clear()
             self._most = _FEW
             self._reset()
-        self._changed()
+        elif self._windows:
+            self._windows, self._only = {}, None
 
-    def _changed(self) -> None:
-        """Have no result any more."""
-        raise NotImplementedError
-
-    def _sync(self) -> None:
-        """Let the structure have them."""
-        raise NotImplementedError
-
-    def _new(self) -> Events:
-        """What has come, as columns."""
-        count, times = len(self._rows), None
-        if self._owner.timed:
-            times = packed(self._times, "<f8").astype("<i8")
-        return Events(self._monoid.inputs.gathered(self._rows), times, count)
-
-
-class SingleEvents(NewEvents[WindowOwner]):
-    """The single events of one window, between those who call it and its structure.
-
-    ``insert``, ``evict`` and ``query`` are what they call, so all is inlined there.
-    """
-
-    __slots__ = (
-        "_asked", "_at", "_by_count", "_end", "_kept", "_late_from", "_leaving", "_left", "_lefts",
-        "_misses", "_right", "_shown", "_size", "_skip", "_spare", "_structure",
-    )  # fmt: skip
-
-    def __init__(
-        self, owner: WindowOwner, structure: Aggregator, paged: bool, asked: Asked | None = None
-    ) -> None:
-        self._structure, policy = structure, owner.policy
-        #: A policy on an aggregate, and what that is for as long as nothing leaves.
-        self._asked, self._kept = asked, None
-        #: How often in a row it was another one, and how many events are not to try.
-        self._misses = self._skip = 0
-        self._by_count = asked is not None or type(policy) is CountWindow
-        self._size: float = 0
-        if asked is not None:
-            self._size = asked.size
-        elif isinstance(policy, CountWindow):
-            self._size = policy.size
-        elif isinstance(policy, TimeWindow):
-            self._size = float(policy.lifetime)
-        #: The result, if it is known.
-        self._shown: Any = UNKNOWN
-        usual = asked is not None or type(policy) in (CountWindow, TimeWindow)
-        usual = usual and policy.end == NEWEST
-        super().__init__(owner, usual, paged)
-
-    def _reset(self) -> None:
-        super()._reset()
-        #: The two aggregates.
-        self._left: Partial = self.identity
-        self._right: Partial = self.identity
-        #: How many events have left since these lists were made, as far as anybody asked; and how
-        #: many may.
-        self._at = self._end = 0
-        #: ``left`` after each eviction; the times of the events that leave, and of the one after.
-        self._lefts: list[Partial] = []
-        self._leaving: list[float] = _NONE
-        #: How many events may come before any leaves by count.
-        self._spare = 0
-        #: The time from which on events may come in any order.
-        self._late_from = inf
-
-    def _changed(self) -> None:
-        self._shown = UNKNOWN
-
-    @property
-    def of_policy(self) -> Callable[..., None]:
-        """The ``insert`` that suits the window's policy."""
-        if self._owner.timed:
-            return self.insert_timed
-        return self.insert if self._asked is None else self.insert_asked
-
-    # --- what is called -------------------------------------------------------------------------
-
-    def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event of a window without times, and evict what its policy says."""
-        owner = self._owner
-        if owner.busy:
-            raise busy()
-        owner.busy = True
-        row: Row | None
-        try:
-            if value.__class__ is self._double and value == value:
-                row = value
-            else:
-                row = self._reader.read(value)
-            if row is None or not (self._spare or self._at < self._end or self._renew()):
-                self._insert_slowly(value, time)
-                return
-            combine, lift, right = self.combine, self._lift, self._right
-            self._right = combine(right, row if lift is None else lift(row))
-            if self._spare:
-                self._spare -= 1
-            else:
-                at = self._at
-                self._left = self._lefts[at]
-                self._at = at + 1
-            append = self._append
-            append(row)
-            self._shown = UNKNOWN
-        finally:
-            owner.busy = False
-
-    def insert_asked(self, value: Any, time: Any = None) -> None:
-        """As ``insert``, under a policy on an aggregate; 1 combine more, which is the query's."""
-        owner, asked = self._owner, self._asked
-        if owner.busy:
-            raise busy()
-        owner.busy = True
-        row: Row | None
-        try:
-            assert asked is not None
-            if value.__class__ is self._double and value == value:
-                row = value
-            else:
-                row = self._reader.read(value)
-            if self._skip:
-                self._skip -= 1
-            else:
-                if row is not None and (self._spare or self._renew()):
-                    combine, lift = self.combine, self._lift
-                    right = combine(self._right, row if lift is None else lift(row))
-                    fold = combine(self._left, right)
-                    if asked.total(fold) == self._kept:
-                        self._right = right
-                        self._spare -= 1
-                        self._append(row)
-                        lower = self._lower
-                        self._shown = fold if lower is None else lower(fold)
-                        self._misses = 0
-                        return
-                self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
-            self._insert_slowly(value, time)
-        finally:
-            owner.busy = False
-
-    def insert_timed(self, value: Any, time: Any = None) -> None:
-        """As ``insert``, of a window with times; what leaves by them does so when asked for."""
-        owner = self._owner
-        if owner.busy:
-            raise busy()
-        owner.busy = True
-        row: Row | None
-        try:
-            is_double = value.__class__ is self._double and value == value
-            row = value if is_double else self._reader.read(value)
-            if time.__class__ is float:
-                micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
-            else:
-                micros = -inf if row is None or time is None else float(to_time(time))
-            if row is None or not (self._last <= micros < self._bound or self._may_come(micros)):
-                self._insert_slowly(value, time)
-                return
-            combine, lift, right = self.combine, self._lift, self._right
-            append, append_time = self._append, self._append_time
-            self._right = combine(right, row if lift is None else lift(row))
-            if self._by_count:
-                if self._spare:
-                    self._spare -= 1
-                else:
-                    self._left = self._lefts[self._at]
-                    self._at += 1
-            append(row)
-            append_time(micros)
-            if micros > self._last:
-                self._intake.newest = self._last = micros
-            room = self._room = self._room - 1
-            if not room:
-                self._bound = -inf
-            self._shown = UNKNOWN
-        finally:
-            owner.busy = False
-
-    def evict(self, n: int = 1) -> None:
-        """Remove the oldest events. Raises EmptyWindow."""
-        owner = self._owner
-        if owner.busy:
-            raise busy()
-        owner.busy = True
-        try:
-            if n.__class__ is not int or n != 1 or not self._has_lefts():
-                with np.errstate(all="ignore"):
-                    owner.evict(n)
-                return
-            self._at = at = self._gone() + 1
-            self._left = self._lefts[at - 1]
-            self._spare += self._by_count
-            self._shown = UNKNOWN
-        finally:
-            owner.busy = False
-
-    def _query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
-        owner = self._owner
-        before, owner.busy = owner.busy, True
-        try:
-            with np.errstate(all="ignore"):
-                return owner.query_at(at, partial, unit)
-        finally:
-            owner.busy = before
-
-    def query(
-        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None,
-        alone: bool = False,
-    ) -> Any:  # fmt: skip
-        """The result over the window; 1 combine, none where nothing has changed.
-
-        At a moment, or at each of many, as ``Window.query``. ``alone`` says that the caller has
-        the window to itself.
-        """
-        owner = self._owner
-        if owner.busy and not alone:
-            raise busy()
-        if at is not None:
-            return self._query_at(at, partial, time_unit)
-        shown = self._shown
-        if shown is UNKNOWN:
-            if self._held:
-                if not self._by_count and self._leaving[self._at] <= self._last - self._size:
-                    self._pass()
-                combine, left, right = self.combine, self._left, self._right
-                fold = left if right is self.identity else combine(left, right)
-            else:
-                with np.errstate(all="ignore"):
-                    fold, count = self._owner.current()
-                    if not count:
-                        return self._monoid.empty
-            lower, shown = self._lower, fold
-            if lower is positive_zero:
-                shown = fold + 0.0
-            elif lower is not None:
-                shown = lower(fold)
-            self._shown = shown
-        show = self._show
-        return shown if show is None else show(shown)
-
-    def _pass(self) -> None:
-        """Move on past the events that are too old by now."""
-        at = self._at + 1  # one leaves, most often, for one that comes
-        if self._leaving[at] <= self._last - self._size:
-            at = self._gone()
-        self._at, self._left = at, self._lefts[at - 1]
-
-    def __len__(self) -> int:
+    def length(self) -> int | None:
+        """How many events more than the log the only window has; None where nothing is known."""
         if not self._held:
-            return len(self._owner)
-        return len(self._structure) + len(self._rows) - self._gone()
+            return None
+        window = self._only
+        assert window is not None
+        return len(self._rows) - window.gone(len(self._rows), self._last)
 
-    # --- what is prefetched
-    # ------------------------------------------------------------------------
-
-    def _gone(self) -> int:
-        """How many events have left by now of those that may."""
-        if self._by_count:
-            return self._at
-        return bisect_right(self._leaving, self._last - self._size, self._at)
-
-    def _has_lefts(self) -> bool:
-        """Whether an eviction is prefetched; not where late events may read what leaves by itself.
-
-        For what somebody evicts they may not.
-        """
-        if self._intake.allowed_lateness:
-            return False
-        return self._gone() < self._end or (self._renew() and self._end > 0)
+    # --- what is prefetched ---------------------------------------------------------------------
 
     def _may_come(self, micros: float) -> bool:
-        if not self._is_late(micros):
-            return super()._may_come(micros)
-        if not self._may_be_late(micros):
+        """Whether an event of a time may come, after prefetching again."""
+        newest = self._intake.newest
+        is_late = self._timed and newest is not None and micros < newest
+        if is_late and not self._may_be_late(micros):
             return False
-        return micros < self._bound or (self._renew() and self._late_from <= micros < self._bound)
+        if is_late and micros < self._bound:
+            return True
+        if not self._renew():
+            return False
+        return (self._late_from if is_late else self._last) <= micros < self._bound
 
     def _may_be_late(self, micros: float) -> bool:
         """Whether an event may come in among others that wait, though it is older than some."""
         newest, lateness = self._intake.newest, self._intake.allowed_lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
-    def _renew(self) -> bool:
-        most = min(2 * self._most, MANY)
-        structure = self._owner.structure  # which has all that came by now
-        self._most = most
-        if self._asked is not None:
-            # Whatever moves the front must ask the policy.
-            self._kept, lefts = self._asked.kept(), 0
-            if self._kept is None:
-                return False
-        else:
-            lefts = most
-        with np.errstate(all="ignore"):
-            found = structure.prefetched(lefts) if self._usual else None
-        if found is None:
+    def _stays(self, right: Partial, asked: Asked) -> bool:
+        """Whether nothing leaves, under a policy on an aggregate, with this one of the new events.
+
+        Nothing does while the front and what the policy sees are as they were when nothing left.
+        The combine that this takes is the query's.
+        """
+        window = self._only
+        assert window is not None
+        fold = self._combine(window.folds[0], right)
+        if asked.total(fold) != self._kept:
             return False
-        self._held = True
-        self._left, self._right, self._late_from = found.left, found.right, found.late_from
-        self._room, self._end = min(found.room, most), found.evictions
-        if self._by_count:
-            self._spare = min(self._room, int(self._size) - len(self._structure))
-            # One for each event that makes another leave, and no more.
-            self._end = min(self._end, self._room - self._spare)
-            self._room = self._spare + self._end
-        if not self._room or (self._owner.timed and not self._set_times(found.leaving)):
-            return False
-        self._have(found)
+        window.shown = fold if self._lower is None else self._lower(fold)
+        window.seen = len(self._rows) + 1
+        self._misses = 0
         return True
 
-    def _set_times(self, leaving: np.ndarray) -> bool:
-        """Up to when events may come, by the times that are prefetched; whether any may."""
-        last = self._intake.newest
-        if last is None or not -EXACT < last < EXACT:
-            return False
-        self._last = float(last)
-        if self._by_count:
-            self._bound = EXACT
-        elif len(leaving):
-            first, end = float(leaving[0]), float(leaving[-1])
-            if max(-EXACT, last - self._size) < first and end < EXACT:
-                self._bound = min(EXACT, end + self._size)
-        return self._bound > -inf
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether something has come, and is not in the log yet."""
+        return bool(self._rows)
 
-    def _have(self, found: Prefetched) -> None:
-        """Have what is prefetched as lists, in which Python is quick."""
-        self._lefts = self._monoid.partials.listed(found.lefts)
-        if not self._by_count:
-            self._leaving = found.leaving.astype(float).tolist()
+    def _renew(self) -> bool:
+        """Prefetch again; whether an event can come."""
+        most = min(2 * self._most, MANY)
+        self.write_back()
+        self._most = most
+        last = self._intake.newest if self._timed else 0.0
+        if not self._usual or last is None or not -EXACT < last < EXACT:
+            return False
+        if self._asked is not None:
+            self._kept = self._asked.stays()
+            if self._kept is None:
+                return False
+        with np.errstate(all="ignore"):
+            ahead = self._owner.ahead(most)
+        if ahead is None:
+            return False
+        windows, last = ahead.windows.values(), float(last)
+        room = min([ahead.room, most, *(window.room(most) for window in windows)])
+        bound = min([EXACT, *(window.bound(last) for window in windows)])
+        if room <= 0 or bound == -inf:
+            return False
+        self._held, self._room = True, room
+        self._last, self._bound, self._late_from = last, bound, ahead.late_from
+        self._load(ahead)
+        return True
+
+    def _load(self, ahead: Ahead) -> None:
+        """Have what is prefetched as lists."""
+        listed = self._monoid.partials.listed
+        self._windows = {
+            name: Evictions(listed(window.found.folds), window)
+            for name, window in ahead.windows.items()
+        }
+        self._live = [window for window in self._windows.values() if window.folds]
+        self._is_whole = ahead.is_whole and len(self._live) == len(self._windows)
+        self._only = self._windows.get("")
+
+    def _has_evictions(self) -> bool:
+        """Whether one is prefetched."""
+        if not self._held:
+            return False
+        window = self._only
+        assert window is not None
+        return window.gone(len(self._rows), self._last) < len(window.folds) - 1
+
+    def _evict(self) -> None:
+        window = self._only
+        assert window is not None
+        window.at, window.seen = window.at + 1, -1
 
     def _sync(self) -> None:
-        gone = self._gone()
-        if self._rows or gone:
-            left = self._lefts[gone - 1] if gone else self._left
-            self._structure.sync(self._new(), gone, left, self._right)
+        """Let the log have them."""
+        count = len(self._rows)
+        gone = {
+            name: (window.gone(count, self._last), window.right)
+            for name, window in self._windows.items()
+        }
+        if count or any(number for number, _ in gone.values()):
+            times = packed(self._times, "<f8").astype("<i8") if self._timed else None
+            new = Events(self._monoid.inputs.gathered(self._rows), times, count)
+            self._owner.write_back(new, gone)
+
+
+def _micros(row: Row | None, time: Any) -> float:
+    """The time of a valid event as whole microseconds; before any other where it has none."""
+    return -inf if row is None or time is None else float(to_time(time))
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self, overload
 
+import numpy as np
+
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
@@ -26,6 +28,7 @@ from mta.windows.engine import EventsWindow, WindowEngine, alone
 from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Clock, Lateness, OnAhead, OnInvalid, OnLate, Settings
+from mta.windows.single import busy
 from stores import StoreLike
 
 
@@ -125,13 +128,8 @@ class Window(Publishable, EventsWindow[Out]):
 
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self.policy, single = engine.main, engine.policy, engine.single
-        # A call less for every event.
-        if engine.settings.max_ahead is None:
-            self.insert = single.of_policy  # type: ignore[method-assign]
-        self.evict = single.evict  # type: ignore[method-assign]
-        if single.is_quick:
-            self.query = single.query  # type: ignore[method-assign]
+        self.monoid, self.policy = engine.main, engine.policy
+        self._single = engine.single
 
     @property
     def structure(self) -> Aggregator:
@@ -150,15 +148,7 @@ class Window(Publishable, EventsWindow[Out]):
             value: The value; for a Product a mapping from column to value.
             time: Seconds, or a datetime; needed where the frame looks at times.
         """
-        engine = self.engine
-        if engine.settings.max_ahead is None:
-            engine.single.of_policy(value, time)
-        else:  # each time is compared with the clock
-            self._insert(value, time)
-
-    @alone
-    def _insert(self, value: Any, time: Any) -> None:
-        self.engine.insert(value, time)
+        self._single.insert(value, time)
 
     def evict(self, n: int = 1) -> None:
         """Remove the oldest events; at most one page read per level. Raises EmptyWindow.
@@ -166,7 +156,16 @@ class Window(Publishable, EventsWindow[Out]):
         Args:
             n: How many events.
         """
-        self.engine.single.evict(n)
+        engine = self.engine
+        if engine.busy:
+            raise busy()
+        engine.busy = True
+        try:
+            if n.__class__ is not int or n != 1 or not self._single.evict():
+                with np.errstate(all="ignore"):
+                    engine.evict(n)
+        finally:
+            engine.busy = False
 
     @alone
     def retract(self, time: Any) -> None:
@@ -197,7 +196,6 @@ class Window(Publishable, EventsWindow[Out]):
         self, /, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any: ...
 
-    @alone
     def query(
         self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any:
@@ -221,8 +219,12 @@ class Window(Publishable, EventsWindow[Out]):
         (4.0, 8.0, [5.0, 4.0])
         """
         if at is None:
-            return self.engine.query()
-        return self.engine.query_at(at, partial, time_unit)
+            return self._single.result()
+        return self._query_at(at, partial, time_unit)
+
+    @alone
+    def _query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
+        return self.engine.query_at(at, partial, unit)
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -359,7 +361,7 @@ class Window(Publishable, EventsWindow[Out]):
 
     def __len__(self) -> int:
         """How many events are in the window."""
-        return len(self.engine.single)
+        return len(self.engine)
 
     def stats(self) -> Stats:
         """Return sizes and counts; no store call."""

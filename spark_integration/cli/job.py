@@ -23,7 +23,10 @@ FIXED = (
     "emit", "write",
 )  # fmt: skip
 #: These change the columns of the results, and of Spark's state, by being so or not; else not.
-DECISIVE = {"on_late": "side", "idle": "keep", "allowed_lateness": None, "emit_updates": False}
+DECISIVE = {
+    "on_late": "side", "on_ahead": "side", "idle": "keep", "allowed_lateness": None,
+    "emit_updates": False,
+}  # fmt: skip
 
 
 def _option(default: Any, about: str, metavar: str | None = None, *, shown: bool = True) -> Any:
@@ -102,6 +105,14 @@ class Job:
     )
     emit_updates: bool = _option(
         False, "emit a row again, marked, when a late one changes it; default: no"
+    )
+    max_ahead: str | None = _option(
+        None,
+        "how far ahead of this machine's clock a row may be, such as '5 minutes'; default: any",
+        "TIME",
+    )
+    on_ahead: Literal["raise", "drop", "side"] = _option(
+        "raise", "whether a row further ahead stops the run, is dropped, or is marked as ahead"
     )
     on_invalid: Literal["raise", "drop"] = _option(
         "raise", "whether rows without a readable key, time or value stop the run or are dropped"

@@ -51,6 +51,7 @@ class Progress:
 
     rows: int = 0
     late: int = 0
+    ahead: int = 0
     invalid: int = 0
     batches: int = 0
     files: int = 0
@@ -76,6 +77,7 @@ class Progress:
                 self.files += progress["numInputRows"]  # the rows of the source are files
                 self.rows += counts["rows_read"]
                 self.late += counts["rows_late"]
+                self.ahead += counts["rows_ahead"]
                 self.invalid += counts["rows_invalid"]
                 for at, reason in enumerate(self.reasons if INPUT_METRICS in metrics else ()):
                     reason.rows += metrics[INPUT_METRICS][f"n{at}"]

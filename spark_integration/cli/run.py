@@ -122,6 +122,8 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
         "carry": [*job.carry, *(name for name in job.value if name in unread)],
         "on_late": job.on_late,
         "allowed_lateness": job.allowed_lateness,
+        "max_ahead": job.max_ahead,
+        "on_ahead": job.on_ahead,
         "emit_updates": job.emit_updates,
         "on_invalid": job.on_invalid,
         "idle": job.idle,
@@ -167,6 +169,8 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
     results = read_results(spark, job)
     if job.on_late == "side":
         results = results.where("not late")
+    if job.on_ahead == "side":
+        results = results.where("not ahead")
     if job.emit_updates:  # a picture of all rows would show both results of an event
         results = results.where("not corrected")
     if job.idle == "emit":  # rows about idle keys have no values
@@ -274,6 +278,9 @@ def _report(
     if progress.late:
         marked = job.on_late == "side"
         say(f"late      {plural(progress.late, 'row')}, {'marked' if marked else 'dropped'}")
+    if progress.ahead:
+        marked = job.on_ahead == "side"
+        say(f"ahead     {plural(progress.ahead, 'row')}, {'marked' if marked else 'dropped'}")
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
         for reason in filter(lambda reason: reason.rows, progress.reasons):

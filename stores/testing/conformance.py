@@ -44,6 +44,8 @@ class PageStoreConformance:
     """The server can list its keys; where it cannot, ``keys`` raises ``UnsupportedOperation``."""
     sees_deletes = True
     """A page that another process deletes is gone here too, even if this one has just put it."""
+    turns = 30
+    """How often each of six threads writes, reads and deletes some pages."""
     secrets: tuple[str, ...] = ()
     """User names and passwords that must not be shown."""
 
@@ -395,7 +397,7 @@ class PageStoreConformance:
             shared = self.pages(20)
 
             def work(number: int) -> None:
-                for turn in range(30):
+                for turn in range(self.turns):
                     mine = {f"{self.group}/{number}/{turn}/{i}": os.urandom(99) for i in range(4)}
                     gone = list(mine)[:2]
                     store.put_many(mine)
@@ -412,7 +414,7 @@ class PageStoreConformance:
             store.flush()
             assert store.get_many(list(shared)) == list(shared.values())
             if self.lists:
-                assert sum(1 for _ in store.keys(f"{self.group}/")) == 20 + 6 * 30 * 2
+                assert sum(1 for _ in store.keys(f"{self.group}/")) == 20 + 6 * self.turns * 2
 
     def test_processes_write_at_once(self) -> None:
         need(self.processes, "pages belong to one process")

@@ -23,21 +23,26 @@ from mta import (
     Count,
     CountWindow,
     EveryPeriod,
+    FiBA,
     KeyedWindows,
+    LogMTA,
     Max,
     Mean,
+    Median,
     Monoid,
     PagedFlatFAT,
     Product,
     SampleStdDev,
     SharedWindows,
     SlicedWindow,
+    SteadyMTA,
     Sum,
     TimeWindow,
     TriggeredWindow,
     Window,
 )
 from mta.frames.known import policy_of
+from mta.laws import check_policy
 from mta.publishing.known import CLASSES
 from mta.recipes import rebuilt, recipe_of
 from spark_integration.step.step import step
@@ -96,6 +101,20 @@ def in_frame(
     ]
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether results are the same, as near as may be."""
+    return bool(one == (other if isinstance(other, str) else pytest.approx(other, nan_ok=True)))
+
+
+def at_moment(frame: AbstractPolicy, times: list[int], moment: int) -> list[int]:
+    """The events of the frame of a moment at which there may be no event."""
+    known = [time for time in times if time <= moment]
+    if "CountWindow" in repr(frame):
+        return in_frame(frame, known, len(known) - 1)
+    rows = in_frame(frame, [*known, moment], len(known))
+    return [row for row in rows if row < len(known)]
+
+
 def expected(monoid: Any, values: list[float], places: list[int]) -> Any:
     if not places:
         return monoid.empty
@@ -148,18 +167,20 @@ def test_keyed_windows_fold_what_is_in_the_frame(frame: AbstractPolicy) -> None:
 TEXTS: Monoid[str, str, str] = Monoid("", lambda a, b: a + b, name="texts")
 
 
-@pytest.mark.parametrize("kind", ["numbers", "texts"])
+@pytest.mark.parametrize("values_are", ["numbers", "texts"])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, kind: str) -> None:
+def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, values_are: str) -> None:
     """By single events, batches of any size and after a restore; a window of its own and shared."""
-    rng = random.Random(f"{frame!r} {kind}")
+    rng = random.Random(f"{frame!r} {values_are}")
     times = drawn_times(rng, 150)
     values: list[Any] = [rng.choice("abcdef") for _ in times]
     monoid: Any = TEXTS
-    if kind == "numbers":
-        values, monoid = [float(rng.randint(-9, 9)) for _ in times], Sum()
+    if values_are == "numbers":
+        values = [float(rng.randint(-9, 9)) for _ in times]
+        monoid = rng.choice([Sum(), Max(), Mean(), SampleStdDev(), Median()])
     other = TimeWindow("7us")
-    one = Window(monoid, frame, "memory://", name="own", arity=3)
+    kind = rng.choice([None, FiBA if frame.needs_times else None, LogMTA, SteadyMTA])
+    one = Window(monoid, frame, "memory://", name="own", arity=3, aggregator=kind)
     many = SharedWindows(monoid, {"it": frame, "other": other}, "memory://", name="shared", arity=3)
     at = 0
     while at < len(times):
@@ -177,15 +198,15 @@ def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, kind: str) -
                 found[1].append(many.query("it"))
         for row in range(at, end):
             want = expected(monoid, values, in_frame(frame, times, row))
-            assert [each[row - at] for each in found] == [want, want], row
+            assert all(same(each[row - at], want) for each in found), row
         assert len(one) == many.stats().windows["it"] == len(in_frame(frame, times, end - 1))
         want = expected(monoid, values, in_frame(other, times, end - 1))
-        assert many.query("other") == want
+        assert same(many.query("other"), want)
         if rng.random() < 0.3:
             one.check()
             many.check()
             store, shared = one.store, many.store
-            one = Window.restore(one.checkpoint(), monoid, frame, store)
+            one = Window.restore(one.checkpoint(), monoid, frame, store, aggregator=kind)
             many = SharedWindows.restore(
                 many.checkpoint(), monoid, {"it": frame, "other": other}, shared
             )
@@ -399,13 +420,36 @@ def test_results_at_boundaries_are_as_of_them(frame: AbstractPolicy) -> None:
     found |= dict(zip(last.moments.astype("i8").tolist(), last.results.tolist(), strict=True))
     assert len(found) > 20
     for moment, result in found.items():
-        known = [time for time in times if time <= moment]
-        if isinstance(frame, CountWindow) or "CountWindow" in repr(frame):
-            rows = in_frame(frame, known, len(known) - 1)
-        else:
-            rows = in_frame(frame, [*known, moment], len(known))
-            rows = [row for row in rows if row < len(known)]
-        assert result == expected(Sum(), values, rows), moment
+        assert result == expected(Sum(), values, at_moment(frame, times, moment)), moment
+
+
+@pytest.mark.parametrize("kind", ["vectorized", "standalone", "shared"])
+@pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+def test_a_step_of_spark_has_results_at_boundaries(frame: AbstractPolicy, kind: str) -> None:
+    """As of each boundary, until time has emptied the window."""
+    rng = random.Random(f"{frame!r} {kind}")
+    times = sorted(set(drawn_times(rng, 80)))
+    values = [float(rng.randint(-9, 9)) for _ in times]
+    total = Sum() if kind == "vectorized" else Monoid(0.0, lambda a, b: a + b, name="plain sum")
+    window: Any = {"it": frame, "other": CountWindow(3)} if kind == "shared" else frame
+    name = "sum_it" if kind == "shared" else "sum"
+    names = [name, "sum_other"] if kind == "shared" else [name]
+    schema = {"device": pa.string(), "ts": pa.timestamp("us", "UTC"), "watts": pa.float64()}
+    plan = make_plan(
+        window=window, columns=tuple(schema), schema=pa.schema(schema), emit_every="4us",
+        monoid=Product({"sum": ("watts", total)}), results={each: pa.float64() for each in names},
+    )  # fmt: skip
+    rows = pa.table(
+        {"device": ["a"] * len(times), "ts": times, "watts": values}, schema=plan.schema
+    )
+    store, state, found = MemoryStore(), None, {}
+    for at in range(0, len(times), 9):
+        done = step(state, rows.slice(at, 9), plan, store)
+        state, moments = done.state, done.rows.column("ts").cast(pa.int64()).to_pylist()
+        found |= dict(zip(moments, done.rows.column(name).to_pylist(), strict=True))
+    assert len(found) > 20
+    for moment, result in found.items():
+        assert result == expected(total, values, at_moment(frame, times, moment)), moment
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
@@ -444,6 +488,43 @@ def test_peers_in_a_batch_query() -> None:
     found = step(None, rows, plan, MemoryStore()).rows
     results = zip(found.column("watts").to_pylist(), found.column("sum").to_pylist(), strict=True)
     assert sorted(results) == [(1.0, 3.0), (2.0, 3.0), (4.0, 7.0), (5.0, 5.0)]
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+def test_questions_about_any_moment(frame: AbstractPolicy) -> None:
+    """The frame as of a moment at which there may be no event, with what was known by then."""
+    rng = random.Random(repr(frame))
+    times = drawn_times(rng, 60)
+    values = [float(rng.randint(-9, 9)) for _ in times]
+    given: dict[str, Any] = {"allowed_lateness": 0, "retain_for": "1 day"}
+    one = Window(Sum(), frame, "memory://", name="own", arity=3, **given)
+    many = SharedWindows(Sum(), {"it": frame}, "memory://", name="shared", arity=3, **given)
+    for promote_at in (2, 1000):
+        keyed = KeyedWindows(Sum(), frame, "memory://", name="k", promote_at=promote_at, **given)
+        keyed.extend(["a"] * len(times), values, np.array(times, "M8[us]"))
+        for _ in range(20):
+            moment = rng.randint(times[0], times[-1] + 20)
+            want = expected(Sum(), values, at_moment(frame, times, moment))
+            assert keyed.query("a", at=np.datetime64(moment, "us")) == want
+    for engine in (one, many):
+        engine.extend(values, np.array(times, "M8[us]"))
+    for _ in range(40):
+        moment = rng.randint(times[0], times[-1] + 20)
+        want, at = (
+            expected(Sum(), values, at_moment(frame, times, moment)),
+            np.datetime64(moment, "us"),
+        )
+        assert one.query(at=at) == want
+        assert many.query("it", at=at) == want
+    now = expected(Sum(), values, in_frame(frame, times, len(times) - 1))
+    assert one.query() == many.query("it") == keyed.query("a") == now
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+def test_the_laws_of_policies_hold(frame: AbstractPolicy) -> None:
+    times = drawn_times(random.Random(1), 20)
+    moments = np.array(times, "M8[us]") if frame.needs_times else None
+    check_policy(frame, [float(time % 7) for time in times], times=moments, on=Sum())
 
 
 # --- what is refused --------------------------------------------------------------------------

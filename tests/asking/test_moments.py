@@ -29,6 +29,8 @@ WINDOWS: dict[str, AbstractPolicy] = {
     "count": CountWindow(3),
     "either": TimeWindow(10) | CountWindow(3),
     "both": TimeWindow(4) & CountWindow(3),
+    "left": TimeWindow(10, closed="left"),
+    "delayed": TimeWindow(10, delay=3),
 }
 
 
@@ -41,7 +43,11 @@ def held(policy: AbstractPolicy, times: list[int], moment: int) -> list[int]:
     if isinstance(policy, CountWindow):
         return until[-policy.size :]
     assert isinstance(policy, TimeWindow)
-    return [place for place in until if times[place] > moment - policy.size // 1_000_000]
+    if policy is WINDOWS["left"]:
+        return [place for place in until if moment - 10 <= times[place] < moment]
+    end = moment - 3 if policy is WINDOWS["delayed"] else moment
+    size = policy.size // 1_000_000
+    return [place for place in until if end - size < times[place] <= end]
 
 
 def summed(policy: AbstractPolicy, events: list[tuple[int, int]], moment: int) -> int:
@@ -116,6 +122,21 @@ def test_what_has_left_is_not_passed_over(promote_at: int) -> None:
     with pytest.raises(EventsGone, match="of the key 'a'"):
         windows.query(["b", "a"], at=40)
     assert windows.query("a", at=[60], partial=True).tolist() <= [10.0]
+
+
+@pytest.mark.parametrize("promote_at", [1024, 4])
+def test_what_a_key_had_before_it_expired_is_not_passed_over(promote_at: int) -> None:
+    given: dict[str, Any] = {"retain_for": 1000, "promote_at": promote_at}
+    windows = KeyedWindows(Sum(), TimeWindow(10), name="expired", **given)
+    windows.extend(["a"] * 9 + ["b"], [1.0] * 10, [*range(9), 200])
+    assert windows.expire(100).tolist() == ["a"]
+    for start in (300, 400):
+        assert windows.query(["a", "b", "c"], at=200).tolist() == [0.0, 1.0, 0.0]
+        for key in ("a", "b", "c"):
+            with pytest.raises(EventsGone, match=f"of the key '{key}'"):
+                windows.query(key, at=5)
+        windows.extend(["a"] * 9, [2.0] * 9, [*range(start, start + 9)])
+    assert windows.query("a", at=[299, 304]).tolist() == [0.0, 10.0]
 
 
 @pytest.mark.parametrize("promote_at", [1024, 4])

@@ -72,8 +72,32 @@ def test_what_is_no_period_is_named(arguments: dict[str, Any], message: str) -> 
         EveryPeriod(arguments.pop("period"), **arguments)
 
 
-def test_triggers_are_told_apart() -> None:
+def test_triggers_of_other_boundaries_differ() -> None:
     one, other = EveryPeriod("1 day", offset="6h"), EveryPeriod("1 day")
     assert one != other
     assert one == EveryPeriod(86400, offset=6 * 3600)
     assert repr(other) == "EveryPeriod(86400000000 us)"
+
+
+@pytest.mark.parametrize("idle", ["keep", "expire"])
+def test_a_stream_has_results_at_boundaries(idle: str) -> None:
+    pytest.importorskip("pyspark")
+    from spark_integration.step.step import step
+    from stores.memory import MemoryStore
+    from tests.support.spark.events import SECOND, START
+    from tests.support.spark.idle_cases import idle_plan, rows_of
+
+    offset = (START // SECOND + 10) % 60  # ten seconds after the first event
+    plan = idle_plan(emit_every=EveryPeriod("1 minute", offset=offset), idle=idle)
+    events = [("a", second, 1.0) for second in (0, 5, 20, 70, 71)]
+    store, found = MemoryStore(), list[tuple[int, int]]()
+    state = None
+    for batch, watermark in ((events[:2], 0), (events[2:], 71), ([], 1000)):
+        done = step(state, rows_of(*batch), plan, store, START + watermark * SECOND)
+        state = done.state
+        found += [
+            (round(row["ts"].timestamp()) - START // SECOND, row["n"])
+            for row in done.rows.to_pylist()
+        ]
+    later = [(130, 1), (190, 0)] if idle == "expire" else []
+    assert found == [(10, 2), (70, 2), *later]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.servers import RedisServer
+from tests.support.spark.session import quick_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {
@@ -42,7 +43,7 @@ def run(
     places = os.pathsep.join([*known, *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=patience,
-        env=os.environ | ({"PYTHONPATH": places} if places else {}),
+        env=os.environ | quick_environment() | ({"PYTHONPATH": places} if places else {}),
     )  # fmt: skip
     assert bool(done.returncode) == fails, f"{done.stdout}\n{done.stderr}"
     return done.stdout + (done.stderr if fails else "")
@@ -160,16 +161,11 @@ def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
         server.stop()
 
 
-def readings_through_kafka(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, events: int, limit: int, kills: int
-) -> None:
+def readings_through_kafka(folder: Path, events: int, limit: int, kills: int) -> None:
     pytest.importorskip("pyspark")
     pytest.importorskip("redis")
     from tests.support.kafka import broker, connector
-    from tests.support.spark.session import quick_environment
 
-    for name, value in quick_environment().items():
-        monkeypatch.setenv(name, value)
     server = RedisServer(folder)
     try:
         with broker(folder) as kafka:
@@ -184,24 +180,19 @@ def readings_through_kafka(
 
 
 @pytest.mark.proves("PySpark", "Kafka in and out")
-def test_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings_through_kafka(tmp_path, monkeypatch, 2000, limit=500, kills=1)
+def test_readings_through_kafka(tmp_path: Path) -> None:
+    readings_through_kafka(tmp_path, 2000, limit=500, kills=1)
 
 
 @pytest.mark.soak
-def test_soak_of_readings_through_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings_through_kafka(tmp_path, monkeypatch, 200_000, limit=20_000, kills=5)
+def test_soak_of_readings_through_kafka(tmp_path: Path) -> None:
+    readings_through_kafka(tmp_path, 200_000, limit=20_000, kills=5)
 
 
-def windows_between_tables(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *options: object, kills: int
-) -> None:
-    from tests.support.spark.session import quick_environment
+def windows_between_tables(kind: str, *options: object, kills: int) -> None:
     from tests.support.tables import package_of
 
     jars = package_of(kind)
-    for name, value in quick_environment().items():
-        monkeypatch.setenv(name, value)
     given = "--format", kind, "--jars", jars, "--kills", kills
     output = run("tables/tables.py", *given, *options, patience=600 * (kills + 1))
     assert output.count("killed after") == kills
@@ -211,18 +202,16 @@ def windows_between_tables(
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_windows_between_tables(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_between_tables(kind: str) -> None:
     options = ["--by-batch"] if kind == "delta" else []
     sizes = "--events", 600, "--meters", 4, "--files", 3
-    windows_between_tables(tmp_path, monkeypatch, kind, *options, *sizes, kills=1)
+    windows_between_tables(kind, *options, *sizes, kills=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_soak_of_windows_between_tables(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    windows_between_tables(tmp_path, monkeypatch, kind, kills=3)
+def test_soak_of_windows_between_tables(kind: str) -> None:
+    windows_between_tables(kind, kills=3)
 
 
 def test_features_are_served_while_the_stream_goes_on(tmp_path: Path) -> None:

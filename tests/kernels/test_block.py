@@ -142,7 +142,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
             if what == "restore":
                 window = Window.restore(snapshot, monoid, policy, window.store, **settings)
         single = window.engine.single
-        used |= isinstance(single, NativeEvents) and single._is_waiting and single._is_loaded
+        used |= isinstance(single, NativeEvents) and single._is_waiting
     window.check()
     return [*seen, window.checkpoint()], used
 
@@ -205,7 +205,7 @@ def test_others_go_as_before(window: Callable[[], Window[Any]]) -> None:
     assert not isinstance(window().engine.single, NativeEvents)
 
 
-def test_what_somebody_evicts_is_in_no_block() -> None:
+def test_what_somebody_evicts_leaves_a_block() -> None:
     window = Window(Max(), CountWindow(1000), name="w")
     window.extend([float(at) for at in range(100)])
     for at in range(50):
@@ -215,8 +215,7 @@ def test_what_somebody_evicts_is_in_no_block() -> None:
         window.insert(float(at))
         window.evict()
         assert window.query() == 99.0
-    single = window.engine.single
-    assert isinstance(single, NativeEvents) and not single._is_loaded
+    assert window.engine.single._is_waiting
     assert len(window) == 149
     for _ in range(149):
         window.evict()
@@ -322,34 +321,32 @@ def test_a_product_takes_all_of_an_event_or_nothing() -> None:
 
 def test_a_block_takes_what_was_loaded() -> None:
     block = Block.of(Kernel("mean", 0))
-    assert block is not None and block.event(block.buffer, 1.0, 0.0) is None
-    lefts = np.array([5.0, 3.0]), np.array([2.0, 1.0])
-    block.load(Loaded(4, 2, 0.0, 10.0, None), (9.0, 3.0), lefts, (1.0, 1.0), np.empty(0, "<i8"))
-    found = [block.event(block.buffer, 2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
+    assert block is not None and block.event(1.0, 0.0) is None
+    folds = np.array([9.0, 5.0, 3.0]), np.array([3.0, 2.0, 1.0])
+    block.load(Loaded(4, 2, 0.0, 10.0, None), folds, (1.0, 1.0), np.empty(0, "<i8"))
+    found = [block.event(2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
     assert found == [12 / 5, 14 / 6, 12 / 6, 12 / 6, None]
     assert block.stands() == (4, 2) and block.aggregates() == ((3.0, 1.0), (9.0, 5.0))
     assert block.values().tolist() == [2.0] * 4
     assert block.times().tolist() == [0.0, 1.0, 1.0, 9.0]
     block.clear()
-    assert block.event(block.buffer, 1.0, 9.0) is None and block.stands() == (0, 0)
+    assert block.event(1.0, 9.0) is None and block.stands() == (0, 0)
 
 
 def test_events_leave_a_block_by_time() -> None:
     block = Block.of(Kernel("max_f8", 0))
     assert block is not None
-    lefts, leaving = np.array([4.0, 3.0]), np.array([1, 2, 5], "<i8")
-    block.load(Loaded(9, float("inf"), 10.0, 15.0, 10.0), 5.0, lefts, 0.0, leaving)
-    found = [block.event(block.buffer, 1.0, time) for time in (10.0, 11.0, 14.0, 15.0, 13.0)]
+    folds, leaving = np.array([5.0, 4.0, 3.0]), np.array([1, 2, 5], "<i8")
+    block.load(Loaded(9, float("inf"), 10.0, 15.0, 10.0), folds, 0.0, leaving)
+    found = [block.event(1.0, time) for time in (10.0, 11.0, 14.0, 15.0, 13.0)]
     assert found == [5.0, 4.0, 3.0, None, None] and block.stands() == (3, 2)
 
 
 def test_a_block_holds_no_more_than_it_has_room_for() -> None:
     block = Block.of(Kernel("sum_f8", 0))
     assert block is not None
-    block.load(
-        Loaded(5 * MOST, 5 * MOST, 0.0, 1.0, None), 0.0, np.empty(0), 0.0, np.empty(0, "<i8")
-    )
-    found = [block.event(block.buffer, 1.0, 0.0) for _ in range(MOST + 1)]
+    block.load(Loaded(5 * MOST, 5 * MOST, 0.0, 1.0, None), np.zeros(1), 0.0, np.empty(0, "<i8"))
+    found = [block.event(1.0, 0.0) for _ in range(MOST + 1)]
     assert found[-1] is None and all(b - a == 1.0 for a, b in pairwise(found[:-1]))
 
 
@@ -357,9 +354,9 @@ def test_a_window_of_batches_has_no_room_for_single_events() -> None:
     window = Window(Max(), CountWindow(1000), name="w")
     window.extend([float(at) for at in range(5000)])
     single = window.engine.single
-    assert isinstance(single, NativeEvents) and not single._block.buffer
+    assert isinstance(single, NativeEvents) and not single.block.has_room
     window.insert(1.0)
-    assert single._block.buffer and window.query() == 4999.0
+    assert single.block.has_room and window.query() == 4999.0
 
 
 @pytest.mark.parametrize("buffer", [None, b"", bytearray(), bytearray(8), bytes(8 * 5133), 3])

@@ -172,6 +172,16 @@ def test_clients_that_leave_do_no_harm(service: Served) -> None:
     assert service.post({"keys": KEYS}).status == 200
 
 
+def test_clients_that_do_not_wait_for_answers_are_no_errors(on_disk: Published) -> None:
+    service = Served(on_disk.store, on_disk.name)
+    for _ in range(100):
+        with closing(service.connect()) as client:
+            client.sendall(b"GET /v1/windows/a HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+            client.recv(1)
+    assert service.get("/healthz").status == 200
+    assert service.stop()[1] == ""
+
+
 def test_noise_is_no_request(service: Served) -> None:
     for noise in (
         b"\x16\x03\x01\x02\x00\x01",

@@ -18,6 +18,7 @@ from spark_integration.java import ensure_java
 from tests.support.documents import DOCS, ROOT, blocks
 from tests.support.servers import free_port
 from tests.support.spark.drivers import standalone_cluster
+from tests.support.spark.home import QUICK_JAVA
 from tests.support.spark.session import QUICK
 
 #: Windows over two files, one after the other; and where the workers have the package from.
@@ -93,6 +94,7 @@ def submit(place: Path, master: str, commands: str, **environment: str) -> str:
     path = [str(Path(HOME, "bin")), str(Path(sys.executable).parent), os.environ["PATH"]]
     given = {name: value for name, value in os.environ.items() if name not in NEVER}
     given |= {"SPARK_HOME": HOME, "SPARK_CONF_DIR": str(conf), "PATH": os.pathsep.join(path)}
+    given["SPARK_SUBMIT_OPTS"] = QUICK_JAVA  # and not the tests' own daemon of workers
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands], cwd=place, text=True, capture_output=True,
         # What is imported is compiled by itself; pip would compile the tests of pandas, too.
@@ -104,6 +106,7 @@ def submit(place: Path, master: str, commands: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.soak  # an environment is made and packed, and seven Javas start
 @pytest.mark.proves("PySpark", "the commands that ship the packages to a cluster")
 def test_an_environment_is_shipped_and_then_the_packages_alone(place: Path, master: str) -> None:
     of_environment, of_wheel = BLOCKS

@@ -36,6 +36,7 @@ class TestBufferedPacks(TestPacksInMemory):
 
 @pytest.mark.proves("stores", "pages", "s3")
 class TestS3(PageStoreConformance):
+    turns = 8  # of some thirty requests each, to a server in Python
     secrets = (SECRET, SECRET_IN_URL, ACCESS_KEY, "s3cr3t")
 
     @pytest.fixture(autouse=True)
@@ -67,6 +68,8 @@ class TestS3WithCacheOnDisk(TestS3):
 
 class TestAnotherS3(TestS3):
     """What moto forgives, another implementation of the protocol may not."""
+
+    turns = 30
 
     @pytest.fixture(autouse=True)
     def _server(self, go_s3: S3Server) -> None:

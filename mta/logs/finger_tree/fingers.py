@@ -312,8 +312,7 @@ class FingerTree(Tree):
                 rights.insert(1, parent_of(first).agg)
             for fold in rights:
                 rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
-        left, lefts = partials.at(rows, 0), partials.cut(rows, 1, count + 1)
-        return Prefetched(left, right, lefts, count, first.times[: count + 1], self.room)
+        return Prefetched(rows, count + 1, right, first.times[: count + 1], self.room)
 
     @property
     def room(self) -> int:
