@@ -122,9 +122,7 @@ class Job:
     nulls: Literal["skip", "raise", "drop_row"] = _option(
         "skip", "whether aggregations skip a row without a value, it stops the run, or is dropped"
     )
-    min_samples: int | None = _option(
-        None, "how few values make a result null; default: none", "N"
-    )
+    min_samples: int | None = _option(None, "how few values make a result null; default: none", "N")
     idle: Literal["keep", "expire", "emit"] = _option(
         "keep", "whether keys with an empty time window stay, expire, or expire with a last row"
     )
