@@ -18,6 +18,7 @@ before it:
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``audit``, ``laws``: checks of what is stored, and of what users write
+- ``planning``: what windows of many keys will take, before they run
 - ``published``: what is published, to be read
 - ``serve``: published windows over HTTP
 - ``cli``: the commands without Spark

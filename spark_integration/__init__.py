@@ -14,6 +14,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``step``: one micro-batch of some keys, without Spark
 - ``runners``: how Spark calls the step
 - ``session``, ``java``, ``versions``: a local Spark, and what differs between its versions
+- ``starting``: the settings that a query starts with, where the session has none
 - ``checkpoint``, ``inspection``: what a query has left, and a look into its windows
 - ``migration``: its state with other buckets, or in another store
 - ``reports``: the counts of queries, to whoever watches them

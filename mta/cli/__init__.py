@@ -2,7 +2,7 @@
 
 - ``commands``: options in, exit code out
 - ``snapshots``: ``inspect``, ``check`` and ``gc`` of snapshots saved in files
-- ``serving``: the command that serves published windows over HTTP
+- ``serving``, ``planning``: the server's command; what windows will take
 - ``console``, ``output``: what the commands print, and in which form
 - ``exits``: the exit codes, and which error has which
 """

@@ -53,78 +53,78 @@ class CommandLine:
     def __init__(self) -> None:
         self.parser = ArgumentParser(
             prog="mta",
-            description="Exact sliding windows over streams, their pages in a store.",
+            description="Exact sliding windows over streams, with their pages in a store.",
             epilog=_exit_codes(),
             formatter_class=RawDescriptionHelpFormatter,
         )
-        self.parser.add_argument(
-            "--version",
-            action=_Version,
-            nargs=0,
-            default=SUPPRESS,
-            help="what is installed, and what it runs on",
-        )
-        self.parser.add_argument(
-            "--print-completion",
-            action=_Completion,
-            default=SUPPRESS,
-            metavar="SHELL",
-            help="print what completes commands and options in bash, zsh or tcsh",
-        )
+        add = self.parser.add_argument
+        add("--version", action=_Version, nargs=0, default=SUPPRESS,
+            help="print what is installed, and what it runs on")  # fmt: skip
+        add("--print-completion", action=_Completion, default=SUPPRESS, metavar="SHELL",
+            help="print the completion of commands and options for bash, zsh or tcsh"
+            )  # fmt: skip
         self._commands = self.parser.add_subparsers(required=True, metavar="command", dest="name")
-        #: The commands by name, to be given further options or another way to be carried out.
+        #: The commands by name; others add options to them, or replace what they do.
         self.commands: dict[str, ArgumentParser] = {}
-        inspect = self.add(
-            "inspect", snapshots.inspect, help="show the windows of a run or of a snapshot"
+        self._add_inspect()
+        self._add_check()
+        self._add_gc()
+        self._add_unpublish()
+        plan = self.add("plan", planning.show_plan, help="what windows will take, before they run")
+        planning.add_options(plan, at_least_one)
+        serve = self.add("serve", serving.serve, help="serve published windows over HTTP")
+        serving.add_options(serve, at_least_one)
+
+    def _add_inspect(self) -> None:
+        parser = self.add(
+            "inspect", snapshots.inspect, help="show the windows of a run or snapshot"
         )
-        inspect.add_argument("path", type=Path, help=f"{_PATH}a run's output folder or checkpoint")
-        inspect.add_argument("--limit", metavar="N", type=at_least_one, default=20,
-                             help="how many keys, default 20")  # fmt: skip
-        inspect.add_argument("--key", help="this key alone; several columns with commas between")
-        check = self.add("check", snapshots.check, help="verify every page of windows")
-        check.add_argument("path", type=Path, help=f"{_PATH}the output folder of an ended run")
-        gc = self.add("gc", snapshots.gc, help="find and delete pages that no window needs")
-        gc.add_argument("path", type=Path, nargs="*", help="files with the snapshots of some"
-                        " windows; with Spark, a run's output folder")  # fmt: skip
-        unpublish = self.add(
+        add = parser.add_argument
+        add("path", type=Path, help=f"{_PATH}a run's output folder or checkpoint")
+        add("--limit", metavar="N", type=at_least_one, default=20,
+            help="how many keys to show; default: 20")  # fmt: skip
+        add("--key", help="show this key only; several columns with commas between; default: all")
+        _add_common(parser)
+
+    def _add_check(self) -> None:
+        parser = self.add("check", snapshots.check, help="verify every page of windows")
+        parser.add_argument("path", type=Path, help=f"{_PATH}the output folder of an ended run")
+        _add_common(parser)
+        parser.add_argument("--repair", action="store_true",
+                            help="rebuild damaged inner pages of a run's standalone windows; "
+                            "default: change nothing")  # fmt: skip
+
+    def _add_gc(self) -> None:
+        parser = self.add("gc", snapshots.gc, help="find and delete pages that no window needs")
+        add = parser.add_argument
+        add("path", type=Path, nargs="*",
+            help="files with all snapshots of some windows; with Spark, a run's output folder"
+            )  # fmt: skip
+        _add_common(parser)
+        add("--name", dest="windows", metavar="NAME",
+            help="in place of files: all pages of the windows with this name, or of the query with "
+            "this id")  # fmt: skip
+        add("--delete", action="store_true", help="delete the pages; default: list them only")
+        add("--compact", action="store_true",
+            help="also rewrite objects of S3 and the like that are small or mostly deleted; "
+            "default: no")  # fmt: skip
+
+    def _add_unpublish(self) -> None:
+        parser = self.add(
             "unpublish", snapshots.unpublish, help="delete what is published under a name"
         )
-        unpublish.add_argument(
-            "published", metavar="NAME", help="as in publish=NAME; the windows stay"
-        )
-        for parser in (inspect, check, gc, unpublish):
-            parser.add_argument("--json", action="store_true", dest="as_json",
-                                help="print one JSON document in place of lines")  # fmt: skip
-            parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "
-                                "run's, without credentials")  # fmt: skip
-        gc.add_argument("--name", dest="windows", metavar="NAME", help="in place of files: all "
-                        "pages of windows of this name, or of a query of this id")  # fmt: skip
-        check.add_argument("--repair", action="store_true",
-                           help="rebuild what can be of a run: inner pages of one key's window"
-                           )  # fmt: skip
-        gc.add_argument("--delete", action="store_true",
-                        help="delete them; without it no page is changed in the store"
-                        )  # fmt: skip
-        gc.add_argument("--compact", action="store_true",
-                        help="rewrite objects of S3 and the like that are mostly deleted or small"
-                        )  # fmt: skip
-
-        planning.add_options(
-            self.add("plan", planning.show_plan, help="what windows will take, before they run"),
-            at_least_one,
-        )
-        serving.add_options(
-            self.add("serve", serving.serve, help="serve published windows over HTTP"), at_least_one
-        )
+        parser.add_argument("published", metavar="NAME",
+                            help="the name, as in publish=NAME; the windows stay")  # fmt: skip
+        _add_common(parser)
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""
         parser: ArgumentParser = self._commands.add_parser(name, **how)
         parser.set_defaults(command=command)
         amount = parser.add_mutually_exclusive_group()
-        amount.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
+        amount.add_argument("-q", "--quiet", action="store_true", help="print errors only")
         amount.add_argument("-v", "--verbose", action="store_true",
-                            help="also print what stores do, and of errors the traceback"
+                            help="also print what stores do, and the traceback of an error"
                             )  # fmt: skip
         self.commands[name] = parser
         return parser
@@ -153,6 +153,15 @@ class CommandLine:
                 traceback.print_exc()
             sys.stderr.write(f"mta: {text}\n")
             return code
+
+
+def _add_common(parser: ArgumentParser) -> None:
+    """The options of all commands on snapshots."""
+    parser.add_argument("--json", action="store_true", dest="as_json",
+                        help="print one JSON document; default: lines of text")  # fmt: skip
+    parser.add_argument("--store", metavar="URL",
+                        help="where the pages are; default: the run's store, without credentials"
+                        )  # fmt: skip
 
 
 def _exit_codes() -> str:

@@ -30,25 +30,26 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
     """The options of ``mta plan``."""
     add = parser.add_argument
     add("--keys", type=_amount, required=True, metavar="N",
-        help="different keys within a window: 10000, 50k, 10M")  # fmt: skip
+        help="how many different keys a window has, such as 10000, 50k or 10M")  # fmt: skip
     add("--events-per-second", type=_amount, required=True, metavar="N",
-        help="of all keys together: 800, 200k")  # fmt: skip
+        help="the events of all keys together, such as 800 or 200k")  # fmt: skip
     add("--window", type=_window, required=True, metavar="SIZE",
-        help="a time or a number of events of a key: '30 days', '1000 events'")  # fmt: skip
+        help="a time, or a number of events per key: '30 days', '1000 events'")  # fmt: skip
     add("--aggregations", type=at_least_one, default=1, metavar="N",
-        help="how many, each over a column of doubles, default 1")  # fmt: skip
+        help="how many, each over a column of doubles; default: 1")  # fmt: skip
     add("--store", default="file", metavar="STORE",
-        help=f"its kind, or a URL: {', '.join(_STORES)}; default file")  # fmt: skip
+        help=f"its kind, or a URL: {', '.join(_STORES)}; default: file")  # fmt: skip
     add("--batch", dest="batch_seconds", type=_seconds, default=10.0, metavar="TIME",
-        help="from one micro-batch to the next, default '10 seconds'")  # fmt: skip
+        help="the time from one micro-batch to the next; default: 10 seconds")  # fmt: skip
     add("--key-bytes", type=_bytes, default=0, metavar="N",
-        help="how long a key is, default 0: a whole number")  # fmt: skip
-    add("--buckets", type=at_least_one, metavar="N", help="default: as many as suit the cores")
+        help="the length of keys in bytes, 0 for whole numbers; default: 0")  # fmt: skip
+    add("--buckets", type=at_least_one, metavar="N",
+        help="how many groups of keys; default: as many as suit the cores")  # fmt: skip
     add("--measure", action="store_true",
-        help="measure the constants of this machine first, a minute or two: in the store, if a "
-        "URL is given, else on local disk")  # fmt: skip
+        help="measure this machine first, a minute or two: in the store, if a URL is given, "
+        "otherwise on local disk; default: no")  # fmt: skip
     add("--json", action="store_true", dest="as_json",
-        help="print one JSON document in place of lines; sizes in bytes")  # fmt: skip
+        help="print one JSON document, with sizes in bytes; default: lines of text")  # fmt: skip
 
 
 def show_plan(store: str, buckets: int | None, measure: bool, **asked: Any) -> None:

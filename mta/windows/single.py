@@ -320,7 +320,7 @@ class SingleEvents:
             owner.busy = False
 
     def _add(self, new: Partial) -> None:
-        """Combine an event with the aggregates of all windows that somebody asked for."""
+        """Add an event to the aggregates of all windows that somebody asked for."""
         combine = self._combine
         if self._live:
             rights = [new if w.right is None else combine(w.right, new) for w in self._live]

@@ -39,16 +39,18 @@ def command_line() -> CommandLine:
         epilog=RUN_EXAMPLES, formatter_class=RawDescriptionHelpFormatter,
     )  # fmt: skip
     run.add_argument("input", nargs="*", help="files, or folders of files")
-    run.add_argument("--config", metavar="FILE", help="a TOML file with any of these options")
+    run.add_argument(
+        "--config", metavar="FILE", help="a TOML file with any of these options; default: none"
+    )
     add_options(run)
     _add_demo(line.add("demo", _demo, help="run on a generated stream, or on your data"))
     _add_migrate(line.add(
-        "migrate", _migrate, help="make a new checkpoint of a stopped query's, for other buckets "
-        "or another store",
+        "migrate", _migrate, help="copy a stopped query's checkpoint, with other buckets or "
+        "another store",
     ))  # fmt: skip
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
-        help="of a run: how long a page must be seen unneeded, default 1 hour",
+        help="of a run: for how long a page must not be needed; default: 1 hour",
     )  # fmt: skip
     for name, of_runs_alone in (("inspect", ""), ("check", ""), ("gc", "grace")):
         line.commands[name].set_defaults(command=_of_a_run(name, of_runs_alone))
@@ -72,25 +74,50 @@ def _serve(published: str, store: str | None, **options: Any) -> None:
 
 
 def _add_demo(parser: ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, metavar="PATH", help="a file or folder of your own")
-    parser.add_argument("--events", type=at_least_one, default=4_000_000, metavar="N")
-    parser.add_argument("--keys", type=at_least_one, default=100, metavar="K")
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR")
-    for option in ("--key", "--time", "--time-format"):
-        parser.add_argument(option, help="for data of your own; else guessed")
-    for option in ("--value", "--window"):
-        parser.add_argument(option, nargs=1, help="for data of your own; else guessed")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="a file or folder of your own; default: generate a stream",
+    )
+    parser.add_argument("--events", type=at_least_one, default=4_000_000, metavar="N",
+                        help="how many events to generate; default: 4,000,000")  # fmt: skip
+    parser.add_argument("--keys", type=at_least_one, default=100, metavar="N",
+                        help="how many keys to generate; default: 100")  # fmt: skip
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR",
+                        help="where everything goes; default: demo-output")  # fmt: skip
+    for option, what in (("--key", "key column"), ("--time", "time column")):
+        parser.add_argument(option, metavar="COL", help=f"the {what} of --data; default: guessed")
+    parser.add_argument("--time-format", metavar="PATTERN",
+                        help="as Spark writes it, such as dd/MM/yyyy HH:mm; default: guessed"
+                        )  # fmt: skip
+    parser.add_argument("--value", nargs=1, metavar="COL",
+                        help="the value column of --data; default: guessed")  # fmt: skip
+    parser.add_argument("--window", nargs=1, metavar="SIZE",
+                        help="such as '24 hours' or '1000 events'; default: 24 hours"
+                        )  # fmt: skip
 
 
 def _add_migrate(parser: ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=Path, help="that of a query of your own, as it is")
-    parser.add_argument("target", type=Path, help="the checkpoint to go on with, a new folder")
-    parser.add_argument("--store", metavar="URL", required=True, help="where the pages are")
-    parser.add_argument("--to", metavar="URL", help="where they are to be")
-    parser.add_argument("--buckets", metavar="N", type=at_least_one, help="as the query is to have")
+    parser.add_argument(
+        "checkpoint", type=Path, help="the checkpoint folder of a stopped query; it is not changed"
+    )
+    parser.add_argument(
+        "target", type=Path, help="a new folder for the checkpoint to continue with"
+    )
+    parser.add_argument(
+        "--store", metavar="URL", required=True, help="the store that has the pages"
+    )
+    parser.add_argument("--to", metavar="URL", help="the store for the pages; default: the same")
+    parser.add_argument(
+        "--buckets",
+        metavar="N",
+        type=at_least_one,
+        help="how many buckets the query will have; default: as many as now",
+    )
     parser.add_argument(
         "--time-limit", metavar="TIME", default="30 minutes",
-        help="how long Spark may take to write the states, default 30 minutes",
+        help="how long Spark may take to write the states; default: 30 minutes",
     )  # fmt: skip
 
 

@@ -42,23 +42,37 @@ class Job:
 
     input: tuple[str, ...] = ()
 
-    format: Literal["csv", "json", "parquet"] | None = _option(None, "guessed from the names")
-    delimiter: str = _option(",", "between the cells of CSV, as ';' or '\\t'", "CHAR")
-    quote: str = _option('"', "around cells of CSV; '' where quotes are ordinary", "CHAR")
-    encoding: str = _option("utf-8", "of CSV and JSON, as latin-1 or cp1252", "NAME")
-    key: str | None = _option(None, "one window for each value of this column", "COL")
-    key_from_file_name: bool = _option(False, "one window for each file")
-    time: str | None = _option(None, "default: timestamp, ts, time, ...", "COL")
-    time_format: str | None = _option(None, "of Spark, as dd/MM/yyyy HH:mm", "PATTERN")
+    format: Literal["csv", "json", "parquet"] | None = _option(
+        None, "the format of the input; default: guessed from the names"
+    )
+    delimiter: str = _option(",", "what separates the cells of CSV, such as ';' or '\\t'", "CHAR")
+    quote: str = _option(
+        '"', "what encloses cells of CSV; '' where quotes are ordinary characters", "CHAR"
+    )
+    encoding: str = _option(
+        "utf-8", "the encoding of CSV and JSON, such as latin-1 or cp1252", "NAME"
+    )
+    key: str | None = _option(
+        None, "one window for each value of this column; default: one window for all rows", "COL"
+    )
+    key_from_file_name: bool = _option(False, "one window for each file; default: no")
+    time: str | None = _option(
+        None, "the column of times; default: timestamp, ts, time, ...", "COL"
+    )
+    time_format: str | None = _option(
+        None,
+        "the format of times as Spark writes it, such as dd/MM/yyyy HH:mm; default: ISO 8601",
+        "PATTERN",
+    )
     time_unit: Literal["s", "ms", "us", "ns"] | None = _option(
-        None, "of times that are numbers; default: guessed, and reported"
+        None, "the unit of times that are numbers since 1970; default: guessed, and reported"
     )
     value: tuple[str, ...] = _option(
         (),
-        "what is aggregated, if several each by itself; default: value, or the one of numbers",
+        "a column to aggregate, may be repeated; default: value, or the only column of numbers",
         "COL",
     )
-    carry: tuple[str, ...] = _option((), "also in the results", "COL")
+    carry: tuple[str, ...] = _option((), "another column for the results, may be repeated", "COL")
 
     agg: tuple[str, ...] = _option(
         (),
@@ -68,42 +82,49 @@ class Job:
     )
     window: tuple[str, ...] = _option(
         ("24 hours",),
-        "'24 hours' (default), '1000 events', 'session 1 hour'; several as 'day=24 hours'",
+        "'24 hours', '1000 events' or 'session 1 hour', several as 'day=1 day'; default: 24 hours",
         "SIZE",
     )
     store: str | None = _option(
         None,
-        "default: in the output folder; spark://state puts the pages into the checkpoint",
+        "where the pages go; spark://state: into the checkpoint; default: the output folder",
         "URL",
         shown=False,
     )
     publish: str | None = _option(
-        None, "a name under which 'mta serve' and mta.open_published find the windows", "NAME"
+        None, "a name for 'mta serve' and mta.open_published; default: not published", "NAME"
     )
     on_late: Literal["raise", "drop", "side"] = _option(
-        "raise", "a row older than its key's last one stops the run, is dropped, or marked as late"
+        "raise",
+        "whether a row older than its key's last one stops the run, is dropped, or is marked late",
     )
     allowed_lateness: str | None = _option(
-        None, "how much older than its key's newest row a row may be, as '10 minutes'", "TIME"
+        None,
+        "how much older than its key's newest a row may be, such as '10 minutes'; default: none",
+        "TIME",
+    )
+    emit_updates: bool = _option(
+        False, "emit a row again, marked, when a late one changes it; default: no"
     )
     max_ahead: str | None = _option(
-        None, "how far ahead of this machine's clock a row may be, as '5 minutes'", "TIME"
+        None,
+        "how far ahead of this machine's clock a row may be, such as '5 minutes'; default: any",
+        "TIME",
     )
     on_ahead: Literal["raise", "drop", "side"] = _option(
-        "raise", "a row further ahead stops the run, is dropped, or marked as ahead"
+        "raise", "whether a row further ahead stops the run, is dropped, or is marked as ahead"
     )
-    emit_updates: bool = _option(False, "emit a row again, marked, when a late one changes it")
     on_invalid: Literal["raise", "drop"] = _option(
-        "raise", "rows without a readable key or time, or with a wrong value, stop the run or drop"
+        "raise",
+        "whether rows without a readable key or time, or with a wrong value, stop the run or are "
+        "dropped",
     )
     nulls: Literal["skip", "raise", "drop_row"] = _option(
-        "skip", "a row without a value: aggregations skip it, it stops the run, or is dropped"
+        "skip", "whether aggregations skip a row without a value, it stops the run, or is dropped"
     )
-    min_samples: int | None = _option(
-        None, "a result of fewer values is null; default: of none", "N"
-    )
+    min_samples: int | None = _option(None, "how few values make a result null; default: none", "N")
     idle: Literal["keep", "expire", "emit"] = _option(
-        "keep", "keys whose time window has emptied stay, expire, or expire with a last row"
+        "keep", "whether keys with an empty time window stay, expire, or expire with a last row"
     )
     watermark: str = _option(
         "10 minutes", "for --idle: how far rows of different keys may be apart", "TIME"
@@ -112,23 +133,30 @@ class Job:
     output: str = _option("mta-output", "where results, pages and the checkpoint go", "DIR")
     emit_every: str | None = _option(
         None,
-        "'100 events': each 100th row of a key; '1 minute': one a minute; default: all",
+        "'100 events': each 100th row of a key; '1 minute': one per minute; default: every row",
         "WHEN",
     )
     emit: Literal["all", "last"] = _option(
-        "all", "a row for each event, or the last of each key and batch"
+        "all", "whether to emit a row for each event, or the last one of each key and batch"
     )
-    write: Literal["parquet", "csv"] = _option("parquet", "format of the results")
-    plot: bool = _option(True, "draw plot.png at the end (default)")
-    plot_keys: int | None = _option(None, "how many keys it shows; default: up to 3", "N")
-    overwrite: bool = _option(False, "start afresh: delete what an earlier run left there")
+    write: Literal["parquet", "csv"] = _option("parquet", "the format of the results")
+    plot: bool = _option(True, "whether to draw plot.png at the end; default: yes")
+    plot_keys: int | None = _option(None, "how many keys the plot shows; default: up to 3", "N")
+    overwrite: bool = _option(
+        False,
+        "start over: delete what an earlier run left in the output folder; default: continue it",
+    )
 
-    follow: bool = _option(False, "keep reading new files until Ctrl-C")
-    files_per_batch: int | None = _option(
-        None, "default: files of about 500,000 rows, or all where their order needs it", "N"
+    follow: bool = _option(
+        False, "keep reading new files until Ctrl-C; default: stop after the present ones"
     )
-    cores: int | None = _option(None, "default: all", "N")
-    memory: str = _option("2g", "of Spark's Java", "SIZE")
+    files_per_batch: int | None = _option(
+        None,
+        "how many files to read together; default: about 500,000 rows, or all for their order",
+        "N",
+    )
+    cores: int | None = _option(None, "how many cores to use; default: all", "N")
+    memory: str = _option("2g", "the memory of Spark's Java", "SIZE")
 
     @classmethod
     def from_options(cls, given: Mapping[str, Any]) -> Self:

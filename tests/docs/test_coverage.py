@@ -216,3 +216,14 @@ def test_every_grammar_is_shown() -> None:
                 found.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
     shown = set(re.findall(r"^::: (\S+)", TEXT[DOCS / "formats.md"], re.MULTILINE))
     assert len(found) > 5 and found <= shown
+
+
+def test_every_option_says_what_it_does_and_its_default() -> None:
+    line = command_line()
+    for name, parser in line.commands.items():
+        for action in parser._actions:
+            assert action.help, f"mta {name} {action.dest}"
+            optional = action.option_strings and not action.required
+            switch = action.dest in ("help", "quiet", "verbose", "carry")
+            said = re.search(r"; default: \S|^in place of files|the store in which", action.help)
+            assert not optional or switch or said, f"mta {name} {action.option_strings}"
