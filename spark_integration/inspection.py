@@ -20,7 +20,7 @@ from mta.frames.base import AbstractPolicy
 from mta.keyed.coverage import later
 from mta.keyed.standalone import AnyWindow, given_back
 from mta.logs.levels.search import SegmentedWindow
-from mta.monoids.product import Aggregations, result_name
+from mta.monoids.product import Aggregations, result_name, skipping
 from spark_integration.checkpoint import (
     last_batch,
     open_pages,
@@ -171,7 +171,7 @@ class _Inside:
         ping_home(store)
         self.snapshots = saved_snapshots(session, folder, store)
         self._pages = open_pages(session, folder, store)
-        self._monoid = None if aggregations is None else make_product(aggregations)
+        self._monoid = None if aggregations is None else skipping(make_product(aggregations))
         self._policy = window
 
     def __enter__(self) -> _Inside:
