@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from mta import KeyedWindows
 from mta.audit.description import SnapshotSummary
 from mta.audit.keyed import OpaqueKeys
+from mta.columns.schemas import shown_column
 from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
@@ -112,7 +113,9 @@ def events_of_key(
         frames = []
         for rows, times, count in _parts(window):
             named = given_back(monoid, rows, count)
-            values = named if isinstance(named, dict) else {}
+            values = (
+                {n: shown_column(c) for n, c in named.items()} if isinstance(named, dict) else {}
+            )
             moments = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
             frames.append(pd.DataFrame({**moments, **values}, index=range(count)))
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

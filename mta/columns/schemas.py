@@ -232,6 +232,25 @@ class NullableColumn:
         """A mask of the nulls; None where there are none."""
         return ~self.valid if self.has_nulls and self.valid is not None else None
 
+    def shown(self, values: np.ndarray | None = None) -> np.ndarray:
+        """As an array for users, a masked one with nulls among them; None in one of objects.
+
+        Under the mask is NaN or NaT, of whole numbers 0. ``values`` stand in for those here.
+        """
+        nulls = self.nulls()
+        if values is None:
+            if isinstance(self.values, list):
+                values = np.empty(len(self.values), object)
+                values[:] = self.tolist()
+                return values
+            values = np.asarray(self.values)
+        if nulls is None:
+            return values
+        if values.dtype.kind in "fmM":
+            none = np.array([np.nan if values.dtype.kind == "f" else "NaT"], values.dtype)
+            values = np.where(nulls, none, values)
+        return np.ma.MaskedArray(values, nulls)
+
     @property
     def has_nulls(self) -> bool:
         """Whether there is a null."""
@@ -247,6 +266,11 @@ class NullableColumn:
             valid = np.ones(len(self), "i8") if self.valid is None else self.valid.astype("i8")
             self._samples = valid
         return self._samples
+
+
+def shown_column(column: Any) -> np.ndarray:
+    """A column of events as an array for users."""
+    return column.shown() if isinstance(column, NullableColumn) else np.asarray(column)
 
 
 def column_of(array: np.ndarray) -> NullableColumn:

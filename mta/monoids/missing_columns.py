@@ -114,5 +114,5 @@ def with_missing(product: Product, columns: Collection[tuple[str, str]]) -> Prod
         if marks:
             aggregations[alias] = ([*names, *marks], MissingColumns(monoid, len(marks)))
         else:
-            aggregations[alias] = (names, monoid)
+            aggregations[alias] = (names or None, monoid)
     return Product(aggregations)

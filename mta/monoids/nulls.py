@@ -245,19 +245,10 @@ class SkipNulls(Parts[Any]):
         return NullableColumn(np.where(few, np.zeros(1, found.dtype), found), ~few)
 
     def results(self, outputs: Rows) -> Any:
-        """As those of the monoid; with nulls among them a masked array, or None in objects.
-
-        Under the mask is NaN or NaT, of whole numbers 0.
-        """
+        """As those of the monoid; with nulls among them as ``NullableColumn.shown``."""
         if not isinstance(outputs, NullableColumn):
             return self.monoid.results(outputs)
-        nulls, values = outputs.nulls(), self.monoid.results(outputs.values)
-        if nulls is None:
-            return values
-        if values.dtype.kind in "fmM":
-            none = np.array([np.nan if values.dtype.kind == "f" else "NaT"], values.dtype)
-            values = np.where(nulls, none, values)
-        return np.ma.MaskedArray(values, nulls)
+        return outputs.shown(self.monoid.results(outputs.values))
 
     # --- joining values -------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, shown_column
 from mta.errors import NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
@@ -311,5 +311,5 @@ def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> di
     if isinstance(values, range):  # of aggregations that read nothing
         return found
     named = values if isinstance(values, Mapping) else {"value": values}
-    found |= {name: np.asarray(column) for name, column in named.items()}
+    found |= {name: shown_column(column) for name, column in named.items()}
     return found if newest is None else {name: column[-newest:] for name, column in found.items()}

@@ -89,7 +89,9 @@ def test_a_sum_that_does_not_fit_is_named(spark: SparkSession, store: str, value
         run(spark.createDataFrame(table), store, {"total": ("v", Sum())}, window=CountWindow(20))
 
 
-def test_a_window_without_events_has_neither_extreme_nor_sum(spark: SparkSession, store: str) -> None:
+def test_a_window_without_events_has_neither_extreme_nor_sum(
+    spark: SparkSession, store: str
+) -> None:
     asked: dict[str, Any] = {
         "top": ("big", Max()), "price": ("price", Min()), "sum": ("big", Sum()),
         "first": ("big", First()), "at": (("small", "big"), ArgMin()), "newest": ("text", Last()),
