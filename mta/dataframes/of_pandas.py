@@ -106,6 +106,8 @@ def _of_categories(series: Any, name: str, nulls: np.ndarray | None) -> Column:
 def _numbers(found: np.ndarray, dtype: Any) -> Any:
     """Numbers of a type; with nulls among them of pandas' own type that is like it."""
     values, nulls = split(found)
+    if values.dtype == object:
+        nulls = marked(pd.isna(values))
     if nulls is None or dtype.kind == "O":
         return pd.array(found, dtype=dtype)
     if isinstance(dtype, np.dtype) and dtype.kind == "f":

@@ -238,3 +238,20 @@ def test_what_cannot_be_added_is_refused_by_name(name: str, kind: str) -> None:
         refused = f"aggregation 'a': {monoid.name} reads numbers, and column 'v' is .*: convert it "
         with pytest.raises(InvalidValue, match=refused):
             rolling(given, by="k", window=2, aggregations={"a": ("v", monoid)})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wanted"),
+    [
+        ("int64", "Int64"), ("uint8", "UInt8"), ("Int32", "Int32"), ("bool", "boolean"),
+        ("boolean", "boolean"), ("int64[pyarrow]", "int64[pyarrow]"), ("object", "object"),
+        ("bool[pyarrow]", "bool[pyarrow]"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["lag(1)", "nth_value(2)"])
+def test_a_place_that_a_window_lacks_is_null_in_pandas(name: str, dtype: str, wanted: str) -> None:
+    frame = pd.DataFrame({"n": pd.Series([1, 0, 1], dtype=dtype)})
+    found = rolling(frame, window=2, aggregations={"a": ("n", name)})["a"]
+    places = [None, 1, 0] if name == "lag(1)" else [None, 0, 1]
+    assert found.dtype == wanted
+    assert [None if pd.isna(value) else value for value in found] == places

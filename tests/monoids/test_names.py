@@ -71,8 +71,11 @@ def test_arguments_of_extremes_are_in_the_order_of_sql() -> None:
     assert by_name.fingerprint == Product({"at": (("x", "when"), ArgMax())}).fingerprint
 
 
-def test_a_count_of_a_column_without_nulls_counts_rows() -> None:
-    assert Product({"n": ("x", "count")}).columns == ()
+def test_a_count_of_a_column_counts_its_values_and_one_of_none_counts_rows() -> None:
+    asked = {"values": ("x", "count"), "rows": (None, "count")}
+    assert Product(asked).columns == ("x",)
+    found = rolling(pd.DataFrame({"x": [3.0, None, 4.0]}), window=2, aggregations=asked)
+    assert found[["values", "rows"]].to_numpy().T.tolist() == [[1, 1, 1], [1, 2, 2]]
 
 
 @pytest.mark.parametrize(
