@@ -9,7 +9,6 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``kafka``: topics as streams of events
 - ``publishing``: windows for other processes to read, after each committed batch
 - ``chains``: multiple windows in one query
-- ``starting``: the settings of Spark that a query starts with
 - ``writers``: output modes and triggers that Spark cannot run windows with
 - ``step``: one micro-batch of some keys, without Spark
 - ``runners``: how Spark calls the step

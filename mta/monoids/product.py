@@ -425,8 +425,10 @@ def pairs_of(aggregations: Aggregations) -> Pairs:
                 f"aggregation {alias!r} is {given!r}: give a pair of column and monoid, as "
                 '("watts", "max") or ("watts", Max()), or one that reads no column, as Count()'
             )
-        if type(monoid) is Count and (columns is not None or monoid.column is not None):
-            columns, monoid = monoid.column if columns is None else columns, CountValues()
+        if type(monoid) is Count and (
+            names := column_names(columns) or column_names(monoid.column)
+        ):
+            columns, monoid = names, CountValues()
         if filters:
             columns, monoid = _filtered(alias, columns, monoid, filters[0])
         found[alias] = columns, monoid

@@ -77,6 +77,8 @@ PLAIN: dict[str, Callable[[list[float]], Any]] = {
     "Collect": list, "text": lambda v: "".join([f"{each:g};" for each in v]),
     "Mean": lambda v: sum(v) / len(v),
 }  # fmt: skip
+#: Of a window without events, where that is not null.
+EMPTY: dict[str, Any] = {"Count": 0, "Collect": [], "text": ""}
 
 
 @dataclass
@@ -95,7 +97,7 @@ class Plan:
         self.keys: int = rng.choice([1, 3, 20])
         policies = self.policy.values() if isinstance(self.policy, dict) else [self.policy]
         self.timed = self.lateness is not None or any(p.needs_times for p in policies)
-        self.invalid: str = rng.choice(["raise", "drop", "drop"])
+        self.invalid: str = rng.choice(["raise", "drop_row", "drop_row", "skip"])
         self.late: str = rng.choice(["drop", "drop", "raise"])
         self.settings: dict[str, Any] = {
             "arity": rng.choice([2, 3]), "leaf_arity": rng.choice([2, 4]),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from mta import CountWindow, KeyedWindows, TimeWindow
 from mta.frames.base import Both
 from mta.keyed import keys as hashing
 from stores import MemoryStore
-from tests.keyed.scenarios import KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
+from tests.keyed.scenarios import EMPTY, KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
 
 SEEDS = 25
 SIZES = [
@@ -60,23 +61,36 @@ def test_many_scenarios() -> None:
 # --- plain lists ----------------------------------------------------------------------------------
 
 
-def _front(policy: Any, times: list[int], place: int) -> int:
-    """Where the window begins that ends at a place of sorted events."""
+def _frame(policy: Any, times: list[int], place: int) -> tuple[int, int]:
+    """Where the window of the event at a place of sorted events starts and stops."""
     if isinstance(policy, Both):
-        fronts = [_front(side, times, place) for side in (policy.one, policy.other)]
-        return max(fronts) if policy.any_of else min(fronts)
+        starts, stops = zip(
+            *(_frame(side, times, place) for side in (policy.one, policy.other)), strict=True
+        )
+        assert len(set(stops)) == 1
+        return (max if policy.any_of else min)(starts), stops[0]
     if isinstance(policy, CountWindow):
-        return max(0, place + 1 - policy.size)
-    return bisect_right(times, times[place] - policy.size // 1_000_000)
+        stop = max(0, place + 1 - policy.end.rows)
+        return max(0, stop - policy.size), stop
+    end = times[place] - policy.delay // 1_000_000
+    has_end, has_start = policy.closed in ("right", "both"), policy.closed in ("left", "both")
+    stop = (bisect_right if has_end else bisect_left)(times, end)
+    start = (bisect_left if has_start else bisect_right)(times, end - policy.size // 1_000_000)
+    return start, min(stop, place + 1)
 
 
-@pytest.mark.parametrize("seed", range(12))
+def _plainly(name: str, held: list[float]) -> Any:
+    """What a plain list says of a window's values, which may be none."""
+    return PLAIN[name](held) if held else EMPTY.get(name, math.nan)
+
+
+@pytest.mark.parametrize("seed", range(24))
 @pytest.mark.usefixtures("tiny")
 def test_results_are_those_of_plain_lists(seed: int) -> None:
     rng = random.Random(seed)
-    policy = rng.choice(POLICIES[:-2])()
+    policy = rng.choice(POLICIES)()
     monoid = rng.choice([make() for make in MONOIDS if make().name.partition(" ")[0] in PLAIN])
-    plain = PLAIN[monoid.name.partition(" ")[0]]
+    named = policy if isinstance(policy, dict) else {"": policy}
     key_of = KINDS[rng.choice(list(KINDS))]
     late: dict[str, Any] = {"allowed_lateness": 10**6} if rng.random() < 0.5 else {"timed": True}
     store = MemoryStore()
@@ -99,8 +113,11 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
             line = sorted(events[key])
             times = [moment for moment, _, _ in line]
             place = [n for _, n, _ in line].index(number - len(batch) + row)
-            held = [value for _, _, value in line][_front(policy, times, place) : place + 1]
-            assert same(at(found, row), plain(held)), (seed, row, policy, monoid)
+            for name, each in named.items():
+                held = [value for _, _, value in line][slice(*_frame(each, times, place))]
+                ours = at(found[name] if name else found, row)
+                plain = _plainly(monoid.name.partition(" ")[0], held)
+                assert same(ours, plain), (seed, row, each, monoid)
         if rng.random() < 0.6:
             snapshot = windows.checkpoint()
             windows = KeyedWindows.restore(snapshot, monoid, policy, store, **sizes, **late)

@@ -391,7 +391,7 @@ def test_an_expired_key_begins_again_and_old_events_are_late() -> None:
 
 def test_what_windows_tell_of_themselves() -> None:
     windows = KeyedWindows(Max(), CountWindow(9), "memory://", "meters", promote_at=4)
-    assert windows.stats() == KeyedStats(0, 0, True, 0, 0, 0, 0, 0, 0)
+    assert windows.stats() == KeyedStats(0, 0, True, 0, 0, 0, 0, 0, 0, 0)
     assert repr(windows) == "<KeyedWindows 'meters': Max over CountWindow(9), 0 keys in memory://>"
     windows.extend(["a"] * 9 + ["b"], np.arange(10.0))
     stats = windows.stats()
