@@ -288,7 +288,7 @@ class Nullable(Schema):
 
     >>> column = Nullable(Array("i8"))
     >>> rows = column.gathered([7, None, 9])
-    >>> column.listed(rows), [len(data) for _, data in column.dump(rows)]
+    >>> rows.tolist(), [len(data) for _, data in column.dump(rows)]
     ([7, None, 9], [24, 1])
     """
 
