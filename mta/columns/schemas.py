@@ -284,7 +284,7 @@ def column_of(array: np.ndarray) -> NullableColumn:
 class Nullable(Schema):
     """A number or null a row; rows are a ``NullableColumn``, and a null row is None.
 
-    In a page a column of bits follows the numbers, which is empty where nothing is null.
+    A page stores the numbers and then a column of bits, which is empty where nothing is null.
 
     >>> column = Nullable(Array("i8"))
     >>> rows = column.gathered([7, None, 9])

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import wraps
 from sys import maxsize
@@ -370,8 +371,7 @@ class Engine(Generic[Out]):
 
     def restore_like(self, snapshot: Snapshot) -> Self:
         """The engine of another snapshot, with all settings and the store of this one."""
-        engine = object.__new__(type(self))
-        engine.__dict__.update(self.__dict__)
+        engine = copy(self)
         engine.owns_store = False
         engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure)
         engine.restore(snapshot)

@@ -38,6 +38,7 @@ def test_events_ahead_of_the_clock_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Window", "SharedWindows", "KeyedWindows"])
+@pytest.mark.proves("asking", "`max_ahead=`", "Window", "SharedWindows", "KeyedWindows")
 def test_events_ahead_of_the_clock_are_dropped_and_counted(kind: str) -> None:
     windows, extend, query = opened(kind, on_ahead="drop", nulls="drop_row")
     found = extend([1.0, 9.0, 2.0, float("nan")], [NOW, 1e9, NOW + 1, NOW + 1])
@@ -115,6 +116,7 @@ def test_a_stream_refuses_drops_or_sets_aside() -> None:
     assert (done.counts.rows_ahead, done.counts.rows_dropped) == (2, 0)
 
 
+@pytest.mark.proves("asking", "`max_ahead=`", "a stream")
 def test_a_query_compares_with_the_time_of_its_micro_batch(spark: Any, tmp_path: Any) -> None:
     from pyspark.sql import functions as F
 

@@ -92,6 +92,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.proves("asking", "as of any moment (`at=`)", "rolling")
 def test_questions_are_answered_as_duckdb_answers_them(library: str, frame: str) -> None:
     window, condition = FRAMES[frame]
     for seed, by in enumerate([["k"], ["name"], ["k", "name"], []]):

@@ -134,6 +134,7 @@ def drawn_times(rng: random.Random, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "KeyedWindows")
 def test_keyed_windows_fold_what_is_in_the_frame(frame: AbstractPolicy) -> None:
     """Of several keys, in batches of any size, after a restore as well."""
     rng = random.Random(repr(frame))
@@ -169,6 +170,7 @@ TEXTS: Monoid[str, str, str] = Monoid("", lambda a, b: a + b, name="texts")
 
 @pytest.mark.parametrize("values_are", ["numbers", "texts"])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "Window", "SharedWindows")
 def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, values_are: str) -> None:
     """By single events, batches of any size and after a restore; a window of its own and shared."""
     rng = random.Random(f"{frame!r} {values_are}")
@@ -330,6 +332,7 @@ def test_closed_is_that_of_pandas(closed: Any) -> None:
 
 
 @pytest.mark.parametrize("closed", ["right", "left", "both", "neither"])
+@pytest.mark.proves("asking", '`ties="peers"`', "rolling")
 def test_peers_are_those_of_polars(closed: Any) -> None:
     table = drawn_table(closed)
     frame = pl.from_pandas(table)
@@ -372,6 +375,7 @@ SQL = [
 
 
 @pytest.mark.parametrize(("frame", "sql"), SQL, ids=[sql for _, sql in SQL])
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "rolling")
 def test_frames_are_those_of_sql(frame: AbstractPolicy, sql: str) -> None:
     table = drawn_table(sql)
     table["nr"] = range(len(table))
@@ -402,6 +406,7 @@ def test_peers_are_the_same_out_of_core() -> None:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "periodic")
 def test_results_at_boundaries_are_as_of_them(frame: AbstractPolicy) -> None:
     """Also where no event comes: one that is delayed enters the frame after it came."""
     rng = random.Random(repr(frame))
@@ -477,6 +482,7 @@ def test_a_step_of_spark_has_the_same_results(frame: AbstractPolicy) -> None:
     assert found == wanted
 
 
+@pytest.mark.proves("asking", '`ties="peers"`', "a batch")
 def test_peers_in_a_batch_query() -> None:
     """Rows of one time have the result of the last of them."""
     plan = make_plan(window=TimeWindow("1 second", ties="peers"), temporary=True)
@@ -547,6 +553,7 @@ def test_the_laws_of_policies_hold(frame: AbstractPolicy) -> None:
         ),
     ],
 )
+@pytest.mark.refuses("asking", '`ties="peers"`', "Window", "KeyedWindows")
 def test_what_cannot_be_is_refused_by_name(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -72,6 +72,7 @@ def of_key(events: list[tuple[Any, ...]], key: Any) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize(("lateness", "promote_at"), [(0, 1024), (5, 1024), (5, 8)])
+@pytest.mark.proves("asking", "as of any moment (`at=`)", "KeyedWindows")
 def test_keys_are_answered_at_any_moment_that_is_retained_for(
     name: str, lateness: int, promote_at: int
 ) -> None:
@@ -189,6 +190,7 @@ def test_windows_that_keep_no_times_have_none_to_be_asked_for() -> None:
 
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("lateness", [0, 5])
+@pytest.mark.proves("asking", "as of any moment (`at=`)", "Window", "SharedWindows")
 def test_a_window_is_answered_at_any_moment_that_is_retained_for(name: str, lateness: int) -> None:
     policy, store = WINDOWS[name], MemoryStore()
     events = [(time, value) for _, time, value in arrivals(3, lateness=lateness)]

@@ -158,6 +158,8 @@ MAKE: dict[str, Callable[[pa.Table], Any]] = {
 
 @pytest.mark.parametrize("library", MAKE)
 @pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.proves("asking", "filters", "rolling")
+@pytest.mark.proves("asking", '`nulls="skip"`', "rolling")
 def test_rolling_is_as_sql(library: str, frame: str) -> None:
     for seed in (1, 2):
         given = MAKE[library](table(seed))
@@ -197,6 +199,8 @@ OWN = {alias: each for alias, each in TYPED.items() if alias != "best"}
 @pytest.mark.parametrize("promote_at", [2, 1 << 20])
 @pytest.mark.parametrize("which", ["vectorized", "plain"])
 @pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.proves("asking", "filters", "KeyedWindows")
+@pytest.mark.proves("asking", '`nulls="skip"`', "KeyedWindows")
 def test_keyed_windows_are_as_sql_for_any_cut_and_restored(
     frame: str, which: str, promote_at: int
 ) -> None:
@@ -219,6 +223,8 @@ def test_keyed_windows_are_as_sql_for_any_cut_and_restored(
 
 @pytest.mark.parametrize("kind", ["one by one", "batches", "shared", "late"])
 @pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.proves("asking", "filters", "Window", "SharedWindows")
+@pytest.mark.proves("asking", '`nulls="skip"`', "Window", "SharedWindows")
 def test_a_window_is_as_sql(frame: str, kind: str) -> None:
     seed, policy = 4, FRAMES[frame][0]
     found: dict[str, list[Any]] = {alias: [None] * ROWS for alias in OWN}
@@ -264,6 +270,7 @@ def test_a_window_of_no_values_is_null_and_one_of_counts_and_lists_is_not() -> N
     assert words.extend(["a", None, None, "b"]).tolist() == ["a", "a", None, "b"]
 
 
+@pytest.mark.proves("asking", '`nulls="skip"`', "periodic")
 def test_a_null_keeps_its_place_in_slices_too() -> None:
     window = SlicedWindow(Sum(), TimeWindow("4 seconds"), "2 seconds", nulls="skip")
     found = window.extend([1.0, None, None, None, 8.0], [1, 3, 5, 7, 9])
@@ -271,6 +278,7 @@ def test_a_null_keeps_its_place_in_slices_too() -> None:
 
 
 @pytest.mark.parametrize("least", [0, 1, 2, 3])
+@pytest.mark.proves("asking", "`min_samples=`", "rolling")
 def test_min_samples_is_as_min_periods(least: int) -> None:
     values = [1.0, None, 3.0, 4.0, 5.0, None, None, None, 2.0]
     series = pd.Series(values, dtype="f8")

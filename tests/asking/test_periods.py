@@ -51,6 +51,7 @@ def test_days_follow_the_clock(hour: int, minute: int, month: int) -> None:
     ("given", "hours"),
     [({"offset": "6h"}, [6, 30, 54]), ({"offset": "6h", "zone": "Asia/Tokyo"}, [21, 45])],
 )
+@pytest.mark.proves("asking", "`offset=` and `zone=` of periods", "periodic")
 def test_results_come_at_boundaries(given: dict[str, Any], hours: list[int]) -> None:
     window = Window(Sum(), TimeWindow("1 day"), name="periods")
     triggered = TriggeredWindow(window, EveryPeriod("1 day", **given))
@@ -80,6 +81,7 @@ def test_triggers_of_other_boundaries_differ() -> None:
 
 
 @pytest.mark.parametrize("idle", ["keep", "expire"])
+@pytest.mark.proves("asking", "`offset=` and `zone=` of periods", "a stream")
 def test_a_stream_has_results_at_boundaries(idle: str) -> None:
     pytest.importorskip("pyspark")
     from spark_integration.step.step import step

@@ -19,6 +19,7 @@ def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
         name: (f"<{name}>",) if name == "carry" else f"<{name}>"
         for name in signature(sliding_aggregate).parameters
     }
+    given["aggregations"] = {"peak": ("watts", "max")}  # those of them with filters add columns
     given["at"] = None  # another DataFrame, which is no option
     given["df"] = stream = SimpleNamespace(isStreaming=True, sparkSession="<session>")
     unchecked = make_dataclass("Options", [field.name for field in fields(Options)])

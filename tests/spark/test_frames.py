@@ -41,6 +41,7 @@ def run(df: DataFrame, **changes: Any) -> DataFrame:
     return sliding_aggregate(df, **given)
 
 
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "a batch")
 def test_batches_are_those_of_window_functions(spark: SparkSession, events: DataFrame) -> None:
     """Maxima of whole numbers are null where nothing is in the frame."""
     events.createOrReplaceTempView("lagging")
@@ -58,6 +59,7 @@ def test_batches_are_those_of_window_functions(spark: SparkSession, events: Data
     assert next(rows) == next(rows)
 
 
+@pytest.mark.refuses("asking", '`ties="peers"`', "a stream", "periodic")
 def test_peers_of_a_stream_may_still_come(
     spark: SparkSession, events: DataFrame, tmp_path: Path
 ) -> None:
@@ -77,6 +79,7 @@ def test_peers_of_a_stream_may_still_come(
         run(events, window=peers, emit_every=10)
 
 
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "a stream")
 def test_a_stream_has_the_rows_of_a_batch(
     spark: SparkSession, events: DataFrame, tmp_path: Path
 ) -> None:

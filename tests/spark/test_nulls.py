@@ -58,6 +58,7 @@ def plan_of(**changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("lateness", [None, 1.0])
+@pytest.mark.proves("asking", '`nulls="skip"`', "a stream")
 def test_a_stream_is_as_sql_for_any_cut_into_batches(lateness: float | None) -> None:
     rng, store, rows = np.random.default_rng(8), MemoryStore(), events()
     wanted, given = duckdb.sql(SQL).fetchall(), rows
@@ -96,6 +97,8 @@ def test_a_null_is_updated_replaced_and_joined() -> None:
         assert found == {2: [8.0], 3: [12.0]}, on_duplicate
 
 
+@pytest.mark.proves("asking", '`nulls="skip"`', "a batch")
+@pytest.mark.proves("asking", "filters", "a batch")
 def test_a_filter_may_be_an_expression_and_its_column_does_not_come_out(
     spark: SparkSession,
 ) -> None:

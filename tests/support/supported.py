@@ -39,6 +39,11 @@ TABLES: dict[str, tuple[tuple[str, ...], str]] = {
         "What options of `sliding_aggregate` are tested with: vectorized windows, or windows that "
         "go key by key, an `allowed_lateness`, and a batch query.",
     ),
+    "asking": (
+        ("Window", "SharedWindows", "KeyedWindows", "rolling", "a batch", "a stream", "periodic"),
+        "Nulls, filters, frames and moments, by who is asked: windows, `rolling`, a batch query or "
+        "a stream of `sliding_aggregate`, and windows with periodic results.",
+    ),
     "platforms": (
         ("Linux", "others, simulated"),
         "What other systems lack is taken away on Linux; on macOS and Windows nothing ran.",

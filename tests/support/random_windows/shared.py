@@ -53,7 +53,7 @@ class SharedLife(Life):
         }
         #: Whether a policy looks at values: then one of that sort must stay.
         self.weighed = any(not rule.positional for rule in chosen.values())
-        self.keep = random.choice([None, None, CountWindow(10), CountWindow(30)])
+        self.retain_for = random.choice([None, None, CountWindow(10), CountWindow(30)])
         self.timed = lateness is not None or random.random() < 0.7
         timed = self.timed or any(rule.needs_times for rule in chosen.values())
         self.lists = _Shared(
@@ -63,7 +63,7 @@ class SharedLife(Life):
         self.options: dict[str, Any] = {
             "on_late": "drop",
             "retain": self.retain,
-            "keep": self.keep,
+            "retain_for": self.retain_for,
             "allowed_lateness": None if lateness is None else 0 if not lateness
             else timedelta(microseconds=lateness),
         }  # fmt: skip
@@ -92,8 +92,8 @@ class SharedLife(Life):
         """From which position on events must be kept."""
         stream = self.lists.stream
         fronts = [window.front for window in self.lists.windows.values()]
-        if self.keep is not None:
-            fronts.append(max(0, len(stream.events) - self.keep.size))
+        if self.retain_for is not None:
+            fronts.append(max(0, len(stream.events) - self.retain_for.size))
         return min(fronts, default=len(stream.events))
 
     def assert_window(self, found: Any, window: OneWindow, start: int, stop: int) -> None:
