@@ -28,7 +28,7 @@ def mta(*arguments):
     return main([str(argument) for argument in arguments])
 
 
-def ran(folder, rows_of, first=ROWS):
+def ran(folder, rows_of, first=ROWS, more=()):
     """The output folder of a run over the rows of some devices, one a minute.
 
     So many come first of each, in a micro-batch of their own.
@@ -44,7 +44,7 @@ def ran(folder, rows_of, first=ROWS):
             part.to_csv(source / f"{number}.csv", index=False)
             os.utime(source / f"{number}.csv", (1e9 + number, 1e9 + number))
     given = ("--key", "device", *AGGREGATIONS, "--window", "7 days", "--output", folder / "out",
-             "--no-plot", "--files-per-batch", 1)  # fmt: skip
+             "--no-plot", "--files-per-batch", 1, *more)  # fmt: skip
     assert mta("run", source, *given) == 0
     return folder / "out"
 
@@ -223,6 +223,11 @@ def test_one_key_of_a_run(many, capsys):
         assert f"windows   1 key, {events} events\n" in printed
     assert mta("inspect", many, "--key", "k999") == 2
     assert "--key 'k999': no window has it" in capsys.readouterr().err
+
+
+def test_a_run_with_a_least_number_of_values_is_whole(tmp_path, capsys):
+    assert mta("check", ran(tmp_path, {"a": 2000}, more=("--min-samples", 3))) == 0
+    assert re.search(r"windows +1 key, ", capsys.readouterr().out)
 
 
 def attempt_and_die(out):
