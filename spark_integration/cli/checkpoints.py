@@ -42,6 +42,7 @@ from mta.cli.console import plural, say
 from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.standalone import AnyWindow
+from mta.monoids.product import skipping
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
@@ -159,7 +160,8 @@ def windows_of(
         yield from ((key, restore_opaque(window_snapshot, store)) for key, window_snapshot in saved)
         return
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
-    monoid = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
+    product = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
+    monoid = skipping(product, min_samples=job.get("min_samples"))
     late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
     keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
     for key, window_snapshot in saved:

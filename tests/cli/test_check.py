@@ -12,6 +12,7 @@ import pytest
 
 from mta import KeyedWindows, TimeWindow
 from mta.cli.exits import Exit
+from mta.monoids.product import skipping
 from spark_integration.cli import main
 from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_snapshots
 from spark_integration.cli.expressions import parse_aggregation
@@ -27,7 +28,7 @@ def mta(*arguments):
     return main([str(argument) for argument in arguments])
 
 
-def ran(folder, rows_of, first=ROWS):
+def ran(folder, rows_of, first=ROWS, more=()):
     """The output folder of a run over the rows of some devices, one a minute.
 
     So many come first of each, in a micro-batch of their own.
@@ -43,7 +44,7 @@ def ran(folder, rows_of, first=ROWS):
             part.to_csv(source / f"{number}.csv", index=False)
             os.utime(source / f"{number}.csv", (1e9 + number, 1e9 + number))
     given = ("--key", "device", *AGGREGATIONS, "--window", "7 days", "--output", folder / "out",
-             "--no-plot", "--files-per-batch", 1)  # fmt: skip
+             "--no-plot", "--files-per-batch", 1, *more)  # fmt: skip
     assert mta("run", source, *given) == 0
     return folder / "out"
 
@@ -224,11 +225,16 @@ def test_one_key_of_a_run(many, capsys):
     assert "--key 'k999': no window has it" in capsys.readouterr().err
 
 
+def test_a_run_with_a_least_number_of_values_is_whole(tmp_path, capsys):
+    assert mta("check", ran(tmp_path, {"a": 2000}, more=("--min-samples", 3))) == 0
+    assert re.search(r"windows +1 key, ", capsys.readouterr().out)
+
+
 def attempt_and_die(out):
     """What a batch leaves that never ended: pages of new rows, whose snapshots are lost."""
     address = f"file://{out / 'pages'}"
     aggregations = [parse_aggregation(text, ["watts"]) for text in AGGREGATIONS[1::2]]
-    monoid = make_product({each.name: each.pair("timestamp") for each in aggregations})
+    monoid = skipping(make_product({each.name: each.pair("timestamp") for each in aggregations}))
     with open_store(address) as store:
         before = set(store.keys())
         for snapshot in saved_snapshots(local_session(), out / "checkpoint", address):

@@ -169,7 +169,7 @@ def test_events_are_said_to_be_kept_where_no_window_is_known(saved, capsys):
 def test_dropped_events_are_counted(tmp_path, capsys):
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     with open_store(address) as store:
-        windows = KeyedWindows(Max(), HOUR, store, "meters", on_late="drop", on_invalid="drop")
+        windows = KeyedWindows(Max(), HOUR, store, "meters", on_late="drop", nulls="drop_row")
         windows.extend(["a", "b", "a"], [1.0, np.nan, 2.0], [10, 10, 9])
         windows.extend(["b", "b"], [1.0, 3.0], [10, 9])
         (tmp_path / "saved.snapshot").write_bytes(windows.checkpoint())

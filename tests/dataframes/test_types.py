@@ -249,7 +249,7 @@ def test_what_cannot_be_added_is_refused_by_name(name: str, kind: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["lag(1)", "nth_value(2)"])
-def test_a_place_that_a_window_lacks_is_null_in_pandas(name: str, dtype: str, wanted: str) -> None:
+def test_a_place_beyond_the_window_is_null_in_pandas(name: str, dtype: str, wanted: str) -> None:
     frame = pd.DataFrame({"n": pd.Series([1, 0, 1], dtype=dtype)})
     found = rolling(frame, window=2, aggregations={"a": ("n", name)})["a"]
     places = [None, 1, 0] if name == "lag(1)" else [None, 0, 1]

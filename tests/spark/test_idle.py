@@ -523,7 +523,7 @@ def test_late_and_invalid_rows_are_counted_separately(store: MemoryStore) -> Non
     without_time = rows.slice(3).set_column(1, "ts", pa.nulls(1, rows.schema.field("ts").type))
     done = stream.feed(pa.concat_tables([rows.slice(0, 3), without_time]))
     assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (1, 2, 2)
-    assert done.counts == (4, 2, 1, 2, 0, 0)
+    assert done.counts == (4, 2, 1, 2, 0, 0, 0)
     assert done.rows.num_rows == 2
 
 
