@@ -42,7 +42,7 @@ from mta import (
     rolling,
 )
 from mta.columns.schemas import Array, Decimals, Nullable
-from mta.errors import CorruptPage, InvalidValue
+from mta.errors import CorruptPage, InvalidValue, SnapshotMismatch
 from mta.monoids.product import skipping
 from stores import MemoryStore
 
@@ -381,6 +381,22 @@ def test_keyed_windows_go_on_from_a_snapshot_of_others_that_refused_nulls() -> N
     again.extend(["a", "a"], {"v": [None, None], "w": [None, 7.0]})
     assert again.query("a") == {"s": Decimal("2.0"), "t": 9.0}
     assert not again.coverage().incomplete
+
+
+@pytest.mark.parametrize("promote_at", [2, 1024])
+def test_windows_that_refuse_nulls_do_not_go_on_from_events_that_may_have_some(
+    promote_at: int,
+) -> None:
+    store, product = MemoryStore(), Product({"sum": ("w", Sum())})
+    windows = KeyedWindows(product, CountWindow(5), store, "k", nulls="skip", promote_at=promote_at)
+    windows.extend(["a"] * 6, {"w": [1.0, None, 2.0, 3.0, 4.0, 5.0]})
+    snapshot = windows.checkpoint()
+    with pytest.raises(SnapshotMismatch, match="may have nulls in 'w': set nulls='skip'"):
+        KeyedWindows.restore(snapshot, product, CountWindow(5), store, promote_at=promote_at)
+    again = KeyedWindows.restore(
+        snapshot, product, CountWindow(5), store, nulls="skip", promote_at=promote_at
+    )
+    assert again.query("a") == {"sum": 14.0}
 
 
 def test_bits_of_a_page_tell_which_numbers_are_nulls() -> None:
