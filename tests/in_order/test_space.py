@@ -123,7 +123,7 @@ def test_long_lists_of_cells_are_freed_without_recursion(algorithm: type) -> Non
             window.insert("x")
         assert len(window) == 60_000
         del window
-        assert Tracked.alive == before
+        assert Tracked.alive <= before  # those of an earlier test may be freed meanwhile
 
 
 class CountedSegment(Segment):
