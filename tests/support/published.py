@@ -51,6 +51,8 @@ class Lists:
 
     frames: Mapping[str, Frame]
     events: dict[Any, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    sum_of_none: int | None = 0
+    """The sum of a window without events: None where windows skip nulls."""
 
     def add(self, key: Any, time: int, value: int) -> None:
         self.events[key].append((time, value))
@@ -61,19 +63,20 @@ class Lists:
         held = self.events[key]
         held.pop(max(at for at, event in enumerate(held) if event[0] == time))
 
-    def query(self, key: Any, at: int) -> dict[str, int]:
+    def query(self, key: Any, at: int) -> dict[str, Any]:
         """The columns of ``aggregations`` over each window."""
         found = {}
         past = [event for event in self.events[key] if event[0] <= at]
         for name, frame in self.frames.items():
             values = [value for _, value in frame(past, at)]
-            found[f"total_{name}"], found[f"events_{name}"] = sum(values), len(values)
+            found[f"total_{name}"], found[f"events_{name}"] = self.sum_of_none, len(values)
             if values:
+                found[f"total_{name}"] = sum(values)
                 found[f"peak_{name}"] = max(values)
         return found
 
 
-def agrees(found: Mapping[str, Any], expected: Mapping[str, int]) -> bool:
+def agrees(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
     """Whether results are those expected; of no events nothing is said of the largest."""
     return all(found[name] == value for name, value in expected.items())
 

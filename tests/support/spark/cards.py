@@ -37,7 +37,7 @@ class CardFiles:
         self.folder, self.store = folder, store
         (folder / "input").mkdir(parents=True)
         self.chance, self.clock, self.files = random.Random(seed), 1000, 0
-        self.lists = Lists(FRAMES)
+        self.lists = Lists(FRAMES, sum_of_none=None)
         #: What lists say after each file.
         self.as_of: list[dict[str, Any]] = []
 
