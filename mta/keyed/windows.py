@@ -701,9 +701,8 @@ class KeyedWindows(Publishable):
             why = "events have times or have none: " + (
                 "set timed=True, as they have" if found.timed else "take windows by count alone"
             )
-        nullable = {name for name, stored in found.columns if stored.startswith("Nullable(")}
         for name, read in columns_of(self.monoid):
-            if name in nullable and not read.startswith("Nullable("):
+            if (name, f"Nullable({read})") in found.columns and (name, read) not in found.columns:
                 why = f"as its events may have nulls in {name!r}: set nulls='skip'"
         if why is not None:
             titles = "the snapshot has", "asked for"
