@@ -5,7 +5,7 @@
     fronts     where the window at that moment begins, by one search each
     results    the folds of all ranges together (``work.results_at``)
 
-Windows by themselves answer one by one (``mta.windows.moments``, which says when a window at a
+Standalone windows answer one by one (``mta.windows.moments``, which says when a window at a
 moment is complete). ``KeyedWindows`` and published windows both answer by these functions.
 """
 

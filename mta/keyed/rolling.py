@@ -9,7 +9,8 @@ largest ``kw`` of its meter in the hour up to its time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast, get_args
 from uuid import uuid4
@@ -125,11 +126,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     >>> rolling(frame, by="room", window=2, aggregations={"peak": ("watts", Max())}).peak.tolist()
     [9.0, 5.0, 9.0]
     """
-    names = [] if by is None else _names(by, "by=", 'by="meter"')
-    if by is not None and not names:
-        raise ValueError(
-            "by= is empty: name the columns of the key, or leave it out for one window"
-        )
+    names = [] if by is None else _key_names(by)
     times_of = [] if on is None else _names([on], "on=", 'on="time"')
     require_unit(time_unit)
     values = Values.read(nulls, nan, min_samples)
@@ -158,17 +155,11 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     product, given = values.product(typed), {n: values.given(c) for n, c in columns.items()}
     rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **settings)
     moments = None if at is None else _times(asked, on, time_unit)
-    try:
+    with _discarded(rows, product, given):
         if moments is None or times is None:
             found = _swept(rows, keys, given, times)
         else:
             found = answered(rows, Events(keys, given, times), asked_keys, moments, _CHUNK)
-    except InvalidValue as error:
-        raise _explained(error, product, given) from None
-    finally:
-        if store is not None:
-            rows.delete_pages()
-        rows.close()
     # All of one time are before a question.
     alone = times is None or moments is not None
     last_peers = None if alone or times is None else _last_peers(policies, keys, times)
@@ -179,6 +170,29 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
         like = [columns[each] for each in own_columns(*pairs[alias])]
         results[result] = _result(found[result], pairs[alias][1].bare, typed[alias], like)
     return cast(_Frame, asked.with_columns(results))
+
+
+@contextmanager
+def _discarded(windows: KeyedWindows, product: Product, given: dict[str, Any]) -> Iterator[None]:
+    """Windows that are needed for one call; an error of a value names its column."""
+    try:
+        yield
+    except InvalidValue as error:
+        raise _explained(error, product, given) from None
+    finally:
+        if windows.store is not None:
+            windows.delete_pages()
+        windows.close()
+
+
+def _key_names(by: Any) -> list[str]:
+    """The columns of the key. Raises TypeError and ValueError."""
+    names = _names(by, "by=", 'by="meter"')
+    if not names:
+        raise ValueError(
+            "by= is empty: name the columns of the key, or leave it out for one window"
+        )
+    return names
 
 
 def _require_times(

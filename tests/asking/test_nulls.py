@@ -178,7 +178,7 @@ def columns_of(rows: pa.Table) -> dict[str, Any]:
     return {name: rows.column(name).to_pylist() for name in "fitdmb"}
 
 
-#: Aggregations as windows by themselves take them: nobody tells them the types of columns.
+#: Aggregations as windows alone take them: nobody tells them the types of columns.
 TYPED: dict[str, Any] = AGGREGATIONS | {
     "whole": ("i", Sum("int64")), "peak": ("i", Max("int64")), "low": ("i", Min("int64")),
     "oldest": ("t", First().of_types(str)), "newest": ("t", Last().of_types(str)),
