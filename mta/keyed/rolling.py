@@ -34,12 +34,8 @@ from mta.monoids.basic import (
     ArgMax,
     ArgMin,
     CheckedSum,
-    Collect,
-    CollectDistinct,
     Max,
-    MaxText,
     Min,
-    MinText,
 )
 from mta.monoids.nulls import CountValues, SkipNulls
 from mta.monoids.product import (
@@ -51,6 +47,12 @@ from mta.monoids.product import (
     pairs_of,
     result_name,
     skipping,
+)
+from mta.monoids.text import (
+    Collect,
+    CollectDistinct,
+    MaxText,
+    MinText,
 )
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_times
 from mta.windows.settings import Nan, Nulls

@@ -14,9 +14,14 @@ from mta.evaluators.log_mta import LogMTA
 from mta.frames.base import AbstractPolicy
 from mta.laws.monoid import ADDRESS, Law
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.basic import Collect, Count
+from mta.monoids.basic import (
+    Count,
+)
 from mta.monoids.equality import same
 from mta.monoids.product import EVENT_TIMES, Product
+from mta.monoids.text import (
+    Collect,
+)
 from mta.windows.window import Window
 
 #: An event's value and its time, if it has one.

@@ -2,7 +2,7 @@
 
 - ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
 - ``ranges``, ``holistic``: results that follow from the events, and those that need all of them
-- ``basic``, ``deviations``, ``shape``, ``regression``: sums, extremes, lists; moments
+- ``basic``, ``text``, ``deviations``, ``shape``, ``regression``: sums, extremes, lists; moments
 - ``logical``, ``positional``: truth values, bits, products; values by their place
 - ``quantiles``, ``distinct``: exact ones, of all values of a window
 - ``timeseries``: what needs the times of events
@@ -19,21 +19,15 @@ from mta.monoids.basic import (
     ArgMax,
     ArgMin,
     CheckedSum,
-    Collect,
-    CollectDistinct,
     Count,
     First,
-    FirstText,
     GeometricMean,
     Last,
-    LastText,
     Max,
     MaxCount,
-    MaxText,
     Mean,
     Min,
     MinCount,
-    MinText,
     Sum,
 )
 from mta.monoids.bloom import BloomFilter, Members
@@ -66,6 +60,14 @@ from mta.monoids.shape import (
 )
 from mta.monoids.sketches import CountMin, DistinctCount, Frequencies, FrequentItems, KLLQuantiles
 from mta.monoids.summary import SummaryMonoid
+from mta.monoids.text import (
+    Collect,
+    CollectDistinct,
+    FirstText,
+    LastText,
+    MaxText,
+    MinText,
+)
 from mta.monoids.timeseries import (
     DecayedMean,
     DecayedSum,

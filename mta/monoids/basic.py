@@ -1,4 +1,4 @@
-"""Counts, sums, means, extremes, first and last values, and lists.
+"""Counts, sums, means, extremes, first and last values.
 
 | monoid | result on the window | on an empty window |
 |---|---|---|
@@ -9,8 +9,6 @@
 | MinCount, MaxCount | how many events are at the extreme | 0 |
 | ArgMin, ArgMax | the argument of the extreme, of the first one in a tie | NaN |
 | First, Last | the oldest, the newest value | NaN |
-| MinText, MaxText, FirstText, LastText | the same of text and other objects | None |
-| Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
 
 ``docs/numbers.md`` states what each does with infinities, NaN, overflow, signed zeros and the ends
 of int64. In short: infinities are values like others (inf - inf is NaN while both are in the
@@ -42,6 +40,7 @@ from mta.kernels.native import Kernel
 from mta.kernels.scans import ones
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid, Plain, larger, positive_zero, smaller
+from mta.monoids.text import EndText, FirstText, LastText, MaxText, MinText
 
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a number of 64 bits.
@@ -218,78 +217,6 @@ class CheckedSum(_Typed[Out]):
             f"{self.label} is beyond {self._limits.min} to {self._limits.max}: choose a monoid "
             'whose results are doubles, as Sum("float64")'
         )
-
-
-class _TextMonoid(Monoid):
-    """A choice among objects of any kind; the partial of no event is None."""
-
-    _choose: Callable[[Any, Any], Any]
-    follows_column = True
-
-    def __init__(self) -> None:
-        choose = type(self)._choose
-
-        def chosen(left: Partial, right: Partial) -> Partial:
-            return right if left is None else left if right is None else choose(left, right)
-
-        super().__init__(None, chosen, name=type(self).__name__, selective=True)
-
-
-class MinText(_TextMonoid):
-    """The smallest of texts, or of other objects that Python orders; of equal ones the older.
-
-    >>> from mta import CountWindow, MinText, Window
-    >>> list(Window(MinText(), CountWindow(2), name="MinText").extend(["b", "c", "a"]))
-    ['b', 'b', 'a']
-    """
-
-    _choose = staticmethod(lambda left, right: right if right < left else left)
-
-
-class MaxText(_TextMonoid):
-    """The largest of texts, or of other objects that Python orders; of equal ones the older.
-
-    >>> from mta import CountWindow, MaxText, Window
-    >>> list(Window(MaxText(), CountWindow(2), name="MaxText").extend(["b", "c", "a"]))
-    ['b', 'c', 'c']
-    """
-
-    _choose = staticmethod(lambda left, right: right if right > left else left)
-
-
-class _EndText(_TextMonoid):
-    def __init__(self, skip_nulls: bool = True) -> None:
-        #: As of ``First`` and ``Last``.
-        self.skip_nulls = skip_nulls
-        super().__init__()
-
-
-class FirstText(_EndText):
-    """The oldest text or other object in the window.
-
-    Args:
-        skip_nulls: As of ``First``.
-
-    >>> from mta import CountWindow, FirstText, Window
-    >>> list(Window(FirstText(), CountWindow(2), name="FirstText").extend(["b", "c", "a"]))
-    ['b', 'b', 'c']
-    """
-
-    _choose = staticmethod(lambda left, right: left)
-
-
-class LastText(_EndText):
-    """The newest text or other object in the window.
-
-    Args:
-        skip_nulls: As of ``Last``.
-
-    >>> from mta import CountWindow, LastText, Window
-    >>> list(Window(LastText(), CountWindow(2), name="LastText").extend(["b", "c", "a"]))
-    ['b', 'c', 'a']
-    """
-
-    _choose = staticmethod(lambda left, right: right)
 
 
 class _OfOne(_Typed[Out]):
@@ -601,7 +528,7 @@ class ArgMax(_ArgExtreme[Out]):
 
 class _End(_OfOne[Out]):
     _oldest: bool
-    _of_text: type[_EndText]
+    _of_text: type[EndText]
 
     def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
         #: Whether a null is no value; else the result is null where it is the one that is chosen.
@@ -718,40 +645,6 @@ class Last(_End[Out]):
 
     def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
         super().__init__(dtype, skip_nulls)
-
-
-class _List(Monoid[Any, tuple[Any, ...], list[Any]]):
-    never_null = True
-
-    def __init__(self) -> None:
-        super().__init__((), self._joined, lambda value: (value,), list, type(self).__name__)
-        self.partials = Objects(tuple)
-
-    def _joined(self, left: Partial, right: Partial) -> Partial:
-        return left + right
-
-
-class Collect(_List):
-    """All values of the window as a list, oldest first; a result costs O(n).
-
-    >>> from mta import CountWindow, Collect, Window
-    >>> list(Window(Collect(), CountWindow(2), name="Collect").extend([1, 1, 2]))
-    [[1], [1, 1], [1, 2]]
-    """
-
-
-class CollectDistinct(_List):
-    """The distinct values of the window as a list, in the order of their first appearance.
-
-    For windows with few distinct values: a result costs as many steps.
-
-    >>> from mta import CountWindow, CollectDistinct, Window
-    >>> list(Window(CollectDistinct(), CountWindow(2), name="CollectDistinct").extend([1, 1, 2]))
-    [[1], [1], [1, 2]]
-    """
-
-    def _joined(self, left: Partial, right: Partial) -> Partial:
-        return tuple(dict.fromkeys(left + right))
 
 
 def _ones(rows: Any) -> Any:

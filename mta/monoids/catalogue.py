@@ -21,7 +21,16 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, get_args
 
-from mta.monoids import basic, deviations, distinct, logical, positional, quantiles, timeseries
+from mta.monoids import (
+    basic,
+    deviations,
+    distinct,
+    logical,
+    positional,
+    quantiles,
+    text,
+    timeseries,
+)
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.bloom import BloomFilter
 from mta.monoids.increasing_run import LongestIncreasingRun
@@ -57,8 +66,8 @@ AGGREGATIONS: list[tuple[Factory, str]] = [
     (basic.ArgMax, "max_by arg_max argmax"),
     (basic.First, "first first_value any_value arbitrary"),
     (basic.Last, "last last_value"),
-    (basic.Collect, "collect_list array_agg list collect implode"),
-    (basic.CollectDistinct, "collect_set unique"),
+    (text.Collect, "collect_list array_agg list collect implode"),
+    (text.CollectDistinct, "collect_set unique"),
     (deviations.SampleStdDev, "std stddev stddev_samp"),
     (deviations.PopulationStdDev, "stddev_pop std_pop"),
     (deviations.SampleVariance, "var variance var_samp"),

@@ -39,9 +39,10 @@ from mta.columns.schemas import (
 from mta.errors import InvalidValue
 from mta.kernels.native import Kernel
 from mta.monoids.base import AbstractMonoid, Partial, any_of
-from mta.monoids.basic import First, FirstText, Last
+from mta.monoids.basic import First, Last
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.parts import Parts
+from mta.monoids.text import FirstText
 
 #: A column of booleans that says which rows count.
 FILTER = Nullable(Array("?", exact=True))

@@ -24,7 +24,7 @@ from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 class RangeFolds(Sequence[Partial]):
     """The folds of ranges of lifted events, none of which is combined before it is asked for.
 
-    >>> from mta.monoids.basic import Collect
+    >>> from mta.monoids.text import Collect
     >>> folds = RangeFolds(Collect(), [("a",), ("b",), ("c",)], np.array([0, 1]), np.array([2, 3]))
     >>> list(folds)
     [('a', 'b'), ('b', 'c')]
