@@ -15,6 +15,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from spark_integration.plan import Plan
@@ -81,8 +82,9 @@ def step(
         store = plan.part.guarded(store)
     with snapshot_of(plan, store) if state is None else nullcontext() as start:
         windows = Windows(plan, store, before, start)
-    done = windows.advance(group)
-    gone = windows.expire(watermark)
+    with np.errstate(all="ignore"):  # as the means of frames without values
+        done = windows.advance(group)
+        gone = windows.expire(watermark)
     before_cutover, incomplete = (
         known.num_rows - later.num_rows,
         windows.incomplete(group.times[done.line]),
