@@ -34,6 +34,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
+from sys import maxsize
 from typing import Any
 
 import numpy as np
@@ -42,11 +44,11 @@ from mta.columns.schemas import Row, Rows
 from mta.evaluators.ends import frame_results
 from mta.evaluators.observed import ObservedWindow
 from mta.folds.fronts import EachFront, Fronts, as_array, count_below, joined, moved, rows_at
-from mta.folds.sliding import has_kernel, kernel_lowers, sweep_goes_on, sweep_into
+from mta.folds.sliding import Events, has_kernel, kernel_lowers, sweep_goes_on, sweep_into
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
-from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched
+from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched, Recent
 from mta.logs.leaves import Chunk, Leaf, suffixes_of
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -59,7 +61,7 @@ _MANY = 4096
 class Folds:
     """An entry of the stack: folds from some positions on, to the back when they were folded."""
 
-    __slots__ = ("level", "right", "rows", "since", "start", "starts", "stop")
+    __slots__ = ("level", "reach", "right", "rows", "since", "start", "starts", "stop")
 
     def __init__(
         self,
@@ -74,6 +76,8 @@ class Folds:
         self.starts = starts
         #: The level of the group whose elements these are.
         self.level = level
+        #: The position that the folds reach to; where that is not known, beyond all.
+        self.reach = maxsize
         #: What follows the folds, where they do not reach to the back; None where they do.
         self.right: Partial | None = None
         #: What has come between these folds and those above them, or the present; None for nothing.
@@ -82,7 +86,7 @@ class Folds:
     def again(self) -> Folds:
         """The same, to be changed by itself."""
         other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
-        other.right, other.since = self.right, self.since
+        other.reach, other.right, other.since = self.reach, self.right, self.since
         return other
 
     def index(self, position: int) -> int:
@@ -412,6 +416,7 @@ class Cursor(ObservedWindow):
                 leaves.append(leaf)
                 room -= leaf.count
             stack.append(self._of_leaves(leaves, front, self._behind(leaves[-1].stop, back)))
+            stack[-1].reach = back
             self._look_at(leaves[-1])
         return min(stop, count_below(fronts, stack[-1].stop - back))
 
@@ -469,6 +474,25 @@ class Cursor(ObservedWindow):
         """Have the folds S from the front on; a page read per level where it is in another leaf."""
         front = self.front - self.back
         self._hold(range(front, front + 1), 0, 1, self.back)
+
+    def hold_until(self, reach: int) -> None:
+        """Have the folds S reach no further than to a position, and the times of the front's leaf.
+
+        Late events may then come behind that position. A combine an event of the leaf, O(arity *
+        log n) for what follows it, and at most a page read a level; mostly nothing is to be done.
+        """
+        self._fresh()
+        front, back = self.front, self.back
+        if not self.is_held or self._stack[-1].reach > reach:
+            self.place(front, reach)
+            try:
+                self.hold()
+                since = self.events.fold(reach, back) if reach < back else None
+            except Exception:
+                self.place(front, back)
+                raise
+            self.sync(back - reach, 0, since)
+        self.look_at_leaf()
 
     def look_at_leaf(self) -> None:
         """Have the leaf of the front, with its times; at most a page read per level."""
@@ -584,16 +608,32 @@ class Cursor(ObservedWindow):
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
         return folds, size, times
 
-    def ahead(self, most: int) -> Prefetched:
-        """What single events need of one of multiple windows; see ``sync``."""
-        folds, size, times = self.prefetched(most)
-        return Prefetched(folds, size, self.grown, times[: size or None], most)
+    def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
+        """What single events need; see ``sync``.
 
-    def sync(self, count: int, gone: int, grown: Partial | None) -> None:
+        ``newest`` are the newest events of the log, if others may come late among them.
+        """
+        folds, size, times = self.prefetched(most)
+        found = Prefetched(folds, size, self.grown, times[: size or None], most)
+        if newest is None or newest.times is None or not newest.size or len(times) < min(size, 1):
+            return found
+        if size:  # late ones go behind all that may leave, as far as its times are known
+            size = min(size, len(times))
+            folds = self.monoid.partials.cut(folds, 0, size)
+        late_from = float(max([newest.times[0], *found.leaving[-1:]]))
+        reach = self._stack[-1].reach if size else self.back
+        recent = Recent(newest, partial(self.events.fold, reach, self.back - newest.size))
+        return found._replace(folds=folds, size=size, late_from=late_from, recent=recent)
+
+    def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.
 
-        For as many evictions as were prefetched.
+        For as many evictions as were prefetched. ``late`` is the position of the first that came
+        among stored events.
         """
+        if late is not None and not self._come_late(late):
+            self.place(self.front + gone, self.back + count)
+            return
         self.back += count
         if self._is_held(self.front):
             self._stack[-1].since = grown
@@ -601,11 +641,8 @@ class Cursor(ObservedWindow):
             self._stack.clear()
         self.move(self.front + gone)
 
-    def come_late(self, position: int) -> bool:
-        """Keep what is held of the leaf at the front, though events from a position on have moved.
-
-        Whether it can be: ``sync`` must then say what has come since.
-        """
+    def _come_late(self, position: int) -> bool:
+        """Keep S, though events from a position on have moved; whether it can be kept."""
         if not self._is_held(self.front) or self._stack[-1].stop > position:
             return False
         del self._stack[:-1]  # folds of later leaves, which the event may have changed

@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
-from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +36,10 @@ from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.windows import TimeWindow
 from mta.logs.base import Aggregator, Batch, Lens, Prefetched, Setting
-from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
 from mta.logs.finger_tree.node import Kind
 from mta.logs.leaves import Chunk
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import Partial
 from mta.pages.snapshot import Snapshot
 
 
@@ -199,70 +197,33 @@ class FiBA(FingerTreeLog, Aggregator):
         it, as that leaf has events which late ones may ask for: 1 combine per event amortised, at a
         new leaf and after a late event O(arity * log n), and at most a page read a level.
         """
-        setting = self.setting
-        if setting.on_duplicate != "append":
+        if self.setting.on_duplicate != "append":
             return None
-        if not setting.reach:
+        if not self.setting.reach:
             return self.tree.prefetched(most) if self.front == self.kept_from else None
         room = self.tree.room
-        if not room or self.back - self.front < 2:
+        if not room or len(self) < 2:
             return None
+        cursor, newest = self._placed(), self.newest(len(self))
         try:
-            folds, known, times = self._folds_ahead(most)
+            cursor.hold_until(self.back - (0 if self.monoid.commutative else newest.size))
         except Exception:  # an event that needs what could not be had will say so
             return None
-        grown, count, partials = self._cursor.grown, min(known, len(times)), self.monoid.partials
-        right = self.monoid.identity if grown is None else grown
-        folds = partials.cut(folds, 0, count)
-        late_from, oldest = inf, self.tree.last_leaf
-        if self.monoid.commutative and oldest.count:
-            # These go into the last leaf, where no page is needed, and leave after all others.
-            late_from = float(max(oldest.time_at(0), times[count - 1]))
-        return Prefetched(folds, count, right, times[:count], room, late_from)
-
-    def _folds_ahead(self, most: int) -> tuple[Rows, int, np.ndarray]:
-        """The folds from the front and each event after it on, and the times of these events."""
-        cursor = self._placed()
-        found = cursor.prefetched(most)
-        _, known, times = found
-        if not min(known, len(times)):
-            cursor.place(self.front, self.back)
-            cursor.query()
-            found = cursor.prefetched(most)
-        return found
+        found, right = cursor.ahead(most, newest), self.monoid.identity
+        right = right if found.right is None else found.right
+        return found._replace(room=room, right=right)
 
     def sync(self, new: Events, gone: int, right: Partial) -> None:
-        assert new.times is not None
         if self.setting.reach:
-            newest = self.newest_time()
-            if newest is not None and new.size and int(new.times.min()) < newest:
-                self._merge(new, gone, right)
-                return
-            self.take_in(_sorted(self.monoid, new))
+            late = self.take_in(new)
             self.front += gone  # late events may still look at what has left
-            self._cursor.sync(new.size, gone, right)
+            self._cursor.sync(new.size, gone, right, late)
             return
+        assert new.times is not None
         self.tree.append_folded(new.times, new.rows, new.size, right)
         if gone:
             self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
             self.front = self.kept_from
-
-    def _merge(self, new: Events, gone: int, right: Partial) -> None:
-        """Have events that go into the last leaf, all in one bulk; no combine, and no store call.
-
-        The leaf has room for them, and none of them has left.
-        """
-        rows, times, count = _sorted(self.monoid, new)
-        assert times is not None
-        position = self.place_of(int(times[0]))
-        self.tree.unfold()
-        insert_sorted(self.tree, times, rows, count)
-        FingerTreeLog._note_late(self, position, 0)
-        self.front += gone
-        if self._cursor.come_late(position):
-            self._cursor.sync(count, gone, right)
-        else:
-            self._cursor.place(self.front, self.back)
 
     # --- runs -----------------------------------------------------------------------------------
 
@@ -445,13 +406,3 @@ class FiBA(FingerTreeLog, Aggregator):
         # A query of all that is kept would fold what has not been folded yet.
         is_asked = self.tree.is_folded or self.front > self.kept_from
         return self.query() if is_asked else super()._checked_result()
-
-
-def _sorted(monoid: AbstractMonoid, events: Events) -> Events:
-    """Events in order of time, those of one time as they came."""
-    rows, times, count = events
-    assert times is not None
-    if (times[1:] >= times[:-1]).all():
-        return events
-    order = times.argsort(kind="stable")
-    return Events(monoid.inputs.take(rows, order), times[order], count)

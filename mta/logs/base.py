@@ -107,6 +107,17 @@ class Named:
     """Whether the window itself needs the page, and not only the snapshots before it."""
 
 
+class Recent(NamedTuple):
+    """The newest stored events, which late ones may precede without a page."""
+
+    events: Events
+    """In order of time, as views."""
+    before: Callable[[], Partial]
+    """The aggregate of what is between a window's ``folds`` and these events.
+
+    O(arity * log n) combines, and at most a page read a level."""
+
+
 class Prefetched(NamedTuple):
     """What single events need of a window for as long as they come and go without a page."""
 
@@ -126,6 +137,8 @@ class Prefetched(NamedTuple):
     """How many events may come."""
     late_from: float = inf
     """From this time on they may come in any order: they go behind all that may leave."""
+    recent: Recent | None = None
+    """The stored events from that time on; None where none may come late."""
 
 
 class Remembered(Protocol):

@@ -24,6 +24,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial as partial_of
 from itertools import chain
+from math import inf
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -692,20 +693,40 @@ class SharedEngine(Engine[Out]):
         }
         if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
             return None
-        found, room = {}, min(structure.spare, most)
+        try:
+            newest = self._newest(windows.values())
+        except Exception:  # an event that needs what could not be had will say so
+            return None
+        found, room, late_from = {}, min(structure.spare, most), -inf
         for name, cursor in windows.items():
             policy = cursor.policy
             by_count = isinstance(policy, CountWindow)
             size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
-            found[name] = WindowAhead(size, by_count, len(cursor), cursor.ahead(room))
-        is_whole = len(found) == len(self._windows)
-        return Ahead(found, room, is_whole=is_whole)
+            ahead = cursor.ahead(room, newest)
+            found[name] = WindowAhead(size, by_count, len(cursor), ahead)
+            late_from = max(late_from, ahead.late_from)
+        return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
+
+    def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
+        """The newest events, among which others may come late, as these windows are by then.
+
+        At most a page read a level for each of those that are asked for results, mostly none.
+        """
+        structure = self.structure
+        if not isinstance(structure, FingerTreeLog):
+            return None
+        held = [cursor for cursor in cursors if cursor.is_held]
+        newest = structure.newest(min(map(len, held), default=structure.back))
+        if newest.size and not self.monoid.commutative:
+            for cursor in held:
+                cursor.hold_until(structure.back - newest.size)
+        return newest
 
     def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
         """Have what came, and be without what left, since ``ahead``; no store call."""
-        self._structure.take_in(new)
+        late = self._structure.take_in(new)
         for name, (count, right) in gone.items():
-            self._windows[name].sync(new.size, count, right)
+            self._windows[name].sync(new.size, count, right, late)
 
     def insert(self, value: Any, time: Any) -> None:
         """Read an event and add it to all windows; see ``SharedWindows.insert``."""

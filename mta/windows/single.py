@@ -13,15 +13,15 @@ Nearly every event does no more than this, whatever holds the events and whateve
 up, or when anybody looks at the log, it receives what came and what left (``write_back``). A call
 of numpy takes longer than all the rest of an event; so there is one for many events.
 
-Where the order does not matter to the aggregate, late events come as others do, unless they are
-older than the log's last leaf; those that are go the general way, as does everything that is not
-usual.
+Late events come as others do, unless they are older than the log's last leaf; where the order
+matters to the aggregate, ``late`` has the folds, and they must be among the newest stored events.
+All else goes the general way, as does everything that is not usual.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from math import inf
 from typing import Any, NamedTuple, Protocol
@@ -33,11 +33,12 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.errors import WindowBusy
 from mta.folds.sliding import Events
-from mta.logs.base import Prefetched
+from mta.logs.base import Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
 from mta.times import MICROSECONDS, to_time
 from mta.windows.intake import Intake
+from mta.windows.late import LateEvents
 
 #: So many events are prefetched at once: few at first, as somebody may look after every event.
 _FEW, MANY = 16, 1024
@@ -183,7 +184,7 @@ class Reader:
 class Evictions:
     """The next evictions of one window, as lists, in which Python is quick."""
 
-    __slots__ = ("at", "folds", "leaving", "right", "seen", "shown", "size", "spare")
+    __slots__ = ("at", "folds", "leaving", "recent", "right", "seen", "shown", "size", "spare")
 
     def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
         #: The aggregate of what was there, after each eviction; empty where nobody has asked yet.
@@ -193,8 +194,10 @@ class Evictions:
         self.size, self.spare = 0.0, 0
         #: The aggregate of the new events; None without any.
         self.right: Partial | None = None
+        #: The newest stored events, which late ones may precede; None where none may come late.
+        self.recent: Recent | None = None
         if window is not None:
-            self.right = window.found.right
+            self.right, self.recent = window.found.right, window.found.recent
             self.size, self.spare = float(window.size), window.spare
             if not window.by_count:
                 self.leaving = window.found.leaving.astype(float).tolist()
@@ -226,7 +229,7 @@ class SingleEvents:
     # Slots, as Python finds these faster than the attributes of a large object.
     __slots__ = (
         "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_held", "_intake",
-        "_is_whole", "_kept", "_last", "_late_from", "_lift", "_live", "_lower", "_misses",
+        "_is_whole", "_kept", "_last", "_late", "_late_from", "_lift", "_live", "_lower", "_misses",
         "_monoid", "_most", "_only", "_owner", "_reader", "_room", "_rows", "_show", "_skip",
         "_timed", "_times", "_usual", "_windows",
     )  # fmt: skip
@@ -274,6 +277,8 @@ class SingleEvents:
         #: How many events may come; the newest time, the one that they must be before, and the one
         #: from which on they may come in any order.
         self._room, self._last, self._bound, self._late_from = 0, -inf, -inf, inf
+        #: The folds that late events change, once one has come where the order matters.
+        self._late: LateEvents | None = None
 
     # --- what windows call ----------------------------------------------------------------------
 
@@ -291,23 +296,24 @@ class SingleEvents:
             if self._timed:  # rounds, half to even
                 is_float = time.__class__ is float
                 micros = (time * SECOND + UNIT) - UNIT if is_float else _micros(row, time)
-            if (
-                self._skip
-                or row is None
-                or not (self._last <= micros < self._bound or self._may_come(micros))
-            ):
+            is_next = self._last <= micros < self._bound
+            if self._skip or row is None or not (is_next or self._may_come(micros)):
                 self._insert_otherwise(value, time)
                 return
-            lift, combine, window = self._lift, self._combine, self._only
-            new = row if lift is None else lift(row)
-            if window is None:
-                self._add(new)
-            else:
-                right = new if window.right is None else combine(window.right, new)
-                if self._asked is not None and not self._stays(right, self._asked):
-                    self._insert_otherwise(value, time)
-                    return
-                window.right = right
+            lift, window = self._lift, self._only
+            try:
+                new = row if lift is None else lift(row)
+                if is_next and window is not None and self._asked is None:
+                    right = window.right
+                    window.right = new if right is None else self._combine(right, new)
+                    is_in = True
+                else:
+                    is_in = self._add(new, micros)
+            except Exception:  # the general way raises it, if it needs what cannot be had
+                is_in = False
+            if not is_in:
+                self._insert_otherwise(value, time)
+                return
             self._append(row)
             if self._timed:
                 self._append_time(micros)
@@ -319,13 +325,31 @@ class SingleEvents:
         finally:
             owner.busy = False
 
-    def _add(self, new: Partial) -> None:
-        """Add an event to the aggregates of all windows that somebody asked for."""
-        combine = self._combine
-        if self._live:
-            rights = [new if w.right is None else combine(w.right, new) for w in self._live]
-            for window, right in zip(self._live, rights, strict=True):
-                window.right = right
+    def _add(self, new: Partial, micros: float) -> bool:
+        """Add an event to all aggregates; False, and nothing done, where it goes another way."""
+        combine, windows = self._combine, self._live if self._only is None else [self._only]
+        if not windows:
+            return True
+        if micros < self._last and not self._monoid.commutative:
+            rights = self._late_events(windows).insert(new, micros, self._rows, self._times)
+        else:
+            rights = [new if w.right is None else combine(w.right, new) for w in windows]
+        if self._asked is not None and not self._stays(rights[0], self._asked):
+            return False
+        for window, right in zip(windows, rights, strict=True):
+            window.right = right
+        return True
+
+    def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
+        """What takes in late events for these windows; at most a page read a level for the first.
+
+        All of them have recent events, as none could come late otherwise.
+        """
+        if self._late is None:
+            recents = [window.recent for window in windows if window.recent is not None]
+            before = [recent.before() for recent in recents]
+            self._late = LateEvents(self._monoid, recents[0].events, before)
+        return self._late
 
     def _insert_otherwise(self, value: Any, time: Any) -> None:
         """Add an event in the way that serves all."""

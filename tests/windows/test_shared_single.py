@@ -33,6 +33,13 @@ def slowly(windows: SharedWindows, value: Any, time: Any = None) -> None:
         windows.engine.insert(value, time)
 
 
+def approximately(result: Any) -> Any:
+    """What a result is like up to rounding, and those of windows and columns in it."""
+    if isinstance(result, dict):
+        return {name: approximately(each) for name, each in result.items()}
+    return pytest.approx(result, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
 @pytest.mark.parametrize(
     ("policies", "lateness"), [(BY_COUNT, None), (BY_BOTH, None), (BY_BOTH, 20)], ids=str
 )
@@ -48,8 +55,16 @@ def slowly(windows: SharedWindows, value: Any, time: Any = None) -> None:
     ],
 )
 def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int | None) -> None:
-    """Results to the last bit, fronts, and the way over a snapshot; with late ones between them."""
+    """Results to the last bit, fronts, and the way over a snapshot.
+
+    With late events between them, which are added to sums in another order: up to rounding.
+    """
     rng, monoid = np.random.default_rng(11), make()
+    rounds = lateness is not None and isinstance(monoid, Sum | SampleStdDev | Product)
+
+    def same(one: Any, other: Any) -> bool:
+        return one == approximately(other) if rounds else repr(one) == repr(other)
+
     values: list[Any] = np.round(rng.normal(size=700), 2).tolist()
     if isinstance(monoid, Product):
         values = [{"v": value} for value in values]
@@ -66,10 +81,11 @@ def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int 
         slowly(slow, value, time)
         if at % 5 == 1:
             name = "xyz"[at % 3]
-            found = repr(quick.query(name))
-            assert found == repr(quick.query(name)) == repr(slow.engine.query(name, False))
+            found = quick.query(name)
+            assert repr(found) == repr(quick.query(name))
+            assert same(found, slow.engine.query(name, False))
         if at % 5 < 2:
-            assert repr(quick.query()) == repr(slow.engine.query(None, False))
+            assert same(quick.query(), slow.engine.query(None, False))
         if at % 47 == 7:
             assert quick.fronts == slow.fronts
             assert quick.stats() == slow.stats()

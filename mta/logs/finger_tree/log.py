@@ -35,6 +35,8 @@ RUN, _RUN_LEAVES = 8192, 16
 #: So many leaves of events that have left may be in the tree before they are cut off in one go, at
 #: most and at least, and between these one event in so many.
 _LEAVES_LEFT_BEHIND, _LEAST_LEFT_BEHIND, LEFT_BEHIND = 64, 16, 16
+#: Where the order matters, single events may come late among so many of the newest stored ones.
+_NEWEST = 256
 
 
 def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
@@ -122,10 +124,37 @@ class FingerTreeLog(TreePages):
         """How many events may come in order without a store call."""
         return self.tree.room if self.setting.on_duplicate == "append" else 0
 
-    def take_in(self, new: Events) -> None:
-        """Have the events that came by themselves, in order, no more than there was room for."""
-        assert new.times is not None
-        self.tree.append(new.times, new.rows, new.size)
+    def newest(self, length: int) -> Events:
+        """The newest events, as views: behind the first of them others may come late, unread.
+
+        They are in the last leaf. Where the order matters they are few, and no more than half of a
+        window of this length. None of them where no event may come late.
+        """
+        leaf, count = self.tree.last_leaf, self.tree.last_leaf.count
+        if not self.setting.allowed_lateness:
+            count = 0
+        elif not self.monoid.commutative:
+            count = min(count, _NEWEST, length // 2)
+        start = leaf.count - count
+        return Events(leaf.values(start, leaf.count), leaf.times[start:], count)
+
+    def take_in(self, new: Events) -> int | None:
+        """Have the events that came by themselves, no more than there was room for.
+
+        Late ones go into the last leaf, all in one bulk; no combine, and no store call. Returns
+        the position of the first late one, None without any.
+        """
+        rows, times, count = _sorted(self.monoid, new)
+        assert times is not None
+        newest = self.newest_time()
+        if newest is None or not count or times[0] >= newest:
+            self.tree.append(times, rows, count)
+            return None
+        position = self.place_of(int(times[0]))
+        self.tree.unfold()
+        insert_sorted(self.tree, times, rows, count)
+        self._note_moved(position)
+        return position
 
     # --- events at times that have one already ----------------------------------------------------
 
@@ -285,10 +314,14 @@ class FingerTreeLog(TreePages):
 
         What is known of those before it stays known.
         """
-        self.stamp += 1
-        self._drop_leaves_from(position)
+        self._note_moved(position)
         if position < self.front:
             self.front += before
+
+    def _note_moved(self, position: int) -> None:
+        """Events from a position on have changed, or are at others."""
+        self.stamp += 1
+        self._drop_leaves_from(position)
 
     def chunk_with(
         self,
@@ -385,3 +418,13 @@ class FingerTreeLog(TreePages):
     def restore_state(self, snapshot: Snapshot) -> None:
         super().restore_state(snapshot)
         self._newest_ever = snapshot.last_time
+
+
+def _sorted(monoid: AbstractMonoid, events: Events) -> Events:
+    """Events in order of time, those of one time as they came."""
+    rows, times, count = events
+    assert times is not None
+    if (times[1:] >= times[:-1]).all():
+        return events
+    order = times.argsort(kind="stable")
+    return Events(monoid.inputs.take(rows, order), times[order], count)

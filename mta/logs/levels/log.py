@@ -314,9 +314,13 @@ class LevelLog(LevelPages, LeafReader):
         leaf = self.levels.tails[0]
         return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
-    def take_in(self, new: Events) -> None:
-        """Have the events that came by themselves, no more than there was room for."""
+    def take_in(self, new: Events) -> int | None:
+        """Have the events that came by themselves, no more than there was room for.
+
+        Returns the position of the first late one, None as there is none.
+        """
         self.levels.append_many(*new)
+        return None
 
     def take_back(self) -> None:
         self.levels.take_back()

@@ -1,0 +1,71 @@
+"""Late single events where the order matters: what came is folded again from their places on.
+
+    stored ... [ s1 s2 s3 | n1 n2 n3 ]      s: the newest stored events, n: those that came since
+               b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of what is before s1
+
+An event that comes late between s2 and s3 takes the place of s3, and the folds of the events from
+there on are made again: a combine for each of them, so as many as the event has newer ones. The
+log receives it with all others (``single.SingleEvents.write_back``), in one bulk.
+
+Nothing is folded before the first late event comes. Events in order are folded here when the next
+late one comes: a second combine each, unless that one goes before them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from mta.columns.schemas import Row
+from mta.folds.sliding import Events
+from mta.monoids.base import AbstractMonoid, Partial, same_value
+
+
+class LateEvents:
+    """The newest events in order of time, and for each window the folds up to each of them.
+
+    ``before`` are the folds of what is before them, by window.
+    """
+
+    __slots__ = ("_combine", "_folds", "_known", "_lift", "_partials", "_times")
+
+    def __init__(self, monoid: AbstractMonoid, stored: Events, before: Sequence[Partial]) -> None:
+        rows, times, count = stored
+        assert times is not None
+        self._combine = monoid.combine
+        self._lift = None if monoid.lift is same_value else monoid.lift
+        self._times: list[float] = times.astype(float).tolist()
+        self._partials: list[Partial] = monoid.partials.listed(monoid.lift_rows(rows, count))
+        #: One more than there are partials that are folded: at first none.
+        self._folds = [[fold] for fold in before]
+        #: How many events that came since are among them.
+        self._known = 0
+
+    def insert(
+        self, event: Partial, time: float, rows: Sequence[Row], times: Sequence[float]
+    ) -> list[Partial]:
+        """Insert an event behind those of its time; the folds up to the newest event, by window.
+
+        ``rows`` and ``times`` are all that came before it since the log received any. A combine
+        for each event that is newer, or has not been folded yet. If one raises, nothing has
+        changed.
+        """
+        lift, more = self._lift, rows[self._known :]
+        lifted = more if lift is None else [lift(row) for row in more]
+        self._partials += lifted
+        self._times += times[self._known :]
+        self._known = len(rows)
+        at = bisect_right(self._times, time)
+        first = min(at, len(self._folds[0]) - 1)
+        changed = self._partials[first:]
+        changed.insert(at - first, event)
+        folds = [
+            list(accumulate(changed, self._combine, initial=known[first])) for known in self._folds
+        ]
+        for known, newer in zip(self._folds, folds, strict=True):
+            known[first:] = newer
+        self._partials.insert(at, event)
+        self._times.insert(at, time)
+        self._known += 1
+        return [newer[-1] for newer in folds]

@@ -1,0 +1,225 @@
+"""Single events that come late: as lists kept in order of time, and what they cost."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import CountWindow, First, Last, Max, Monoid, SharedWindows, TimeWindow, Window
+from mta.frames.base import AbstractPolicy
+from mta.monoids.base import AbstractMonoid
+from mta.windows.engine import WindowEngine
+from mta.windows.shared import SharedEngine
+from tests.support.counted import Counted, hash_of, rolling_hash
+from tests.support.naive import FailingStore, joined
+
+#: A monoid, the value of a letter, and the result of a text.
+Of = tuple[Callable[[], AbstractMonoid], Callable[[str], Any], Callable[[str], Any]]
+CODES: dict[str, Of] = {
+    "joined": (joined, str, str),
+    "hash": (rolling_hash, ord, lambda text: hash_of(text)[0]),
+    "first": (First, lambda a: float(ord(a)), lambda text: float(ord(text[0]))),
+    "last": (Last, lambda a: float(ord(a)), lambda text: float(ord(text[-1]))),
+    "largest": (Max, lambda a: float(ord(a)), lambda text: float(ord(max(text)))),
+}
+WINDOWS: dict[str, AbstractPolicy] = {
+    "few": CountWindow(7),
+    "some": CountWindow(250),
+    "many": CountWindow(900),
+    "time": TimeWindow(150),
+    "hour": TimeWindow(1200),
+}
+ARITIES = pytest.mark.parametrize(
+    "arities", [{"arity": 2, "leaf_arity": 4}, {"arity": 4, "leaf_arity": 100}, {}], ids=str
+)
+
+
+class Stream:
+    """Letters and their times, late by up to 300 places, and all that came in order of time."""
+
+    def __init__(self, random: Random) -> None:
+        self._random, self._newest = random, 0.0
+        self.events: list[tuple[float, str]] = []
+
+    def __next__(self) -> tuple[str, float]:
+        random, letter = self._random, self._random.choice("abcdefgh")
+        if random.random() < 0.1 and self.events:  # at the time of another one, more often than not
+            time = self.events[-min(random.randint(1, 300), len(self.events))][0]
+            time += random.choice([0.0, 0.0, 0.5])
+        else:
+            time = self._newest + random.choice([0.0, 1.0, 1.0, 1.0, 2.5])
+        self._newest = max(self._newest, time)
+        insort(self.events, (time, letter), key=lambda event: event[0])
+        return letter, time
+
+    def text(self, policy: AbstractPolicy) -> str:
+        """The letters of a window."""
+        if isinstance(policy, CountWindow):
+            return "".join(letter for _, letter in self.events[-policy.size :])
+        assert isinstance(policy, TimeWindow)
+        until = self._newest - policy.lifetime / 1e6
+        start = bisect_right(self.events, until, key=lambda event: event[0])
+        return "".join(letter for _, letter in self.events[start:])
+
+
+@pytest.mark.parametrize("code", CODES)
+@ARITIES
+@pytest.mark.parametrize("window", WINDOWS)
+def test_late_events_take_their_places(code: str, arities: dict[str, int], window: str) -> None:
+    make, value_of, result_of = CODES[code]
+    random, policy, options = Random(5), WINDOWS[window], {"allowed_lateness": 3600}
+    stream = Stream(random)
+    late = Window(make(), policy, "memory://", "w", **options, **arities)  # type: ignore[arg-type]
+    for at in range(2500):
+        letter, time = next(stream)
+        late.insert(value_of(letter), time)
+        if random.random() < 0.3:
+            text = stream.text(policy)
+            assert late.query() == result_of(text)
+            assert len(late) == len(text)
+        if at % 600 == 599:
+            late.check()
+            late = late.restore_like(late.checkpoint())
+
+
+@pytest.mark.parametrize("code", CODES)
+@ARITIES
+def test_late_events_take_their_places_in_multiple_windows(
+    code: str, arities: dict[str, int]
+) -> None:
+    make, value_of, result_of = CODES[code]
+    random, options = Random(6), {"allowed_lateness": 3600}
+    stream = Stream(random)
+    late = SharedWindows(make(), WINDOWS, **options, **arities)  # type: ignore[arg-type]
+    for at in range(2000):
+        letter, time = next(stream)
+        late.insert(value_of(letter), time)
+        if random.random() < 0.1:
+            assert late.query() == {
+                name: result_of(stream.text(policy)) for name, policy in WINDOWS.items()
+            }
+        if random.random() < 0.3:
+            name = random.choice(list(WINDOWS))
+            assert late.query(name) == result_of(stream.text(WINDOWS[name]))
+        if at % 500 == 499:
+            late.check()
+            late = late.restore_like(late.checkpoint())
+
+
+def few_late(places: int, share: float = 0.05, count: int = 5000) -> list[tuple[float, int]]:
+    """Times of events a second apart, some of them late, and by how many places."""
+    random, found = Random(3), []
+    for at in range(count):
+        by = random.randint(1, places) if random.random() < share and at > places else 0
+        found.append((float(at - by), by))
+    return found
+
+
+@pytest.mark.parametrize("policy", [CountWindow(2000), TimeWindow(2000)], ids=repr)
+def test_a_late_event_takes_a_combine_for_each_newer_one_and_no_store_call(
+    policy: AbstractPolicy,
+) -> None:
+    counted, store = Counted(), FailingStore()
+    window = Window(
+        counted.joined, policy, store, "w", allowed_lateness=3600, arity=16, leaf_arity=400
+    )
+    window.extend(["a"] * 4000, np.arange(-4000.0, 0.0), emit="last")
+    taken: dict[bool, list[int]] = {True: [], False: []}
+    calls, places = 0, 0
+    for at, (time, by) in enumerate(few_late(100)):
+        before, called = counted.combines, store.calls
+        window.insert("a", time)
+        window.query()
+        taken[by > 0].append(counted.combines - before)
+        calls += store.calls - called if by else 0
+        places += by
+        assert at > 2000 or len(window) == 2000
+    late, in_order = taken[True], taken[False]
+    assert calls == 0
+    # In order, a combine for the event, one for the result, and one for the folds of the leaf.
+    assert sum(in_order) <= 6 * len(in_order)
+    # Late, also what was not folded yet, and now and then all of the last leaf before them.
+    assert sum(late) <= 2 * places + 2 * len(in_order) + 4 * len(late)
+    assert sorted(late)[len(late) // 2] <= 2 * 100 + 4
+    window.check()
+
+
+@pytest.mark.parametrize("make", [joined, Max], ids=["joined", "largest"])
+def test_few_late_events_go_the_general_way(
+    make: Callable[[], AbstractMonoid], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    general = 0
+
+    def counting(kind: Any) -> None:
+        insert = kind.insert
+
+        def counted(self: Any, value: Any, time: Any) -> None:
+            nonlocal general
+            general += 1
+            insert(self, value, time)
+
+        monkeypatch.setattr(kind, "insert", counted)
+
+    counting(WindowEngine)
+    counting(SharedEngine)
+    value: Any = "a" if make is joined else 1.0
+    policies = {"a": CountWindow(1500), "b": TimeWindow(900)}
+    options: dict[str, Any] = {"allowed_lateness": 3600, "leaf_arity": 400}
+    for windows in (
+        Window(make(), CountWindow(1500), None, "w", **options),
+        SharedWindows(make(), policies, None, "w", **options),
+    ):
+        general = 0
+        windows.extend([value] * 3000, np.arange(-3000.0, 0.0))
+        for time, _ in few_late(100):
+            windows.insert(value, time)
+            windows.query()
+        assert general <= 5 * 5000 / 400
+        windows.check()
+
+
+def test_a_combine_that_fails_loses_no_event() -> None:
+    """A late event is in, and whoever asks for a result gets the error for as long as it lasts."""
+    failing = False
+
+    def add(left: str, right: str) -> str:
+        if failing:
+            raise ArithmeticError("no luck")
+        return left + right
+
+    random, stream = Random(8), Stream(Random(9))
+    window = Window(
+        Monoid("", add, name="sometimes"), CountWindow(300), "memory://", "w",
+        allowed_lateness=3600, leaf_arity=400,
+    )  # fmt: skip
+    for at in range(1500):
+        letter, time = next(stream)
+        failing = at > 500 and random.random() < 0.1
+        try:
+            window.insert(letter, time)
+        except ArithmeticError:
+            failing = False
+            window.insert(letter, time)
+        failing = False
+        assert window.query() == stream.text(CountWindow(300))
+    window.check()
+
+
+def test_late_events_wait_with_others_until_a_checkpoint() -> None:
+    store = FailingStore()
+    window = Window(joined(), CountWindow(50), store, "w", allowed_lateness=3600)
+    for at in range(200):
+        window.insert("a", float(at))
+        window.query()
+    calls = store.calls
+    for at in range(195, 150, -1):
+        window.insert("b", float(at))
+        assert window.query() is not None
+    assert store.calls == calls
+    restored = window.restore_like(window.checkpoint())
+    assert restored.query() == window.query() == "ab" * 23 + "aaaa"
