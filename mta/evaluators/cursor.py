@@ -471,27 +471,33 @@ class Cursor(ObservedWindow):
     # --- single events --------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Have the folds S from the front on; a page read per level where it is in another leaf."""
-        front = self.front - self.back
-        self._hold(range(front, front + 1), 0, 1, self.back)
+        """Have the folds S from the front on; a page read per level where it is in another leaf.
 
-    def hold_until(self, reach: int) -> None:
-        """Have the folds S reach no further than to a position, and the times of the front's leaf.
+        They reach to the events that others may precede; these are beside them, as what has come
+        since.
+        """
+        front, back = self.front, self.back
+        reach = self.events.settled(front) if back == self.events.back else back
+        if reach < back:
+            self.place(front, reach)
+        try:
+            self._hold(range(front - reach, front - reach + 1), 0, 1, reach)
+            since = self.events.fold(reach, back) if reach < back else None
+        except Exception:
+            self.place(front, back)
+            raise
+        if reach < back:
+            self.sync(back - reach, 0, since)
 
-        Late events may then come behind that position. A combine an event of the leaf, O(arity *
-        log n) for what follows it, and at most a page read a level; mostly nothing is to be done.
+    def prepare_ahead(self) -> None:
+        """Have what ``ahead`` answers from: S, reaching no further than it may, and its leaf.
+
+        A page read per level at most; mostly nothing is to be done.
         """
         self._fresh()
-        front, back = self.front, self.back
-        if not self.is_held or self._stack[-1].reach > reach:
-            self.place(front, reach)
-            try:
-                self.hold()
-                since = self.events.fold(reach, back) if reach < back else None
-            except Exception:
-                self.place(front, back)
-                raise
-            self.sync(back - reach, 0, since)
+        if not self.is_held or self._stack[-1].reach > self.events.settled(self.front):
+            self.place(self.front, self.back)
+            self.hold()
         self.look_at_leaf()
 
     def look_at_leaf(self) -> None:

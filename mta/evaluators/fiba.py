@@ -204,13 +204,13 @@ class FiBA(FingerTreeLog, Aggregator):
         room = self.tree.room
         if not room or len(self) < 2:
             return None
-        cursor, newest = self._placed(), self.newest(len(self))
+        cursor = self._placed()
         try:
-            cursor.hold_until(self.back - (0 if self.monoid.commutative else newest.size))
+            cursor.prepare_ahead()
         except Exception:  # an event that needs what could not be had will say so
             return None
-        found, right = cursor.ahead(most, newest), self.monoid.identity
-        right = right if found.right is None else found.right
+        found = cursor.ahead(most, self.newest(len(self)))
+        right = self.monoid.identity if found.right is None else found.right
         return found._replace(room=room, right=right)
 
     def sync(self, new: Events, gone: int, right: Partial) -> None:

@@ -209,6 +209,13 @@ class OrderedEvents(Remembered, Protocol):
         not after the time ``until``. The next leaf may be fetched ahead.
         """
 
+    def settled(self, front: int) -> int:
+        """The position from which on single events may come late where their order matters.
+
+        For a window from a front on, of which at least half is before that. The back where none
+        may, or where the order does not matter; no store call.
+        """
+
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         """The groups above a leaf that begins at a position, from the root down.
 

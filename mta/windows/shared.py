@@ -716,11 +716,9 @@ class SharedEngine(Engine[Out]):
         if not isinstance(structure, FingerTreeLog):
             return None
         held = [cursor for cursor in cursors if cursor.is_held]
-        newest = structure.newest(min(map(len, held), default=structure.back))
-        if newest.size and not self.monoid.commutative:
-            for cursor in held:
-                cursor.hold_until(structure.back - newest.size)
-        return newest
+        for cursor in held if self.settings.allowed_lateness else ():
+            cursor.prepare_ahead()
+        return structure.newest(min(map(len, held), default=structure.back))
 
     def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
         """Have what came, and be without what left, since ``ahead``; no store call."""

@@ -130,13 +130,21 @@ class FingerTreeLog(TreePages):
         They are in the last leaf. Where the order matters they are few, and no more than half of a
         window of this length. None of them where no event may come late.
         """
-        leaf, count = self.tree.last_leaf, self.tree.last_leaf.count
-        if not self.setting.allowed_lateness:
-            count = 0
-        elif not self.monoid.commutative:
-            count = min(count, _NEWEST, length // 2)
+        leaf, count = self.tree.last_leaf, self._unsettled(length)
+        if self.monoid.commutative and self.setting.allowed_lateness:
+            count = leaf.count
         start = leaf.count - count
         return Events(leaf.values(start, leaf.count), leaf.times[start:], count)
+
+    def _unsettled(self, length: int) -> int:
+        """How many of the newest events others may precede, where the order matters."""
+        if self.monoid.commutative or not self.setting.allowed_lateness:
+            return 0
+        return min(self.tree.last_leaf.count, _NEWEST, length // 2)
+
+    def settled(self, front: int) -> int:
+        """See ``OrderedEvents``."""
+        return self.back - self._unsettled(self.back - front)
 
     def take_in(self, new: Events) -> int | None:
         """Have the events that came by themselves, no more than there was room for.

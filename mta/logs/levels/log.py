@@ -99,6 +99,11 @@ class LeafReader:
         """The position after the newest event."""
         return self.levels.back
 
+    def settled(self, front: int) -> int:
+        """See ``OrderedEvents``; events come in order here."""
+        del front
+        return self.back
+
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
