@@ -86,6 +86,9 @@ class ListedEvents:
         assert self.kept_from <= start <= stop <= self.back
         return text_of(self.events[start:stop])
 
+    def settled(self, front: int) -> int:
+        return self.back - min(3, (self.back - front) // 2)
+
     def path(self, position: int, below: int | None = None) -> tuple[()]:
         return ()
 
