@@ -16,8 +16,9 @@ no leaf is read or written again for that.
 
 Costs: an event in order O(1) combines amortised, one at distance d O(arity * log d), and O(d) where
 every result of a batch is wanted; bulk eviction O(arity * log n), and one page per level.
-Single events that come late wait among the others, unless they are older than the last leaf or the
-monoid is not commutative: one combine each, and one merge into the last leaf for all that wait.
+Single events that come late wait among the others, unless they are older than the last leaf: one
+combine each, and one merge into the last leaf for all that wait. Where the order matters, they must
+come among the newest events (``FingerTreeLog.newest``), and take a combine for each newer one.
 """
 
 from __future__ import annotations
