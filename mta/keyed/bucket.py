@@ -27,11 +27,11 @@ from mta.keyed.kind import Kind
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.pages import LIST, Entry
-from mta.keyed.questions import Questions, answer, questions_among, unanswered
+from mta.keyed.questions import Questions, answer, questions_among
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
-from mta.keyed.work import Asked, Found, Want, Work, left_of, results_at
+from mta.keyed.work import Asked, Found, Want, Work, left_of, results_at, unanswered
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
@@ -530,11 +530,14 @@ class Bucket:
         """The results of expired keys up to the boundary at which their windows are empty."""
         kind, newest = self.kind, gone.newest()
         ends = trigger.boundary(newest + (kind.longest or 0))
-        counts, first = trigger.between(newest, ends + 1, kind.longest)
-        of, moments = trigger.spread(np.where(gone.marks == STANDALONE, 0, counts), first)
-        nowhere, rows = np.full(len(of), -1), gone.bounds[of + 1] - 1
-        parts = [results_at(kind, gone, of, nowhere, rows, moments)]
-        parts += self.standalone.due(gone, trigger, ends)
+        of, moments = trigger.spread(*trigger.between(newest, ends + 1, kind.longest))
+        alone = gone.marks[of] == STANDALONE
+        in_lanes = of[~alone]
+        nowhere, rows = np.full(len(in_lanes), -1), gone.bounds[in_lanes + 1] - 1
+        parts = [
+            results_at(kind, gone, in_lanes, nowhere, rows, moments[~alone]),
+            self.standalone.due(gone, of[alone], moments[alone]),
+        ]
         return Found.joined(parts, kind.monoid, len(kind.policies))
 
     @property

@@ -29,15 +29,23 @@ from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.kind import Kind, Retention
 from mta.keyed.table import ALL, STANDALONE, Table, join
-from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, left_of, union_of
+from mta.keyed.work import (
+    Asked,
+    Boundaries,
+    Found,
+    Work,
+    events_of,
+    left_of,
+    unanswered,
+    union_of,
+)
 from mta.logs.base import OnDuplicate, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, result_name
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
-from mta.triggers.rules import EveryCount, EveryPeriod, Progress
-from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
+from mta.triggers.rules import EveryCount
 from mta.windows import moments
 from mta.windows.engine import by_time
 from mta.windows.opaque import restore_opaque
@@ -293,15 +301,14 @@ class StandaloneWindows:
             assert self.kind.store is not None
             restore_opaque(snapshot, self.kind.store).engine.structure.delete_pages()
 
-    def due(self, expired: Table, trigger: EveryPeriod, ends: np.ndarray) -> list[Found]:
-        """The results of expired keys up to the boundaries at which their windows are empty."""
-        found, newest = [], expired.newest()
-        for place in expired.standalone.tolist():
-            window = self.pattern.restore_like(expired.snapshot_of(place))
-            due = _triggered(window, trigger, int(newest[place]))
-            moment = np.datetime64(int(ends[place]), "us")
-            found += _found_due(self.kind, place, due.advance(moment))
-        return found
+    def due(self, expired: Table, of: np.ndarray, moments: np.ndarray) -> Found:
+        """The results of expired keys at moments, by key and moment."""
+        outputs, last = unanswered(self.kind, len(of)), -1
+        for at, (place, moment) in enumerate(zip(of.tolist(), moments.tolist(), strict=True)):
+            if place != last:
+                window, last = self.pattern.restore_like(expired.snapshot_of(place)), place
+            window.engine.put_results_at(moment, outputs, at)
+        return Found(of, np.full(len(of), -1), outputs, moments)
 
 
 class _KeyBatch:
@@ -337,15 +344,10 @@ class _KeyBatch:
 
     def _extend(self) -> None:
         want, monoid, place, count = self.want, self.kind.monoid, self.place, self.stop - self.start
-        rows, times = self._given(self.start, self.stop)
         if isinstance(want, Boundaries):
-            last = self._work.last
-            newest = None if last is None or not self._before else int(last[place])
-            due = _triggered(self.window, want.trigger, newest)
-            self._parts += _found_due(self.kind, place, due.extend(rows, times))
-            if want.ends:
-                self._parts += _found_due(self.kind, place, due.flush())
+            self._extend_to_boundaries()
             return
+        rows, times = self._given(self.start, self.stop)
         if want in ("changed", "newest"):
             found = self._revised(rows, times, self.start)
             self._parts.append(found.take(monoid, found.lasts) if want == "newest" else found)
@@ -365,6 +367,20 @@ class _KeyBatch:
                 outputs = [monoid.outputs.take(each, picked) for each in outputs]
             of, at = np.full(len(picked), place), self.start + picked
             self._parts.append(Found(of, at, outputs))
+
+    def _extend_to_boundaries(self) -> None:
+        """As ``_extend``, with the results at the boundaries that the events make due."""
+        places, engine, done = np.array([self.place]), self.window.engine, 0
+        _, slots, moments = self._work.due(places, self._work.new.take(places))
+        outputs = unanswered(self.kind, len(slots))
+        rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
+        for at, (slot, moment) in enumerate(zip(slots.tolist(), moments.tolist(), strict=True)):
+            engine.ingest(rows, micros, done, slot)
+            engine.put_results_at(moment, outputs, at)
+            done = slot
+        engine.ingest(rows, micros, done, count)
+        of, nowhere = np.full(len(slots), self.place), np.full(len(slots), -1)
+        self._parts.append(Found(of, nowhere, outputs, moments))
 
     def _revised(self, values: Any, times: Any, first: int, before: int | None = None) -> Found:
         """New events, from one on, into the window; results that change, up to a time if given."""
@@ -568,26 +584,6 @@ def results_now(kind: Kind, window: AnyWindow) -> list[Rows]:
         row = tuple(result.values()) if isinstance(result, dict) else result
         outputs.append(kind.monoid.outputs.one(row))
     return outputs
-
-
-def _triggered(
-    window: AnyWindow, trigger: EveryPeriod, newest: int | None
-) -> TriggeredWindow | SharedDue:
-    """A key's window with results at boundaries, all of those given up to its newest event."""
-    due: TriggeredWindow | SharedDue
-    if isinstance(window, SharedWindows):
-        due = SharedDue(window, trigger)
-    else:
-        due = TriggeredWindow(window, trigger)
-    due.progress = Progress(newest=newest)
-    return due
-
-
-def _found_due(kind: Kind, place: int, due: Due) -> list[Found]:
-    """What was due of a key, if anything was."""
-    count, moments = len(due.moments), due.moments.view("i8")
-    outputs = _outputs_of(kind, due.results)
-    return [Found(np.full(count, place), np.full(count, -1), outputs, moments)] if count else []
 
 
 def _outputs_of(kind: Kind, found: Any) -> list[Rows]:

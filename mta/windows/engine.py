@@ -11,7 +11,7 @@ and no warning of numpy's comes out of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -252,10 +252,14 @@ class Engine(Generic[Out]):
         self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
-        paged: Literal["events"] | None = None if self.store is None else "events"
-        self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
+        self.intake = self._intake()
         #: Whether a call is under way.
         self.busy = False
+
+    def _intake(self) -> Intake:
+        """What reads and checks the events that come in."""
+        paged: Literal["events"] | None = None if self.store is None else "events"
+        return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
     @property
     def structure(self) -> EventLog:
@@ -599,6 +603,11 @@ class WindowEngine(Engine[Out]):
             self.structure.slide_to(self.policy.cut(self._view, micros))
 
     # --- results --------------------------------------------------------------------------------
+
+    def put_results_at(self, moment: int, outs: Sequence[Rows], at: int) -> None:
+        """Write the result at a moment no earlier than the newest event into a row of outputs."""
+        self.pass_to(moment)
+        self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:
         """The result over the window; 1 combine, none where nothing has changed since."""
