@@ -53,7 +53,7 @@ class Batch:
     rows: Rows
     times: np.ndarray | None
     invalid: np.ndarray | None = None
-    """Which events hold what no window takes; None if none does."""
+    """Which events hold what no window takes, retractions and questions aside; None if none."""
     late_first: bool = False
     """Whether an event is late that is both."""
     retracts: np.ndarray | None = None
@@ -333,8 +333,6 @@ class Bucket:
         late, in_order = None, batch.times is None or not len(line)
         if batch.times is not None and floors is not None:
             takes = None if batch.retracts is None else batch.retracts[line]
-            if takes is not None and bad is not None:
-                bad &= ~takes  # their values are not looked at
             times = batch.times[line]
             in_order = _in_order(times, codes, floors)
             if not in_order:
