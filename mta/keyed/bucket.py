@@ -121,7 +121,7 @@ class Bucket:
             usual = REMOTE_PAGE if kind.store.capabilities.remote else LOCAL_PAGE
             size = PageSize(settings.page_bytes or usual, settings.cache_bytes)
             pages = RunPages(kind.store, layout, size)
-        self.tree = LSMTree(layout, pages, kind.trimmed, settings.allowed_lateness is not None)
+        self.tree = LSMTree(layout, pages, settings.allowed_lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
         #: How many events were dropped since the bucket was opened, as they were ahead.

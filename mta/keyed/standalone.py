@@ -42,7 +42,7 @@ from mta.keyed.work import (
 from mta.logs.base import OnDuplicate, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Product, result_name
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.triggers.rules import EveryCount
@@ -307,7 +307,7 @@ class StandaloneWindows:
         for at, (place, moment) in enumerate(zip(of.tolist(), moments.tolist(), strict=True)):
             if place != last:
                 window, last = self.pattern.restore_like(expired.snapshot_of(place)), place
-            window.engine.put_results_at(moment, outputs, at)
+            window.engine.put_results(outputs, at, moment)
         return Found(of, np.full(len(of), -1), outputs, moments)
 
 
@@ -376,7 +376,7 @@ class _KeyBatch:
         rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
         for at, (slot, moment) in enumerate(zip(slots.tolist(), moments.tolist(), strict=True)):
             engine.ingest(rows, micros, done, slot)
-            engine.put_results_at(moment, outputs, at)
+            engine.put_results(outputs, at, moment)
             done = slot
         engine.ingest(rows, micros, done, count)
         of, nowhere = np.full(len(slots), self.place), np.full(len(slots), -1)
@@ -429,8 +429,9 @@ class _KeyBatch:
                     until = int(times[done]) + (own.on_duplicate == "append")
                 self._again(max(moment, int(taken.floors[at])), until, own)
         if self.want == "now":
-            of, at_none = np.array([self.place]), np.array([-1])
-            self._parts = [Found(of, at_none, results_now(self.kind, self.window))]
+            outputs = unanswered(self.kind, 1)
+            self.window.engine.put_results(outputs, 0)
+            self._parts = [Found(np.array([self.place]), np.array([-1]), outputs)]
         elif self._parts and self.want not in ("each", "changed"):
             monoid = self.kind.monoid
             found_all = Found.joined(self._parts, monoid, len(self.kind.policies))
@@ -566,24 +567,13 @@ def put_answer(
     for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
         result, misses = result_at(window, name, policy, moment, kind.retention, left)
         missing |= misses
-        row = tuple(result.values()) if isinstance(result, dict) else result
-        kind.monoid.outputs.put(out, at, row)
+        kind.monoid.outputs.put(out, at, as_output(result))
     return missing
 
 
 def current(window: AnyWindow, name: str) -> Any:
     """The result of a window as of its newest event."""
     return window.query(name) if isinstance(window, SharedWindows) else window.query()
-
-
-def results_now(kind: Kind, window: AnyWindow) -> list[Rows]:
-    """The result of a window now, for each policy."""
-    outputs = []
-    for name in kind.policies:
-        result = current(window, name)
-        row = tuple(result.values()) if isinstance(result, dict) else result
-        outputs.append(kind.monoid.outputs.one(row))
-    return outputs
 
 
 def _outputs_of(kind: Kind, found: Any) -> list[Rows]:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from mta.columns.reading import plain
+from mta.columns.reading import result_of
 from mta.columns.schemas import Rows
 from mta.errors import (
     InvalidTime,
@@ -438,12 +438,8 @@ class KeyedWindows(Publishable):
         found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of, expired)
         if moments is not None and not partial and found.gone.any():
             raise gone_of(given, found.gone, moments)
-        if not one:
-            return self._as_results(found.outputs)
-        results = [self._lowered(rows, 0) for rows in found.outputs]
-        if self._kind.single is not None:
-            return results[0]
-        return dict(zip(self._kind.policies, results, strict=True))
+        results = self._as_results(found.outputs)
+        return result_of(results, 0) if one else results
 
     @alone
     def answers(self, batch: Batch) -> Questions:
@@ -454,12 +450,6 @@ class KeyedWindows(Publishable):
         questions = self.bucket.advance(batch, "last").questions
         assert questions is not None
         return questions
-
-    def _lowered(self, rows: Rows, at: int) -> Any:
-        column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))
-        if isinstance(column, dict):
-            return {alias: plain(part[0]) for alias, part in column.items()}
-        return plain(column[0])
 
     @alone
     def window(self, key: Any) -> AnyWindow:
@@ -659,8 +649,8 @@ class KeyedWindows(Publishable):
         self._starts, bucket, tree = found.starts, self.bucket, self.bucket.tree
         tree.layout.kind = found.kind or ""
         unread.read(tree.layout)
-        tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
-        tree.memtable = [] if found.memtable is None else [found.memtable]
+        tree.load(found.runs, found.memtable)
+        tree.pending, tree.number = found.pending, found.number
         bucket.counts, bucket.expired = found.counts, found.expired
         self._note_spans(found)
 

@@ -27,7 +27,6 @@ from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
-from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
 from mta.keyed.snapshot import UnreadSnapshot
@@ -104,9 +103,7 @@ class KeyedView:
         )  # fmt: skip
         self.kind.retention.read(found.earlier, found.earlier_asked)
         self.monoid, self.store = operation.monoid, operation.store
-        self._layout = TableLayout(
-            found.window, found.kind or "int", self.kind.reader.inputs, found.timed
-        )
+        self._layout = unread.layout(self.kind.reader.inputs)
         self.snapshot = unread.read(self._layout)
         self._pattern, self._indexes = open_window(self.kind), operation.indexes
         self._single = SingleKeys(
@@ -134,12 +131,9 @@ class KeyedView:
 
     def find(self, keys: Keys) -> Table:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
-        lateness = self.kind.settings.allowed_lateness
-        pages = IndexedPages(self.store, self._layout, self._indexes)
-        tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
-        tree.runs = self.snapshot.runs
-        tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
-        return self.kind.trimmed(tree.find(keys))
+        found, pages = self.snapshot, IndexedPages(self.store, self._layout, self._indexes)
+        tree = LSMTree(self._layout, pages, found.lateness is not None, self.kind.trimmed)
+        return self.kind.trimmed(tree.load(found.runs, found.memtable).find(keys))
 
     def result(self, key: Keys, moment: int | None) -> list[Any] | None:
         """The result of each window of one key as of its newest event, or at a later moment.

@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from mta.columns.reading import plain
+from mta.columns.reading import plain, result_of
 from mta.columns.schemas import Payload, Row, Rows
 from mta.errors import SnapshotMismatch
 from mta.evaluators.coverage import Coverage
@@ -365,12 +365,6 @@ def _pairs(due: Due) -> list[tuple[Any, Any]]:
     """Moments and results one by one, results as ``Window.query`` returns them."""
     moments = due.moments
     return [
-        (moment if moments.dtype.kind == "M" else plain(moment), _one(due.results, at))
+        (moment if moments.dtype.kind == "M" else plain(moment), result_of(due.results, at))
         for at, moment in enumerate(moments)
     ]
-
-
-def _one(results: Any, at: int) -> Any:
-    if isinstance(results, dict):
-        return {name: _one(column, at) for name, column in results.items()}
-    return plain(results[at])

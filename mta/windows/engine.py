@@ -44,7 +44,7 @@ from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
-from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.times import TimeUnit, to_count, to_time
@@ -284,8 +284,7 @@ class Engine(Generic[Out]):
         if count:
             monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))
             return
-        empty = monoid.empty
-        monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+        monoid.outputs.put(out, at, as_output(monoid.empty))
 
     def as_given(self, out: Rows) -> Any:
         """The results of a batch, in the order in which its events were given."""
@@ -604,9 +603,10 @@ class WindowEngine(Engine[Out]):
 
     # --- results --------------------------------------------------------------------------------
 
-    def put_results_at(self, moment: int, outs: Sequence[Rows], at: int) -> None:
-        """Write the result at a moment no earlier than the newest event into a row of outputs."""
-        self.pass_to(moment)
+    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
+        """Write the result into a row of outputs, as of the newest event or at a later moment."""
+        if moment is not None:
+            self.pass_to(moment)
         self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:

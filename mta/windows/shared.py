@@ -676,13 +676,13 @@ class SharedEngine(Engine[Out]):
         """Write the result of a window as it is now into a row of outputs."""
         self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
 
-    def put_results_at(self, moment: int, outs: Sequence[Rows], at: int) -> None:
-        """Write each window's result at a moment no earlier than the newest event into a row.
+    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
+        """Write each window's result into a row, as of the newest event or at a later moment.
 
         O(log n) combines and a few page reads a level for each window.
         """
         for cursor, out in zip(self.cursors.values(), outs, strict=True):
-            if cursor.policy.needs_times:
+            if moment is not None and cursor.policy.needs_times:
                 cursor.settle(moment)
             self.put_result(out, at, cursor)
 
