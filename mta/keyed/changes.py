@@ -55,7 +55,7 @@ from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
 from mta.keyed.pages import Entry, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back
+from mta.keyed.standalone import AnyWindow, given_back, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.logs.base import OnDuplicate
 from mta.logs.leaves import Leaf
@@ -358,7 +358,7 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
             if any(policy.needs_times for policy in kind.policies.values()):
                 left, leaves = source.give_up(left, leaves, last), []
         elif _fits(bucket, last, leaves):
-            tables.append(kind.trimmed(_of_leaves(schema, keys, left, leaves)))
+            tables.append(kind.trimmed(table_of(schema, keys, left, leaves, kind.timed)))
             continue
         standalone.add(keys, left, last, leaves)
     return join([*tables, *standalone.tables], late=False)
@@ -380,21 +380,6 @@ def _lane(leaves: Sequence[Leaf]) -> Lanes:
     times = [leaf.times for leaf in leaves if leaf.times is not None]
     bounds = np.array([0, sum(leaf.count for leaf in leaves)])
     return Lanes(bounds, np.concatenate(times) if times else None)
-
-
-def _of_leaves(schema: Schema, keys: Keys, left: int, leaves: Sequence[Leaf]) -> Table:
-    """A key with few events as a table."""
-    count = sum(leaf.count for leaf in leaves)
-    rows, at = schema.new(count), 0
-    for leaf in leaves:
-        schema.put_many(rows, at, leaf.rows)
-        at += leaf.count
-    times = [leaf.times for leaf in leaves if leaf.times is not None]
-    found = Table.of(
-        schema, keys, np.array([0, count]), np.concatenate(times) if times else None, rows, ALL
-    )
-    found.left[:] = left
-    return found
 
 
 class _Standalone:

@@ -14,6 +14,7 @@ larger leaf groups then, so that some ten of them hold what it begins with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
@@ -23,10 +24,11 @@ import numpy as np
 import xxhash
 
 from mta.columns.reading import as_given
-from mta.columns.schemas import Nullable, Rows, column_of
+from mta.columns.schemas import Nullable, Rows, Schema, column_of
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
+from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind, Retention
 from mta.keyed.table import ALL, STANDALONE, Table, join
 from mta.keyed.work import (
@@ -39,9 +41,11 @@ from mta.keyed.work import (
     unanswered,
     union_of,
 )
-from mta.logs.base import OnDuplicate, OrderedEvents
+from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.leaves import Leaf
 from mta.logs.levels.log import LeafReader, LevelLog
+from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Product, result_name
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
@@ -247,7 +251,9 @@ class StandaloneWindows:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
             return None
-        table = kind.trimmed(_gathered(work.new, place, events, left))
+        schema, keys, first = work.new.schema, work.new.keys.cut(place, place + 1), events.kept_from
+        leaves = leaves_from(events, first, schema)
+        table = kind.trimmed(table_of(schema, keys, left + first, leaves, kind.timed))
         return table if table.events <= few else None
 
     def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
@@ -508,21 +514,11 @@ def _entries(work: Work, places: np.ndarray) -> Table:
     )  # fmt: skip
 
 
-def _gathered(new: Table, place: int, events: OrderedEvents, left: int) -> Table:
-    """All events of a key that its window retains, as a table; one page read per leaf."""
-    schema, first, stop = new.schema, events.kept_from, events.back
-    rows, at = schema.new(stop - first), first
-    times = None if new.times is None else np.empty(stop - first, "<i8")
-    while at < stop:
-        leaf = events.leaf(at)
-        begin, end = at - leaf.first, min(leaf.stop, stop) - leaf.first
-        schema.put_many(rows, at - first, schema.cut(leaf.rows, begin, end))
-        if times is not None and leaf.times is not None:
-            times[at - first : at - first + end - begin] = leaf.times[begin:end]
-        at = leaf.first + end
-    keys, bounds = new.keys.cut(place, place + 1), np.array([0, stop - first])
-    table = Table.of(schema, keys, bounds, times, rows, ALL)
-    table.left += left + first
+def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], timed: bool) -> Table:
+    """All events of one key, before which so many have left, as a table."""
+    events = events_in(leaves, schema, timed)
+    table = Table.of(schema, keys, np.array([0, events.size]), events.times, events.rows, ALL)
+    table.left += left
     return table
 
 

@@ -59,7 +59,13 @@ from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
-from mta.windows.intake import invalid_rows, require_pageable, require_times, rows_without
+from mta.windows.intake import (
+    invalid_rows,
+    require_pageable,
+    require_times,
+    rows_without,
+    times_ahead,
+)
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
@@ -370,7 +376,6 @@ class KeyedWindows(Publishable):
         if count != len(codes):
             raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
         require_times(count, times)
-        ahead = None if times is None else settings.ahead(times)
         marks = None if retracts is None else self._retractions(retracts, count)
         ignored = any_of((marks, asks))
         invalid = invalid_rows(reader, rows, count, settings.nulls, self.monoid.name, ignored)
@@ -378,7 +383,7 @@ class KeyedWindows(Publishable):
             require_pageable(reader.inputs, rows_without(reader.inputs, rows, invalid, ignored))
         return Batch(
             keys, codes, self.as_stored(rows, count), times, invalid, retracts=marks,
-            on_missing=settings.on_missing, ahead=ahead, asks=asks,
+            on_missing=settings.on_missing, ahead=times_ahead(times, settings), asks=asks,
         )  # fmt: skip
 
     def as_stored(self, rows: Rows, count: int) -> Rows:

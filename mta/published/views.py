@@ -35,6 +35,7 @@ from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
+from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
@@ -265,16 +266,9 @@ def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | 
     if not hasattr(events, "leaf"):
         raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
     first = events.kept_from if newest is None else max(events.kept_from, events.back - newest)
-    count, position = events.back - first, first
-    rows, times = monoid.inputs.new(count), np.zeros(count, "<i8")
-    while position < events.back:
-        leaf, at = events.leaf(position), position - first
-        stop = min(leaf.stop, events.back)
-        part = monoid.inputs.cut(leaf.rows, position - leaf.first, stop - leaf.first)
-        monoid.inputs.put_many(rows, at, part)
-        if leaf.times is not None:
-            times[at : at + stop - position] = leaf.times[position - leaf.first : stop - leaf.first]
-        position = stop
+    schema = monoid.inputs
+    found = events_in(leaves_from(events, first, schema), schema, window.engine.timed)
+    rows = found.rows
     if isinstance(monoid, Observed):
         rows, monoid = rows[0] if monoid.reads_times else rows, monoid.reader
-    return given_back(monoid, rows, count), times if window.engine.timed else None
+    return given_back(monoid, rows, found.size), found.times

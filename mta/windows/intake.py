@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import Any, Literal
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows, Schema
-from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable
+from mta.errors import AheadEvent, InvalidTime, InvalidValue, LateEvent, NotPageable
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
-from mta.times import are_in_order, clock, read_times, to_time
+from mta.times import MICROSECONDS, are_in_order, as_text, clock, read_times, to_time
 from mta.windows.settings import Nulls, Settings
 
 
@@ -22,6 +23,27 @@ def require_times(count: int, times: np.ndarray | None) -> None:
     """Raises InvalidTime unless so many events have a time each, where they have times."""
     if times is not None and len(times) != count:
         raise InvalidTime(f"{count} values have {len(times)} times; give one for each")
+
+
+def times_ahead(times: np.ndarray | None, settings: Settings) -> np.ndarray | None:
+    """Which times lie further ahead of the clock than they may; None if none does.
+
+    Raises AheadEvent, unless such events are dropped.
+    """
+    most = settings.max_ahead
+    if most is None or times is None or not len(times):
+        return None
+    found: np.ndarray = times > round((settings.clock or time)() * MICROSECONDS) + most
+    if not found.any():
+        return None
+    if settings.on_ahead == "raise":
+        raise AheadEvent(
+            f"{int(found.sum())} of {len(times)} events are ahead of the clock by more than "
+            f"{as_text(most)}, the first at index {int(np.argmax(found))}, time "
+            f"{clock(int(times[found][0]))}; nothing was inserted; correct their times, or "
+            'choose on_ahead="drop"'
+        )
+    return found
 
 
 def invalid_rows(
@@ -128,7 +150,7 @@ class Intake:
             self._require_none_needed()
             return self._stamped(row, self.last_time or 0), self.last_time or 0  # behind all others
         micros = to_time(time)
-        if self._settings.ahead(np.array([micros])) is not None:
+        if times_ahead(np.array([micros]), self._settings) is not None:
             self.ahead_count += 1
             return None
         if self.last_time is not None and micros < self.last_time - (self.allowed_lateness or 0):
@@ -184,7 +206,7 @@ class Intake:
         if self.unproven or self._values_are_paged:
             valid = rows_without(self.monoid.inputs, rows, invalid)
             self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
-        ahead = None if micros is None else self._settings.ahead(micros)
+        ahead = times_ahead(micros, self._settings)
         left_out = any_of((invalid, ahead))
         late = None if micros is None else self._late_mask(micros, in_order, left_out)
         masks = (invalid, late, ahead)
