@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.reading import plain
-from mta.columns.schemas import Rows, shown_column
+from mta.columns.reading import result_of
+from mta.columns.schemas import shown_column
 from mta.errors import NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
-from mta.monoids.base import AbstractMonoid, empties
+from mta.monoids.base import empties
 from mta.monoids.product import Product, result_columns, result_name
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
@@ -136,7 +136,7 @@ class Cut:
             raise gone_of(given, found.gone, moments)
         names, monoid = self.operation.policies, self.operation.monoid
         results = {
-            name: _lowered(monoid, rows) if one else monoid.results(rows)
+            name: result_of(monoid.results(rows), 0) if one else monoid.results(rows)
             for name, rows in zip(names, found.outputs, strict=True)
         }
         return results[""] if list(names) == [""] else result_columns(results)
@@ -297,14 +297,6 @@ def _latest(found: Iterable[Incomplete]) -> tuple[Incomplete, ...]:
         name = each.window, each.aggregation
         by_name[name] = later(by_name.get(name, each), each)
     return tuple(by_name.values())
-
-
-def _lowered(monoid: AbstractMonoid, rows: Rows) -> Any:
-    """The result in the first of some rows."""
-    column = monoid.results(rows)
-    if isinstance(column, dict):
-        return {alias: plain(part[0]) for alias, part in column.items()}
-    return plain(column[0])
 
 
 def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ and no warning of numpy's comes out of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -45,7 +45,7 @@ from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Prefetched, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
-from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.times import TimeUnit, to_count, to_time
@@ -255,10 +255,14 @@ class Engine(Generic[Out]):
         self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
-        paged: Literal["events"] | None = None if self.store is None else "events"
-        self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
+        self.intake = self._intake()
         #: Whether a call is under way.
         self.busy = False
+
+    def _intake(self) -> Intake:
+        """What reads and checks the events that come in."""
+        paged: Literal["events"] | None = None if self.store is None else "events"
+        return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
     @property
     def structure(self) -> EventLog:
@@ -283,8 +287,7 @@ class Engine(Generic[Out]):
         if count:
             monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))
             return
-        empty = monoid.empty
-        monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+        monoid.outputs.put(out, at, as_output(monoid.empty))
 
     def as_given(self, out: Rows) -> Any:
         """The results of a batch, in the order in which its events were given."""
@@ -642,6 +645,12 @@ class WindowEngine(Engine[Out]):
             self.structure.slide_to(self.policy.cut(self._view, micros))
 
     # --- results --------------------------------------------------------------------------------
+
+    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
+        """Write the result into a row of outputs, as of the newest event or at a later moment."""
+        if moment is not None:
+            self.pass_to(moment)
+        self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:
         """The result over the window; 1 combine, none where nothing has changed since."""

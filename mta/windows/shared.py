@@ -19,7 +19,7 @@ nobody wanted its results, is put where its policy says when it is next looked a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial as partial_of
@@ -675,6 +675,16 @@ class SharedEngine(Engine[Out]):
     def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
         """Write the result of a window as it is now into a row of outputs."""
         self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
+
+    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
+        """Write each window's result into a row, as of the newest event or at a later moment.
+
+        O(log n) combines and a few page reads a level for each window.
+        """
+        for cursor, out in zip(self.cursors.values(), outs, strict=True):
+            if moment is not None and cursor.policy.needs_times:
+                cursor.settle(moment)
+            self.put_result(out, at, cursor)
 
     # --- events in ------------------------------------------------------------------------------
 
