@@ -87,12 +87,13 @@ SESSIONS = [page for page in PAGES if any(map(is_session, blocks(page, "python")
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)
-def test_sessions(page: Path) -> None:
+def test_sessions(page: Path, tmp_path: Path) -> None:
     sessions = "\n".join(block for block in blocks(page, "python") if is_session(block))
     test = doctest.DocTestParser().get_doctest(sessions, {}, page.name, None, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     assert len(test.examples) >= 3
-    assert runner.run(test).failed == 0
+    with contextlib.chdir(tmp_path):
+        assert runner.run(test).failed == 0
 
 
 @pytest.mark.parametrize(("page", "block"), of_kind(is_suite))
