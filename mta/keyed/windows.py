@@ -98,7 +98,7 @@ class KeyedStats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
@@ -787,7 +787,7 @@ class KeyedWindows(Publishable):
         counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
             counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
-            counts.invalid, self.bucket.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
+            counts.invalid, counts.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
             sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 

@@ -87,7 +87,7 @@ class SharedStats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
 
 
 class SharedWindows(Publishable, EventsWindow[Out]):
@@ -451,9 +451,7 @@ class SharedWindows(Publishable, EventsWindow[Out]):
             len(structure),
             structure.back,
             structure.height,
-            intake.late_count,
-            intake.invalid_count,
-            intake.ahead_count,
+            *intake.counts,
         )
 
     def _rows(self) -> list[tuple[str, Any]]:
