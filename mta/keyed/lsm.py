@@ -186,6 +186,8 @@ class RunPages:
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Keep what was read last; what a store has in its own memory is as near as that."""
+        if not self.size.cached:
+            return
         for name, page in fresh.items():
             if isinstance(page, bytes):
                 self._cache[name] = page

@@ -136,16 +136,17 @@ class KeyedView:
         tree = LSMTree(self._layout, pages, found.lateness is not None, self.kind.trimmed)
         return self.kind.trimmed(tree.load(found.runs, found.memtable).find(keys))
 
-    def result(self, key: Keys, moment: int | None) -> list[Any] | None:
+    def result(self, hashed: int, packed: bytes, moment: int | None) -> list[Any] | None:
         """The result of each window of one key as of its newest event, or at a later moment.
 
+        The key is given as its hash and its bytes.
         None where the general way, ``results``, is to answer. Raises MissingPage and CorruptPage.
         """
         simple = self.kind.vectorized and self._single.is_simple
         if not simple or (moment is not None and not self.timed):
             return None
         try:
-            events = self._single.find(int(key.hashes[0]), key.packed(0))
+            events = self._single.find(hashed, packed)
             if events is None:
                 return None
             policies = [*self.kind.policies.values()]

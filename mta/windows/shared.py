@@ -41,7 +41,7 @@ from mta.logs.base import Batch, EventLog, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
-from mta.monoids.base import AbstractMonoid, Out, Partial, Refold
+from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.records import What
@@ -59,7 +59,7 @@ from mta.windows.moments import asked
 from mta.windows.published import what_of_engine
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
-from mta.windows.single import UNKNOWN, Ahead, SingleEvents, WindowAhead
+from mta.windows.single import UNKNOWN, Ahead, Moved, SingleEvents, WindowAhead
 from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.
@@ -675,11 +675,11 @@ class SharedEngine(Engine[Out]):
         is_whole = len(found) == len(self._windows)
         return Ahead(found, room, is_whole=is_whole)
 
-    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
+    def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
         """Have what came, and be without what left, since ``ahead``; no store call."""
         self._structure.take_in(new)
-        for name, (count, right) in gone.items():
-            self._windows[name].sync(new.size, count, right)
+        for name, each in moved.items():
+            self._windows[name].sync(*each)
 
     def insert(self, value: Any, time: Any) -> None:
         """Read an event and add it to all windows; see ``SharedWindows.insert``."""
