@@ -28,7 +28,7 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy, lifetime_of
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
@@ -511,10 +511,9 @@ class KeyedWindows(Publishable):
             before: The moment: seconds, or a datetime.
         """
         moment = to_time(before)
-        lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
-        if any(lifetime is None for lifetime in lifetimes):
+        lifetime = lifetime_of(self._kind.policies.values())
+        if lifetime is None:
             raise ValueError(f"time alone never empties the windows of {self.policy!r}")
-        lifetime = max(life for life in lifetimes if life is not None)
         gone = self.bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
