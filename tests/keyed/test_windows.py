@@ -220,7 +220,8 @@ def test_a_few_new_events_of_long_windows(new: int) -> None:
 
     found = windows.extend(np.repeat(np.arange(keys), new), {"v": values[:, before:].reshape(-1)})
 
-    frames = [row[end - size : end] for row in values for end in range(before + 1, before + new + 1)]
+    ends = range(before + 1, before + new + 1)
+    frames = [row[end - size : end] for row in values for end in ends]
     assert found["peak"].tolist() == [frame.max() for frame in frames]
     assert found["sum"].tolist() == [frame.sum() for frame in frames]
 
