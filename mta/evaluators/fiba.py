@@ -214,6 +214,10 @@ class FiBA(FingerTreeLog, Aggregator):
         right = self.monoid.identity if found.right is None else found.right
         return found._replace(room=room, right=right)
 
+    def pass_on(self, new: Events, gone: int) -> None:
+        self.take_in(new)
+        self.front += gone  # what nobody may ask for any more leaves the tree later
+
     def sync(self, new: Events, gone: int, right: Partial) -> None:
         if self.setting.reach:
             late = self.take_in(new)
@@ -341,13 +345,6 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def time_at_front(self) -> int:
         return self.time_at(self.front)
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        if self.front == self.back:
-            return self.front, np.empty(0, "<i8")
-        leaf = self.leaf(self.front)
-        assert leaf.times is not None
-        return self.front, leaf.times[self.front - leaf.first :]
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """As a policy asks; in the leaf at the front as a cursor, beyond it down the tree."""
