@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from mta.columns.reading import plain
+from mta.columns.reading import result_of
 from mta.columns.schemas import Rows
 from mta.errors import (
     InvalidTime,
@@ -42,7 +42,7 @@ from mta.keyed.changes import (
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.keys import read_key, read_keys
+from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import Kind, as_stored, columns_of
 from mta.keyed.moments import answers, gone_of, paired
 from mta.keyed.questions import Questions
@@ -51,7 +51,7 @@ from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, Lanes, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
@@ -59,6 +59,13 @@ from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
+from mta.windows.intake import (
+    invalid_rows,
+    require_pageable,
+    require_times,
+    rows_without,
+    times_ahead,
+)
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
@@ -308,25 +315,25 @@ class KeyedWindows(Publishable):
         keys, codes = read_keys([key], self.bucket.key_kind)
         moment = np.array([to_time(time)], "<i8")
         rows = self.as_stored(self.reader.inputs.blank(1), 1)
-        batch = Batch(keys, codes, rows, moment)
-        self._mark(batch, [True])
+        marks = self._retractions([True], 1)
+        on_missing = self._kind.settings.on_missing
+        batch = Batch(keys, codes, rows, moment, retracts=marks, on_missing=on_missing)
         self.bucket.advance(batch, "last")
 
-    def _mark(self, batch: Batch, retracts: Any) -> None:
-        """Note which rows of a batch are retractions."""
+    def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
+        """Which rows of a batch are retractions; None if none is."""
         if self._kind.settings.allowed_lateness is None:
             raise UnsupportedOperation(
                 "these windows take events in order, and out from the oldest on: for retractions "
                 "set allowed_lateness, even 0"
             )
         marks = np.asarray(retracts)
-        if marks.dtype != bool or marks.shape != (len(batch),):
+        if marks.dtype != bool or marks.shape != (count,):
             raise InvalidValue(
-                f"retracts is a column of {len(batch)} booleans, one for each event, not "
+                f"retracts is a column of {count} booleans, one for each event, not "
                 f"{marks.dtype} of shape {marks.shape}"
             )
-        if marks.any():
-            batch.retracts, batch.on_missing = marks, self._kind.settings.on_missing
+        return marks if marks.any() else None
 
     def as_columns(self, results: list[Rows]) -> Any:
         """Results of a batch: one array, or a dictionary of columns."""
@@ -339,56 +346,43 @@ class KeyedWindows(Publishable):
             return found[0]
         return dict(zip(self._kind.policies, found, strict=True))
 
-    def read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
+    def read(
+        self, keys: Any, values: Any, times: Any, retracts: Any = None, asks: Any = None
+    ) -> Batch:
         """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
-        reader = self.reader
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
-        distinct, codes = read_keys(keys, self.bucket.key_kind)
+        return self.batch(*read_keys(keys, self.bucket.key_kind), values, micros, retracts, asks)
+
+    def batch(
+        self,
+        keys: Keys,
+        codes: np.ndarray,
+        values: Any,
+        times: np.ndarray | None,
+        retracts: Any = None,
+        asks: np.ndarray | None = None,
+    ) -> Batch:
+        """The events of distinct keys, whose values are read and checked.
+
+        Rows that ``asks`` marks are questions. Of these and of retractions values are not looked
+        at. Raises InvalidValue, InvalidTime, NotPageable.
+        """
+        reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
         if count != len(codes):
             raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
-        if micros is not None and len(micros) != count:
-            raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
-        batch = Batch(distinct, codes, rows, micros)
-        if micros is not None:
-            batch.ahead = self._kind.settings.ahead(micros)
-        if retracts is not None:
-            self._mark(batch, retracts)
-        invalid = self._invalid(batch, count)
-        valid, left_out = rows, batch.retracts
-        if invalid is not None:
-            left_out = invalid if left_out is None else invalid | left_out
-        if left_out is not None:
-            valid = reader.inputs.take(rows, np.flatnonzero(~left_out))
-        if self.store is not None and (at := reader.inputs.unpageable(valid)) is not None:
-            raise NotPageable(
-                f"the value {reader.inputs.at(valid, at)!r} cannot be written to a page; make it "
-                "numbers, text, bytes, lists, tuples or dictionaries, or use store=None; nothing "
-                "was inserted"
-            )
-        batch.rows, batch.invalid = self.as_stored(rows, count), invalid
-        return batch
-
-    def _invalid(self, batch: Batch, count: int) -> np.ndarray | None:
-        """Which events to drop for their values; None for none. Raises InvalidValue."""
-        if self._kind.settings.nulls == "accept" or not count:
-            return None
-        invalid = self.reader.invalid(batch.rows, count)
-        if invalid is None:
-            return None
-        if batch.retracts is not None:
-            invalid &= ~batch.retracts
-            if not invalid.any():
-                return None
-        if self._kind.settings.nulls == "raise":
-            raise InvalidValue(
-                f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
-                f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
-                'was inserted; correct them, or choose nulls="drop_row" or nulls="skip"'
-            )
-        return invalid
+        require_times(count, times)
+        marks = None if retracts is None else self._retractions(retracts, count)
+        ignored = any_of((marks, asks))
+        invalid = invalid_rows(reader, rows, count, settings.nulls, self.monoid.name, ignored)
+        if self.store is not None:
+            require_pageable(reader.inputs, rows_without(reader.inputs, rows, invalid, ignored))
+        return Batch(
+            keys, codes, self.as_stored(rows, count), times, invalid, retracts=marks,
+            on_missing=settings.on_missing, ahead=times_ahead(times, settings), asks=asks,
+        )  # fmt: skip
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
         """Rows as the monoid, and what policies look at, reads them, as a bucket takes them."""
@@ -447,12 +441,8 @@ class KeyedWindows(Publishable):
         found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of, expired)
         if moments is not None and not partial and found.gone.any():
             raise gone_of(given, found.gone, moments)
-        if not one:
-            return self._as_results(found.outputs)
-        results = [self._lowered(rows, 0) for rows in found.outputs]
-        if self._kind.single is not None:
-            return results[0]
-        return dict(zip(self._kind.policies, results, strict=True))
+        results = self._as_results(found.outputs)
+        return result_of(results, 0) if one else results
 
     @alone
     def answers(self, batch: Batch) -> Questions:
@@ -463,12 +453,6 @@ class KeyedWindows(Publishable):
         questions = self.bucket.advance(batch, "last").questions
         assert questions is not None
         return questions
-
-    def _lowered(self, rows: Rows, at: int) -> Any:
-        column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))
-        if isinstance(column, dict):
-            return {alias: plain(part[0]) for alias, part in column.items()}
-        return plain(column[0])
 
     @alone
     def window(self, key: Any) -> AnyWindow:
@@ -668,8 +652,8 @@ class KeyedWindows(Publishable):
         self._starts, bucket, tree = found.starts, self.bucket, self.bucket.tree
         tree.layout.kind = found.kind or ""
         unread.read(tree.layout)
-        tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
-        tree.memtable = [] if found.memtable is None else [found.memtable]
+        tree.load(found.runs, found.memtable)
+        tree.pending, tree.number = found.pending, found.number
         bucket.counts, bucket.expired = found.counts, found.expired
         self._note_spans(found)
 
