@@ -439,6 +439,44 @@ def starts_after(
 # --- saying what differs ------------------------------------------------------------------------
 
 
+def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: AbstractMonoid) -> None:
+    """Raises SnapshotMismatch where events of a snapshot cannot be those of some windows.
+
+    ``wanted`` is what these windows, of a monoid, would write themselves.
+    """
+    why = None
+    named = isinstance(monoid, Product) and all(name for name, _ in found.columns)
+    if found.monoid[1] != wanted.monoid[1] and found.columns != columns_of(monoid) and not named:
+        why = "the monoids read other values: give a Product of columns that are stored"
+    if (found.lateness is None) != (wanted.lateness is None):
+        why = "events are in the order in which they came, or in that of their times: " + (
+            "leave out allowed_lateness" if found.lateness is None else "set allowed_lateness"
+        )
+    if found.timed != wanted.timed:
+        why = "events have times or have none: " + (
+            "set timed=True, as they have" if found.timed else "take windows by count alone"
+        )
+    for name, read in columns_of(monoid):
+        if (name, f"Nullable({read})") in found.columns and (name, read) not in found.columns:
+            why = f"as its events may have nulls in {name!r}: set nulls='skip'"
+    if why is not None:
+        titles = "the snapshot has", "asked for"
+        shown = side_by_side(_described(found), _described(wanted), titles)
+        raise SnapshotMismatch(f"the snapshot does not go with these windows, {why}\n{shown}")
+
+
+def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
+    """A snapshot's windows, line by line."""
+    lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
+    return [
+        ("monoid", snapshot.monoid[0]),
+        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
+        ("allowed lateness", lateness),
+        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
+        ("timed", str(snapshot.timed)),
+    ]
+
+
 def side_by_side(
     old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]], titles: tuple[str, str]
 ) -> str:

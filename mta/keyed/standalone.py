@@ -348,31 +348,38 @@ class _KeyBatch:
         rows, times, count = events_of(self._work.new, start, stop)
         return given_back(self.kind.reader, rows, count), _moments(times)
 
+    def _take_in(self, start: int, stop: int) -> None:
+        """New events into the window, and the result after each."""
+        outputs = _outputs_of(self.kind, self.window.extend(*self._given(start, stop)))
+        of, line = np.full(stop - start, self.place), np.arange(start, stop)
+        self._parts.append(Found(of, line, outputs))
+
     def _extend(self) -> None:
-        want, monoid, place, count = self.want, self.kind.monoid, self.place, self.stop - self.start
+        """New events into the window, and the results that are wanted."""
+        want, start, stop = self.want, self.start, self.stop
+        late = self.kind.settings.allowed_lateness is not None
         if isinstance(want, Boundaries):
             self._extend_to_boundaries()
-            return
-        rows, times = self._given(self.start, self.stop)
-        if want in ("changed", "newest"):
-            found = self._revised(rows, times, self.start)
-            self._parts.append(found.take(monoid, found.lasts) if want == "newest" else found)
-            return
-        picked = np.arange(count)
-        if isinstance(want, EveryCount):
-            picked = picked[(self._before + 1 + picked) % want.count == 0]
-        elif want != "each":
-            picked = picked[-1:]
-        # After the last of late ones the window is not as it is now.
-        late = want == "last" and self.kind.settings.allowed_lateness is not None
-        every = want == "each" or late or (isinstance(want, EveryCount) and len(picked) > 0)
-        results = self.window.extend(rows, times, "all" if every else "last")
-        if len(picked):
-            outputs = _outputs_of(self.kind, results)
-            if late or isinstance(want, EveryCount):
-                outputs = [monoid.outputs.take(each, picked) for each in outputs]
-            of, at = np.full(len(picked), place), self.start + picked
-            self._parts.append(Found(of, at, outputs))
+        elif want in ("changed", "newest"):
+            self._parts.append(self._revised(start, stop))
+            if want == "newest":
+                self._keep_last()
+        elif isinstance(want, EveryCount):
+            numbers = self._before + np.arange(1, stop - start + 1)
+            picked = np.flatnonzero(numbers % want.count == 0)
+            if len(picked):
+                self._take_in(start, stop)
+                self._parts = [self._parts[0].take(self.kind.monoid, picked)]
+            else:
+                self.window.extend(*self._given(start, stop), "last")
+        elif want == "each" or (want == "last" and late):
+            self._take_in(start, stop)
+            if want == "last":  # after the last of late ones the window is not as it is now
+                self._keep_last()
+        else:
+            results = self.window.extend(*self._given(start, stop), "last")
+            of, at = np.array([self.place]), np.array([stop - 1])
+            self._parts.append(Found(of, at, _outputs_of(self.kind, results)))
 
     def _extend_to_boundaries(self) -> None:
         """As ``_extend``, with the results at the boundaries that the events make due."""
@@ -388,11 +395,11 @@ class _KeyBatch:
         of, nowhere = np.full(len(slots), self.place), np.full(len(slots), -1)
         self._parts.append(Found(of, nowhere, outputs, moments))
 
-    def _revised(self, values: Any, times: Any, first: int, before: int | None = None) -> Found:
-        """New events, from one on, into the window; results that change, up to a time if given."""
+    def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
+        """New events into the window; the results that change, up to a time if given."""
         monoid = self.kind.monoid
         assert isinstance(self.window, Window)
-        revision = self.window.revise(values, times)
+        revision = self.window.revise(*self._given(first, stop))
         index, moments = revision.index, revision.times.view("i8")
         given = revision.values
         if isinstance(given, dict) and not given:
@@ -415,13 +422,10 @@ class _KeyBatch:
             slot = int(taken.slots[at]) if at < last else end
             moment = int(taken.times[at]) if at < last else None
             if slot > done:
-                given, moments = self._given(done, slot)
                 if revises:
-                    self._parts.append(self._revised(given, moments, done, moment))
+                    self._parts.append(self._revised(done, slot, moment))
                 else:
-                    found = _outputs_of(self.kind, self.window.extend(given, moments))
-                    of, line = np.full(slot - done, self.place), np.arange(done, slot)
-                    self._parts.append(Found(of, line, found))
+                    self._take_in(done, slot)
                 own.add(times[done:slot])
                 done = slot
             if moment is None:
@@ -439,9 +443,7 @@ class _KeyBatch:
             self.window.engine.put_results(outputs, 0)
             self._parts = [Found(np.array([self.place]), np.array([-1]), outputs)]
         elif self._parts and self.want not in ("each", "changed"):
-            monoid = self.kind.monoid
-            found_all = Found.joined(self._parts, monoid, len(self.kind.policies))
-            self._parts = [found_all.take(monoid, found_all.lasts)]
+            self._keep_last()
 
     def _extend_and_answer(self, asked: Asked) -> None:
         """As ``_extend`` of a key with questions, each of which is answered in its turn."""
@@ -450,18 +452,20 @@ class _KeyBatch:
         for at in range(first, last + 1):
             slot = int(asked.slots[at]) if at < last else self.stop
             if slot > done:
-                found = _outputs_of(self.kind, self.window.extend(*self._given(done, slot)))
-                of, line = np.full(slot - done, self.place), np.arange(done, slot)
-                self._parts.append(Found(of, line, found))
+                self._take_in(done, slot)
                 done = slot
             if at < last:
                 moment, row = int(asked.times[at]), int(asked.rows[at])
                 put_answer(self.kind, self.window, moment, left, asked.outputs, row)
         if self.want != "each":
             assert self.want == "last", "questions go with results of events, or of the last ones"
-            monoid = self.kind.monoid
-            every = Found.joined(self._parts, monoid, len(self.kind.policies))
-            self._parts = [every.take(monoid, every.lasts)]
+            self._keep_last()
+
+    def _keep_last(self) -> None:
+        """Of all results the last one."""
+        monoid = self.kind.monoid
+        every = Found.joined(self._parts, monoid, len(self.kind.policies))
+        self._parts = [every.take(monoid, every.lasts)]
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """The results of earlier batches' events from a time on and before another."""

@@ -24,19 +24,18 @@ from mta.errors import (
     InvalidValue,
     InvariantViolation,
     NotPageable,
-    SnapshotMismatch,
     UnsuitableKey,
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy, lifetime_of
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
     carry,
     pending_after,
     require_observed,
-    side_by_side,
+    require_suitable,
     starts_after,
     stored_after,
     with_marks,
@@ -52,7 +51,7 @@ from mta.keyed.table import EXPIRED, Lanes, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
-from mta.monoids.product import Product, reader_of, require_distinct, result_columns
+from mta.monoids.product import reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
@@ -98,7 +97,7 @@ class KeyedStats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
@@ -510,10 +509,9 @@ class KeyedWindows(Publishable):
             before: The moment: seconds, or a datetime.
         """
         moment = to_time(before)
-        lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
-        if any(lifetime is None for lifetime in lifetimes):
+        lifetime = lifetime_of(self._kind.policies.values())
+        if lifetime is None:
             raise ValueError(f"time alone never empties the windows of {self.policy!r}")
-        lifetime = max(life for life in lifetimes if life is not None)
         gone = self.bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
@@ -640,7 +638,7 @@ class KeyedWindows(Publishable):
 
     def _restore(self, unread: UnreadSnapshot) -> None:
         found, kind = unread.snapshot, self._kind
-        self._require_suitable(found)
+        require_suitable(found, self._snapshot(), self.monoid)
         own = [(name, p.fingerprint) for name, p in kind.policies.items()]
         before = [(name, mark) for name, _, mark in found.policies]
         if found.monoid[1] != self.monoid.fingerprint or sorted(own) != sorted(before):
@@ -664,32 +662,6 @@ class KeyedWindows(Publishable):
         before = (found.lateness or 0, found.retain_for)
         if before[0] < retention.late.length or max(before) < retention.asked.length:
             self.bucket.spans_until_now = before
-
-    def _require_suitable(self, found: KeyedSnapshot) -> None:
-        """Raises SnapshotMismatch where events of a snapshot cannot be those of these windows."""
-        why = None
-        named = isinstance(self.monoid, Product) and all(name for name, _ in found.columns)
-        if (
-            found.monoid[1] != self.monoid.fingerprint
-            and found.columns != columns_of(self.monoid)
-            and not named
-        ):
-            why = "the monoids read other values: give a Product of columns that are stored"
-        if (found.lateness is None) != (self._kind.settings.allowed_lateness is None):
-            why = "events are in the order in which they came, or in that of their times: " + (
-                "leave out allowed_lateness" if found.lateness is None else "set allowed_lateness"
-            )
-        if found.timed != self._kind.timed:
-            why = "events have times or have none: " + (
-                "set timed=True, as they have" if found.timed else "take windows by count alone"
-            )
-        for name, read in columns_of(self.monoid):
-            if (name, f"Nullable({read})") in found.columns and (name, read) not in found.columns:
-                why = f"as its events may have nulls in {name!r}: set nulls='skip'"
-        if why is not None:
-            titles = "the snapshot has", "asked for"
-            shown = side_by_side(_described(found), _described(self._snapshot()), titles)
-            raise SnapshotMismatch(f"the snapshot does not go with these windows, {why}\n{shown}")
 
     def _carry_over(self, unread: UnreadSnapshot) -> None:
         """Go on from a snapshot of other windows or aggregations."""
@@ -715,7 +687,7 @@ class KeyedWindows(Publishable):
         if self.store is None:
             raise ValueError("these windows are in memory alone (store=None); give them a store")
         unread = UnreadSnapshot.decode(snapshot)
-        self._require_suitable(unread.snapshot)
+        require_suitable(unread.snapshot, self._snapshot(), self.monoid)
         opened = require_store(store)
         if opened is None:
             raise ValueError("a snapshot's pages are in a store: give the one that has them")
@@ -785,7 +757,7 @@ class KeyedWindows(Publishable):
         counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
             counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
-            counts.invalid, self.bucket.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
+            counts.invalid, counts.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
             sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 
@@ -813,15 +785,3 @@ class KeyedWindows(Publishable):
         where = "memory" if self.store is None else self.store.url
         what = f"{self.monoid!r} over {self.policy!r}"
         return f"<KeyedWindows {self.name!r}: {what}, {len(self)} keys in {where}>"
-
-
-def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
-    """A snapshot's windows, line by line."""
-    lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
-    return [
-        ("monoid", snapshot.monoid[0]),
-        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
-        ("allowed lateness", lateness),
-        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
-        ("timed", str(snapshot.timed)),
-    ]

@@ -48,6 +48,7 @@ from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
+from mta.publishing.publisher import Publishable
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
@@ -135,7 +136,7 @@ class PublicWindow:
             engine.store.close()
 
 
-class EventsWindow(PublicWindow, ABC, Generic[Out]):
+class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     """What users hold of an engine whose structure has the events themselves."""
 
     engine: Engine[Out]
@@ -207,6 +208,35 @@ class EventsWindow(PublicWindow, ABC, Generic[Out]):
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
         engine = self.engine
         return engine.lowered(*fold_positions(engine.structure.remembered(), start, stop, partial))
+
+    @alone
+    def checkpoint(self, wait: bool = True) -> bytes:
+        """Return a snapshot of a few kilobytes, once all pages are in the store.
+
+        Save the snapshot before you take the next one, which deletes the pages that none of the
+        last ``retain`` snapshots needs. If it fails, all of these can still be restored. Costs one
+        flush, and the deletion of pages that have left. Raises NotPageable.
+
+        Args:
+            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
+                snapshot is used.
+        """
+        self._settle_published()
+        data = self.engine.checkpoint(wait or self._publisher is not None)
+        self._publish(data)
+        return data
+
+    @alone
+    def snapshot(self) -> bytes:
+        """As ``checkpoint``, for one who saves it with others.
+
+        Call ``hold`` once that is done, before the next event.
+        """
+        return self.engine.snapshot()
+
+    def hold(self) -> None:
+        """A snapshot was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        self.engine.hold()
 
     @alone
     def delete_pages(self) -> None:
@@ -337,7 +367,7 @@ class Engine(Generic[Out]):
             back=structure.back,
             front_time=structure.oldest_time() if setting.timed else None,
             last_time=intake.last_time,
-            counts=[intake.late_count, intake.invalid_count],
+            counts=intake.counts,
             levels=structure.height,
             pages=structure.page_count,
             state=structure.write_state(),
@@ -372,7 +402,7 @@ class Engine(Generic[Out]):
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
         self.intake.newest = snapshot.last_time
-        self.intake.late_count, self.intake.invalid_count = snapshot.counts
+        self.intake.counts = snapshot.counts
         self.hold()
 
     def restore_like(self, snapshot: Snapshot) -> Self:

@@ -36,7 +36,7 @@ from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
-from mta.triggers.rules import EveryCount, EveryPeriod
+from mta.triggers.rules import EveryCount
 from spark_integration.plan import Plan
 from spark_integration.step.columns import DAY, Ints, to_values
 from spark_integration.step.rows import Sorted
@@ -163,8 +163,7 @@ class Windows:
         )
         if not len(table):
             return None
-        trigger = plan.trigger
-        due = self.bucket.due(table, trigger) if isinstance(trigger, EveryPeriod) else None
+        due = None if period is None else self.bucket.due(table, period)
         return Expired(table, self._end_of(table.newest()), due)
 
     def _end_of(self, newest: Any) -> Any:
@@ -200,8 +199,8 @@ def vectorizes(plan: Plan) -> bool:
 
 
 def _wanted(plan: Plan) -> Want:
-    if isinstance(plan.trigger, EveryPeriod):
-        return Boundaries(plan.trigger, ends=plan.temporary)
+    if plan.period is not None:
+        return Boundaries(plan.period, ends=plan.temporary)
     if isinstance(plan.trigger, EveryCount):
         return plan.trigger
     if plan.emit_updates and plan.by_time:
