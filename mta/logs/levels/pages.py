@@ -5,24 +5,26 @@ What they keep in a snapshot stands with each of them; all have these in it:
 swept    = position before which pages have been deleted
 kept     = fronts of the earlier snapshots that are still to be restorable
 tails    = from level 0 up, [group, count, columns], columns as in a page; that of the leaves has
-           the parts behind its columns, if there are any, which are then of the other events
-parts    = [events of a part, names, retired]; see ``parts``
+           ``parts`` and ``retired`` behind them, if there are any: what is in ``parts`` is not in
+           the columns (see ``logs.parts`` and ``pages.pager``)
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.logs.base import EventLog, Named, Rebuild, Setting
-from mta.logs.levels.parts import LeafParts
 from mta.logs.levels.queues import Levels, RestoredTail
 from mta.logs.levels.rebuilding import Rebuilder
+from mta.logs.parts import LeafParts, Part
 from mta.pages.page import Group, Layout
+from mta.pages.pager import RetiredPages
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 from mta.times import are_in_order
 
@@ -41,8 +43,10 @@ class LevelPages(EventLog):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.levels = Levels(setting)
-        self.parts = LeafParts(self.levels, self.has_parts)
+        self.levels = levels = Levels(setting)
+        self.retired = RetiredPages(levels.pager)
+        most = levels.leaf_arity if self.has_parts else 0
+        self.parts = LeafParts(levels.pager, levels.layout_of(0), most, self.retired)
         self.front = 0
         #: Fronts of the last snapshots, which stay restorable until the next one is saved.
         self.kept: list[int] = []
@@ -89,17 +93,19 @@ class LevelPages(EventLog):
     # --- snapshots --------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        self.parts.write()
-        self.parts.retired.delete(len(self.kept))
+        leaf = self.levels.tails[0]
+        self.parts.write(leaf, repeat(leaf.number))
+        self.retired.delete(len(self.kept))
         self.levels.sweep(self.kept[0] if self.kept else self.front)
 
     def hold(self, retain: int) -> None:
         self.kept = [*self.kept, self.front][-retain:]
-        self.parts.retired.hold()
+        self.retired.hold()
         self.discards = False
 
     def delete_pages(self) -> None:
-        self.parts.delete_all()
+        self.parts.retire_all()
+        self.retired.delete(0)
         self.levels.sweep(self.levels.back)
 
     @property
@@ -113,14 +119,15 @@ class LevelPages(EventLog):
         for tail in self.levels.tails:
             span *= tail.capacity
             count += max(0, tail.number - swept // span)
-        return count + len(self.parts)
+        return count + len(self.parts) + len(self.retired)
 
     def tail_states(self) -> list[TailState]:
         """The tails as a snapshot holds them."""
         leaf, *above = self.levels.tails
-        states: list[TailState] = [[leaf.number, leaf.count, leaf.columns(self.parts.events)]]
-        if parts := self.parts.state(len(self.kept)):
-            states[0].append(parts)
+        states: list[TailState] = [[leaf.number, leaf.count, leaf.columns(self.parts.held(leaf))]]
+        parts, retired = self.parts.state(leaf), self.retired.state()
+        if parts or any(retired):
+            states[0] += [parts, retired]
         return states + [[tail.number, tail.count, tail.columns()] for tail in above]
 
     def restore_tails(
@@ -141,13 +148,18 @@ class LevelPages(EventLog):
             raise corrupt("the positions to keep are out of order")
         levels = self.levels
         levels.swept, levels.back = swept, snapshot.back
-        (number, count, columns, *parts), *above = tails
-        self.parts.restore(parts, number, count, len(kept))
-        start = len(self.parts.names) * self.parts.size
-        levels.tails = [
-            RestoredTail(levels, 0, number, count, columns, self.parts.places(), start),
-            *(RestoredTail(levels, level, *tail) for level, tail in enumerate(above, 1)),
-        ]
+        (number, count, columns, *saved), *above = tails
+        parts, retired = saved or ([], [[]])
+        start, gone = self.parts.restore(parts, number + 1)
+        if start > count or gone:
+            raise corrupt("it has more parts than its open leaf group has events")
+        self.retired.restore(retired, len(kept))
+        if self.has_parts and any(level or group >= number for level, group, *_ in self.retired):
+            raise corrupt("its retired parts are of no leaf group that was sealed")
+        leaf = RestoredTail(levels, 0, number, count, columns, self.parts.read, start)
+        self.parts.belong(leaf, 0)
+        restored = (RestoredTail(levels, level, *tail) for level, tail in enumerate(above, 1))
+        levels.tails = [leaf, *restored]
         self.front, self.kept = snapshot.front, kept
 
     # --- verifying ------------------------------------------------------------------------------
@@ -155,18 +167,22 @@ class LevelPages(EventLog):
     def check_levels(self) -> None:
         """Assert what holds of the levels and of the parts, reading every page."""
         self.levels.check(self.front)
-        self.parts.check()
+        self.parts.check(self.levels.tails[0])
 
     def layout_of(self, level: int) -> Layout:
         return self.levels.layout_of(level)
 
     def pages(self) -> Iterator[Named]:
-        yield from self.parts.pages()
+        leaf, levels = self.levels.tails[0], self.levels
+        yield from self.parts.pages(leaf, leaf.first)
+        for level, number, name, _ in self.retired:
+            span = levels.span(level + 1)
+            yield Named(level, number, name, None, None, number * span, (number + 1) * span, False)
         for tail in reversed(self.levels.tails[1:]):
             yield from self._named(tail.level, tail.first, tail)
 
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        if named.level:
+        if named.fold is not None and named.level:  # those below a retired one are named elsewhere
             yield from self._named(named.level, named.number * self.levels.arity, group)
 
     def _named(self, level: int, first: int, group: Group) -> Iterator[Named]:
@@ -183,17 +199,18 @@ class LevelPages(EventLog):
         return self.levels.pager.read_again(named.level, named.number, named.name)
 
     def difference(self, named: Named, group: Group) -> str | None:
-        if named.fold is None:
-            return self.parts.difference(named, group)
+        if named.fold is None and not isinstance(named, Part):
+            return None  # a retired one
+        times = group.times
+        if times is not None and not are_in_order(times[self.ordered_from(named) :]):
+            return "its times decrease"
+        if isinstance(named, Part):
+            return self.parts.difference(group)
         arity = self.levels.arity_of(named.level)
         if group.count != arity:
             return f"it has {group.count} elements in place of {arity}"
-        times = group.times
-        if times is not None:
-            if not are_in_order(times[self.ordered_from(named) :]):
-                return "its times decrease"
-            if int(times[-1]) != named.last_time:
-                return f"its last time is {times[-1]}, its parent says {named.last_time}"
+        if times is not None and int(times[-1]) != named.last_time:
+            return f"its last time is {times[-1]}, its parent says {named.last_time}"
         try:
             agrees = self.levels.refold(named.level, group).agrees(named.fold)
         except Exception as error:  # a user's combine may raise anything at what it never saw
@@ -220,7 +237,7 @@ class LevelPages(EventLog):
 def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
     """Raises CorruptSnapshot unless tails hang together and end at the back."""
     if not 0 < len(tails) <= MAX_LEVELS or any(
-        len(tail) != 3 and (level or len(tail) != 4) for level, tail in enumerate(tails)
+        len(tail) != 3 and (level or len(tail) != 5) for level, tail in enumerate(tails)
     ):
         raise corrupt("its tails make no window")
     span, begin = 1, snapshot.back
