@@ -30,7 +30,7 @@ Costs, in combines, with L = leaf_arity and a = arity; amortized but for the que
 So a slide with its query takes at most 7 at pairs, and little more than 3 where leaf groups are
 large. At once it is at most 2 (L + a * levels).
 
-In a snapshot, beside the common fields (for swept, kept and tails see ``logs.levels.pages``):
+In a snapshot, beside the common fields (for swept, kept and tails see ``logs.levels.log``):
 
 state    = [swept, kept, folds, tails]
 folds    = columns of two partials: the aggregate of the window, and that of the open leaf group
@@ -213,20 +213,17 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         cursor = self._placed()
         try:
             cursor.hold()
-            folds, known, times = cursor.prefetched(most)
-            if self.setting.timed and not len(times):
-                if known == 1:
-                    times = np.array([self.oldest_time()], "<i8")
+            found = cursor.prefetched(most)
+            if self.setting.timed and not len(found.leaving):
+                if found.size == 1:
+                    found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
                 else:
                     cursor.look_at_leaf()
-                    times = cursor.prefetched(most)[2]
-                known = min(known, len(times))
+                    found = cursor.prefetched(most)
+                found = found.cut(len(found.leaving), self.monoid)
         except Exception:  # an event that needs what could not be had will say so
             return None
-        right, room = cursor.grown, leaf.capacity - leaf.count
-        right = self.monoid.identity if right is None else right
-        folds = self.monoid.partials.cut(folds, 0, known)
-        return Prefetched(folds, known, right, times[:known], room)
+        return found.beside(self.monoid.identity, leaf.capacity - leaf.count)
 
     def sync(self, new: Events, gone: int, right: Partial) -> None:
         self.levels.append_many(*new)

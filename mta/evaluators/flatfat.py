@@ -29,7 +29,7 @@ Costs, in combines: insert none (a ``lift``) until the next query, which for the
 leaf block of a takes m (1 + ceil(log2(a/m))); evict none; query 2 log2(a) + 1 more, and once in a
 leaf block that the front has just come to, a + O(arity). So 3 log2(a) + O(1) an event, amortised.
 
-In a snapshot, beside the common fields (for swept, kept and tails see ``levels.pages``):
+In a snapshot, beside the common fields (for swept, kept and tails see ``levels.log``):
 
     state    = [swept, kept, left, tails]
     left     = columns of one partial, the aggregate from the front to the first event of tails

@@ -11,7 +11,7 @@ and no warning of numpy's comes out of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -47,6 +47,7 @@ from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
+from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
@@ -236,6 +237,9 @@ class Engine(Generic[Out]):
         self.main, self.policy, self.settings = monoid, policy, settings
         observed = [(columns, observer) for _, columns, observer in policy.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
+        #: What they are in snapshots.
+        self._monoid_is = self.monoid.name, self.monoid.fingerprint
+        self._policy_is = policy.describe(), policy.fingerprint
         self.timed = policy.needs_times or settings.aggregator.by_time
         sizes = settings.group_sizes(self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
@@ -322,8 +326,8 @@ class Engine(Generic[Out]):
         return Snapshot(
             window=setting.window,
             algorithm=structure.name,
-            monoid=(self.monoid.name, self.monoid.fingerprint),
-            policy=(self.policy.describe(), self.policy.fingerprint),
+            monoid=self._monoid_is,
+            policy=self._policy_is,
             leaf_arity=setting.leaf_arity,
             arity=setting.arity,
             timed=setting.timed,
@@ -376,6 +380,13 @@ class Engine(Generic[Out]):
         engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure)
         engine.restore(snapshot)
         return engine
+
+    def what(self, shape: Shape, policies: Mapping[str, AbstractPolicy]) -> tuple[What, int]:
+        """What readers of published windows must know, and how many snapshots are retained."""
+        settings = self.settings
+        late, name = settings.allowed_lateness, self.structure.name
+        what = what_of(shape, self.main, policies, settings.on_duplicate, late, name)
+        return what, settings.retain
 
     def where(self) -> str:
         """Where the pages are, for people."""

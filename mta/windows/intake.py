@@ -50,7 +50,8 @@ class Intake:
         self.newest: float | None = None
         self.last_accepted: np.ndarray | None = None
         self.late_count = self.invalid_count = self.ahead_count = 0
-        self._settings = settings
+        #: What finds times ahead of the clock, where these may not be.
+        self._ahead = None if settings.max_ahead is None else settings.ahead
         if settings.max_ahead is not None and not self.timed:
             raise ValueError("max_ahead= needs events with times: take a window by time, or FiBA")
 
@@ -81,7 +82,7 @@ class Intake:
             self._require_none_needed()
             return self._stamped(row, self.last_time or 0), self.last_time or 0  # behind all others
         micros = to_time(time)
-        if self._settings.ahead(np.array([micros])) is not None:
+        if self._ahead is not None and self._ahead(np.array([micros])) is not None:
             self.ahead_count += 1
             return None
         if self.last_time is not None and micros < self.last_time - (self.allowed_lateness or 0):
@@ -140,7 +141,7 @@ class Intake:
             if invalid is not None:
                 valid = self.monoid.inputs.take(rows, np.flatnonzero(~invalid))
             self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
-        ahead = None if micros is None else self._settings.ahead(micros)
+        ahead = None if micros is None or self._ahead is None else self._ahead(micros)
         left_out = invalid if ahead is None else ahead | (False if invalid is None else invalid)
         late = None if micros is None else self._late_mask(micros, in_order, left_out)
         masks = (invalid, late, ahead)

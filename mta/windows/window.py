@@ -25,7 +25,6 @@ from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine, alone
-from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.single import busy
@@ -298,13 +297,15 @@ class Window(Publishable, EventsWindow[Out]):
             wait: Whether to wait for the store. If not, call the store's ``flush`` before the
                 snapshot is used.
         """
-        self._settle_published()
+        if self._publisher is not None:
+            self._publisher.settle()
         data = self.engine.checkpoint(wait or self._publisher is not None)
-        self._publish(data)
+        if self._publisher is not None:
+            self._publisher.publish(data, self._what()[0])
         return data
 
     def _what(self) -> tuple[What, int]:
-        return what_of_engine("window", self.engine, {"": self.policy})
+        return self.engine.what("window", {"": self.policy})
 
     @alone
     def snapshot(self) -> bytes:

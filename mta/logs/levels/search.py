@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.logs.base import Aggregator, Lens
-from mta.logs.levels.pages import LevelPages
+from mta.logs.levels.log import LevelPages
 from mta.monoids.base import Partial
 from mta.pages.page import Group
 
