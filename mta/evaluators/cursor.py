@@ -342,6 +342,24 @@ class Cursor(ObservedWindow):
         except Exception:  # whoever asks for the result will see
             self._reset()
 
+    def follow(self, front: int, back: int) -> None:
+        """Be the window of these bounds, all of whose events are in the log.
+
+        Where they have moved on by a few events, what is held stays: a combine per event.
+        """
+        self._fresh()
+        is_near = self.front <= front < self.back <= back <= self.back + _FEW
+        if not (self._stack and is_near):
+            if (front, back) != (self.front, self.back):
+                self.place(front, back)
+            return
+        while self.back < back:
+            leaf = self.events.leaf(self.back).before(back, self.monoid)
+            rows = leaf.partials(self.back, leaf.stop, self.monoid)
+            self._grow(self.monoid.fold(rows, leaf.stop - self.back))
+            self.back = leaf.stop
+        self.move(front)
+
     # --- the leaves that the front is in and comes to -------------------------------------------
 
     def _reset(self) -> None:
@@ -574,6 +592,18 @@ class Cursor(ObservedWindow):
     def grown(self) -> Partial | None:
         """G, where the folds S are held; None where nothing has come since."""
         return self._stack[-1].since if self._is_held(self.front) else None
+
+    def held(self, most: int, timed: bool) -> Prefetched:
+        """As ``prefetched``, each for as many evictions, of a window that is not empty.
+
+        At most a page read per level.
+        """
+        self.hold()
+        found = self.prefetched(most)
+        if timed and not len(found.leaving):
+            self.look_at_leaf()
+            found = self.prefetched(most)
+        return found.cut(len(found.leaving), self.monoid) if timed else found
 
     def prefetched(self, most: int) -> Prefetched:
         """S, the times from the front on, and G, for so many evictions at most; see ``sync``.

@@ -223,6 +223,10 @@ class FiBA(FingerTreeLog, Aggregator):
             found = found._replace(late_from=late_from)
         return found
 
+    def pass_on(self, new: Events, gone: int) -> None:
+        self.take_in(new)
+        self.front += gone  # what nobody may ask for any more leaves the tree later
+
     def sync(self, new: Events, gone: int, right: Partial) -> None:
         assert new.times is not None
         if self.setting.reach:

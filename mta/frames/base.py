@@ -225,3 +225,13 @@ def _policy(other: Any) -> AbstractPolicy:
     if not isinstance(other, AbstractPolicy):
         raise TypeError(f"a policy is joined with another policy, not with {other!r}")
     return other
+
+
+def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:
+    """How long after its newest event time has emptied all windows, in microseconds.
+
+    None where time alone does not empty each of them.
+    """
+    found = [policy.lifetime for policy in policies]
+    known = [lifetime for lifetime in found if lifetime is not None]
+    return max(known) if len(known) == len(found) else None

@@ -1,11 +1,11 @@
-/* The kernels as Python calls them, from mta/kernels/native.py and block.py alone.
+/* The kernels as Python calls them, from mta/kernels/native.py and mta/windows/native.py alone.
  *
  * Columns come as buffers, contiguous ones; their types are checked there, their lengths here.
  * Loops run without the interpreter's lock. Where one is REFUSED, a ValueError is raised. */
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 9
+#define REVISION 10
 #define MAX_HELD 24
 
 /* A call's arguments, and what is held of them until it ends. */

@@ -18,7 +18,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels import native
 from mta.kernels.native import Kernel
@@ -26,14 +26,24 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
 from mta.times import to_time
-from mta.windows.single import EXACT, SECOND, UNIT, UNKNOWN, Ahead, Owner, SingleEvents, busy
+from mta.windows.single import (
+    EXACT,
+    SECOND,
+    UNIT,
+    UNKNOWN,
+    Ahead,
+    Moved,
+    Owner,
+    SingleEvents,
+    busy,
+)
 
 #: The most events that a block has room for, as in ``columns.h``.
 MOST = 1024
 #: How kinds combine. A partial is one number, that of a mean has a count beside it.
 _OPERATIONS = {"sum_f8": 0.0, "mean": 0.0, "max_f8": 1.0, "min_f8": -1.0}
 #: The first ones of a block: see ``load`` and ``stands``.
-_NUMBERS = 12
+_NUMBERS = 16
 
 
 class Loaded(NamedTuple):
@@ -53,13 +63,20 @@ class Loaded(NamedTuple):
     """From this time on events may be older than the newest one."""
     lateness: float = 0.0
     """By so much at most."""
+    delay: float = 0.0
+    """So much later than an event the newest one is when the window comes to it."""
+    rows: int = 0
+    """And so many have come after it."""
+    waiting: int = 0
+    """How many stored events the window comes to first (``put_waiting``)."""
 
 
 class Stands(NamedTuple):
-    """How many events came, and how many left."""
+    """How many events came, how many left, and how many the window has come to."""
 
     came: int
     left: int
+    entered: int
 
 
 class Block:
@@ -118,13 +135,18 @@ class Block:
             (folds, counts), (right, base) = folds, right
             self._counts[: len(counts)] = counts
         self._stack[: len(folds)] = folds
-        most, spare, last, bound, age, floor, lateness = loaded
+        most, spare, last, bound, age, floor, lateness, delay, behind, waiting = loaded
         times = 0 if age is None else len(leaving)
         self._leaving[:times], self._leaving[times:] = leaving[:times], inf
         self._numbers[:] = (
-            0, min(most, MOST), 0, spare, right, base, last, bound, age or 0, self._operation,
-            floor, lateness
+            waiting, min(waiting + most, MOST), 0, spare, right, base, last, bound, age or 0,
+            self._operation, floor, lateness, 0, delay, behind, waiting
         )  # fmt: skip
+
+    def put_waiting(self, values: np.ndarray, times: np.ndarray | None) -> None:
+        """Have the stored events that the window comes to before the new ones."""
+        self._values[: len(values)] = values
+        self._times[: len(values)] = -inf if times is None else times
 
     def evict(self) -> None:
         """Have the oldest event leave, of those that are prefetched, before any more come."""
@@ -133,24 +155,24 @@ class Block:
 
     def stands(self) -> Stands:
         """Where it stands by now."""
-        count, _, gone = self._numbers[:3].tolist()
-        return Stands(int(count), int(gone))
+        numbers = self._numbers.tolist()
+        return Stands(int(numbers[0] - numbers[15]), int(numbers[2]), int(numbers[12]))
 
     def values(self) -> np.ndarray:
         """The values of the events that came."""
-        return self._values[: int(self._numbers[0])].copy()
+        return self._values[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def times(self) -> np.ndarray:
         """Their times, as they came."""
-        return self._times[: int(self._numbers[0])].copy()
+        return self._times[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def aggregates(self) -> tuple[Any, Any]:
         """What is left of the events before, and the new ones."""
-        count, _, gone, _, right, base = self._numbers[:6].tolist()
+        _, _, gone, _, right, base, *_, entered, _, _, _ = self._numbers.tolist()
         left = self._stack[int(gone)].item()
         if not self._is_mean:
             return left, right
-        return (left, self._counts[int(gone)].item()), (right, base + count)
+        return (left, self._counts[int(gone)].item()), (right, base + entered)
 
     def clear(self) -> None:
         """Have nothing prefetched."""
@@ -190,6 +212,11 @@ class ProductBlock:
             block.load(loaded, column, newer, leaving)
         self._note_events()
 
+    def put_waiting(self, values: Sequence[np.ndarray], times: np.ndarray | None) -> None:
+        """Have the stored events that the window comes to first, by column."""
+        for block, at in zip(self._blocks, self._places, strict=True):
+            block.put_waiting(values[at], times)
+
     def evict(self) -> None:
         """Have the oldest event leave."""
         for block in self._blocks:
@@ -221,7 +248,7 @@ class ProductBlock:
 
 def block_for(monoid: AbstractMonoid, policy: AbstractPolicy) -> Block | ProductBlock | None:
     """The block that takes single events of a window; None where there is no kernel for them."""
-    if type(policy) not in (CountWindow, TimeWindow) or policy.end != NEWEST:
+    if type(policy) not in (CountWindow, TimeWindow):
         return None
     if not isinstance(monoid, Product):
         return _block_of(monoid)
@@ -349,7 +376,7 @@ class NativeEvents(SingleEvents):
         if not self._held:
             return None
         stands = self.block.stands()
-        return stands.came - stands.left
+        return stands.entered - stands.left
 
     # --- the native buffer ----------------------------------------------------------------------
 
@@ -362,14 +389,17 @@ class NativeEvents(SingleEvents):
         (window,) = ahead.windows.values()
         last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
         by_count = window.by_count
+        found, lag = window.found, window.lag
         loaded = Loaded(
             self._room, window.spare if by_count else inf, last, bound,
             None if by_count else window.size, ahead.late_from,
             float(self._intake.allowed_lateness or 0),
+            *((0.0, 0, 0) if lag is None else (float(lag.delay), lag.rows, lag.waiting.size)),
         )  # fmt: skip
-        found = window.found
         self._evictions = found.size - 1
         self.block.load(loaded, found.folds, found.right, found.leaving)
+        if lag is not None:
+            self.block.put_waiting(lag.waiting.rows, lag.waiting.times)
         self._use_block()
 
     def _has_evictions(self) -> bool:
@@ -380,8 +410,9 @@ class NativeEvents(SingleEvents):
         self._shown = None
 
     def _sync(self) -> None:
-        came, left = self.block.stands()
+        came, left, entered = self.block.stands()
         if came or left:
             times = self.block.times().astype("<i8") if self._timed else None
             new = Events(self.block.values(), times, came)
-            self._owner.write_back(new, {"": (left, self.block.aggregates()[1])})
+            moved = Moved(entered, left, self.block.aggregates()[1])
+            self._owner.write_back(new, {"": moved})
