@@ -52,7 +52,7 @@ from mta.logs.flatfat import Block, BlockPager, BlockReader
 from mta.logs.leaves import Chunk
 from mta.logs.levels.queues import TOGETHER
 from mta.logs.levels.read_ahead import ReadAhead
-from mta.logs.levels.search import Frame, Segment, SegmentedWindow
+from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
@@ -151,7 +151,7 @@ class PagedFlatFAT(SegmentedWindow):
         opens = not self.blocks.is_on_path(position)
         path = self.blocks.path_to(position)
         if opens and self._ahead is not None:
-            above = [Frame(b.level, b.first, b.group, 0, b.group.count) for b in path[1:]]
+            above = {(block.level, block.number): block.group for block in path[1:]}
             self._ahead.follow(path[0].number, above)
         return path
 
@@ -170,12 +170,12 @@ class PagedFlatFAT(SegmentedWindow):
         assert block is not None
         return block
 
-    def open_path(self) -> Frame | None:
+    def open_path(self) -> Segment | None:
         if not len(self):
             return None
         block = self.front_block()
         start = self.front - block.first
-        return Frame(0, block.first, block.group, start, block.group.count)
+        return Segment(0, block.first, block.group, start, block.group.count)
 
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, in parts of blocks in memory."""
@@ -189,14 +189,14 @@ class PagedFlatFAT(SegmentedWindow):
             assert block is not None  # on the front path, or open
             inside, count = start - block.first, block.group.count
             if inside < count:
-                yield level, block.first, block.group, inside, count
+                yield Segment(level, block.first, block.group, inside, count)
             if number == levels.tails[level].number:
                 break
             start, level = number + 1, level + 1
             number //= levels.arity_of(level)
         for tail in reversed(levels.tails[:level]):
             if tail.count:
-                yield tail.level, tail.first, tail, 0, tail.count
+                yield Segment(tail.level, tail.first, tail, 0, tail.count)
 
     # --- changes in the middle ------------------------------------------------------------------
 
