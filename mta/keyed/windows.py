@@ -289,9 +289,7 @@ class KeyedWindows(Publishable):
         if not each:
             return Latest(done.keys.as_column(), self.as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
-            place = np.argsort(done.line)
-            outputs = self.monoid.outputs
-            results_of = [outputs.take(rows, place) for rows in results_of]
+            results_of = done.found.by_row(self.monoid, done.line, len(batch))
         return self.as_columns(results_of)
 
     @alone
