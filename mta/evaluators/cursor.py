@@ -39,10 +39,21 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import frame_results
+from mta.evaluators.ends import frame_results, stop_of
 from mta.evaluators.observed import ObservedWindow
-from mta.folds.fronts import EachFront, Fronts, as_array, count_below, joined, moved, rows_at
-from mta.folds.sliding import has_kernel, kernel_lowers, sweep_goes_on, sweep_into
+from mta.folds.sliding import (
+    EachFront,
+    Fronts,
+    as_array,
+    count_below,
+    has_kernel,
+    joined,
+    kernel_lowers,
+    moved,
+    rows_at,
+    sweep_goes_on,
+    sweep_into,
+)
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
@@ -582,22 +593,20 @@ class Cursor(ObservedWindow):
         """G, where the folds S are held; None where nothing has come since."""
         return self._stack[-1].since if self._is_held(self.front) else None
 
-    def held(self, most: int, timed: bool) -> tuple[Rows, int, np.ndarray]:
-        """S, how long it is, and the times from the front on, each for as many evictions.
+    def held(self, most: int, timed: bool) -> Prefetched:
+        """As ``prefetched``, each for as many evictions, of a window that is not empty.
 
-        For so many at most, in a window that is not empty. At most a page read per level.
+        At most a page read per level.
         """
         self.hold()
-        folds, known, times = self.prefetched(most)
-        if timed and not len(times):
+        found = self.prefetched(most)
+        if timed and not len(found.leaving):
             self.look_at_leaf()
-            times = self.prefetched(most)[2]
-        if timed:
-            known = min(known, len(times))
-        return self.monoid.partials.cut(folds, 0, known), known, times[:known]
+            found = self.prefetched(most)
+        return found.cut(len(found.leaving), self.monoid) if timed else found
 
-    def prefetched(self, most: int) -> tuple[Rows, int, np.ndarray]:
-        """S, how long it is, and the times from the front on, for so many evictions at most.
+    def prefetched(self, most: int) -> Prefetched:
+        """S, the times from the front on, and G, for so many evictions at most; see ``sync``.
 
         No store call. Each as far as it is held: S is empty before anybody has asked for the
         window's aggregate.
@@ -614,11 +623,6 @@ class Cursor(ObservedWindow):
         leaf = self._leaf
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
-        return folds, size, times
-
-    def ahead(self, most: int) -> Prefetched:
-        """What single events need of one of multiple windows; see ``sync``."""
-        folds, size, times = self.prefetched(most)
         return Prefetched(folds, size, self.grown, times[: size or None], most)
 
     def sync(self, count: int, gone: int, grown: Partial | None) -> None:
@@ -706,6 +710,44 @@ class Cursor(ObservedWindow):
             for i in range(leaf.stop - position):
                 yield self.monoid.partials.at(rows, i)
             position = leaf.stop
+
+
+class LaggingCursor(Cursor):
+    """A window whose frames end before the newest event.
+
+    Its front and its back are those of what it retains; ``end`` is where its frame ends, as far as
+    that is known: it is looked for when somebody asks, as it may depend on the time.
+    """
+
+    _end: int | None = None
+
+    def __len__(self) -> int:
+        return self.end - self.front
+
+    @property
+    def is_settled(self) -> bool:
+        return self._end is not None or self.front == self.back
+
+    @property
+    def end(self) -> int:
+        return self.back if self._end is None else max(self._end, self.front)
+
+    def place(self, front: int, back: int) -> None:
+        super().place(front, back)
+        self._end = None
+
+    def settle(self, time: int | None) -> None:
+        super().settle(time)
+        self._end = stop_of(self.policy, self.events, self.back, time)
+
+    def query(self) -> Partial:
+        """The aggregate of the frame; O(log n) combines."""
+        return self.events.fold(self.front, self.end)
+
+    def step(self, row: Row, time: int | None) -> None:
+        """Take in the next event, which is in the log already."""
+        del row, time
+        self.place(self.front, self.back + 1)
 
 
 class _CursorTimes:

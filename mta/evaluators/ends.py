@@ -19,8 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.fronts import as_array
-from mta.folds.sliding import Events, SlidingFolds, has_kernel, kernel_lowers, sweep_into
+from mta.folds.sliding import Events, SlidingFolds, as_array, has_kernel, kernel_lowers, sweep_into
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks

@@ -1,4 +1,4 @@
-/* Single events of a window, each a call of its own: see mta/kernels/block.py. */
+/* Single events of a window, each a call of its own: see mta/windows/native.py. */
 #include "monoids.h"
 
 static F8 joined(F8 operation, F8 a, F8 b) {

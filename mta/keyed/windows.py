@@ -537,14 +537,16 @@ class KeyedWindows(Publishable):
         """
         if self.store is None:
             raise NotPageable("these windows are in memory alone (store=None); give them a store")
-        self._settle_published()
+        if self._publisher is not None:
+            self._publisher.settle()
         self.bucket.write(INLINE_BYTES)
         if wait or self._publisher is not None:
             self.store.flush()
         self.bucket.retain()
         data = self._snapshot().encode()
         assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
-        self._publish(data)
+        if self._publisher is not None:
+            self._publisher.publish(data, self._what()[0])
         return data
 
     def _what(self) -> tuple[What, int]:

@@ -30,9 +30,8 @@ from mta import (
 )
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.kernels import native
-from mta.kernels.block import MOST, Block, Loaded
 from mta.kernels.native import Kernel, numpy_alone
-from mta.windows.native import NativeEvents
+from mta.windows.native import MOST, Block, Loaded, NativeEvents
 from stores.errors import WindowStoreError
 from tests.support import oracle
 from tests.support.bits import Near, bits

@@ -417,10 +417,10 @@ def test_a_snapshot_of_a_window_with_holes_is_small() -> None:
     [
         lambda state: state.__setitem__(0, state[1] + 1),
         lambda state: state.__setitem__(1, state[1] + 4),
-        lambda state: state[2][3][0].append([0, 1, b"short"]),
-        lambda state: state[2][3][0].append([-1, 1, bytes(16)]),
-        lambda state: state[2][3][0].append([0, "1", bytes(16)]),
-        lambda state: state[2][3].append([]),
+        lambda state: state[2][3][0][4][0].append([0, 1, b"short", 0]),
+        lambda state: state[2][3][0][4][0].append([-1, 1, b"n" * 16, 0]),
+        lambda state: state[2][3][0][4][0].append([0, "1", b"n" * 16, 0]),
+        lambda state: state[2][3][0][4].append([]),
     ],
 )
 def test_snapshots_whose_slots_or_retired_pages_cannot_be(damage: Callable[[Any], Any]) -> None:
