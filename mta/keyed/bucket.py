@@ -124,8 +124,6 @@ class Bucket:
         self.tree = LSMTree(layout, pages, settings.allowed_lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
-        #: How many events were dropped since the bucket was opened, as they were ahead.
-        self.ahead = 0
         #: The latest moment at which windows that were expired had become empty.
         self.expired: int | None = None
         #: The lateness and ``retain_for`` that applied until now, where more applies from now on.
@@ -216,7 +214,7 @@ class Bucket:
         if batch.ahead is not None:
             ahead = int(batch.ahead.sum())
             counts.invalid -= ahead
-            self.ahead += ahead
+            counts.ahead += ahead
         of = retracted if taken is None else taken.of
         return Advance(
             line, late, work.found, keys, bounds, before, last, retracted, of, missing, questions

@@ -122,7 +122,7 @@ class _Made:
         for name, start in snapshot.starts.items():
             add_start(own.starts, name, start)
         if first:
-            for name in ("inserted", "late", "invalid"):
+            for name in ("inserted", "late", "invalid", "ahead"):
                 total = getattr(own.counts, name) + getattr(snapshot.counts, name)
                 setattr(own.counts, name, total)
 

@@ -15,7 +15,8 @@ lateness = microseconds, or nil where events come in order; [late, asked] where 
 late     = [lateness, [microseconds then, up to which moment], ...]
 asked    = [retain_for, [microseconds then, up to which moment], ...]
 number   = of the newest run there ever was
-counts   = [keys, keys with a standalone window, accepted, late, invalid events]
+counts   = [keys, keys with a standalone window, accepted, late, invalid events, ones ahead of
+           the clock]
 expired = nil, or the latest moment at which the windows of an expired key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
 memtable = nil, or a table that weighs too little for pages, as a page of run 0
@@ -83,6 +84,7 @@ class Counts:
     inserted: int = 0
     late: int = 0
     invalid: int = 0
+    ahead: int = 0
 
 
 @dataclass(slots=True)

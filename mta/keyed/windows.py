@@ -97,7 +97,7 @@ class KeyedStats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
@@ -289,9 +289,7 @@ class KeyedWindows(Publishable):
         if not each:
             return Latest(done.keys.as_column(), self.as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
-            place = np.argsort(done.line)
-            outputs = self.monoid.outputs
-            results_of = [outputs.take(rows, place) for rows in results_of]
+            results_of = done.found.by_row(self.monoid, done.line, len(batch))
         return self.as_columns(results_of)
 
     @alone
@@ -762,7 +760,7 @@ class KeyedWindows(Publishable):
         counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
             counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
-            counts.invalid, self.bucket.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
+            counts.invalid, counts.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
             sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 

@@ -94,6 +94,19 @@ class Found:
             None if self.rows is None else monoid.inputs.take(self.rows, places),
         )
 
+    def by_row(self, monoid: AbstractMonoid, line: np.ndarray, count: int) -> list[Rows]:
+        """Results of the events in a line, in the order of their places among ``count`` rows."""
+        if len(line) < count:
+            is_event = np.zeros(count, bool)
+            is_event[line] = True
+            line = np.cumsum(is_event)[line] - 1
+        found = []
+        for rows in self.outputs:
+            room = monoid.outputs.new(len(line))
+            monoid.outputs.put_at(room, line, rows)
+            found.append(room)
+        return found
+
     @property
     def lasts(self) -> np.ndarray:
         """Where the last one of each key stands."""

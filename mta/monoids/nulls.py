@@ -136,9 +136,13 @@ class SkipNulls(Parts[Any]):
         self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs
         self.empty = None if self.least else monoid.empty
         self.result_type = monoid.result_type
-        self.name = monoid.name + (" filtered" if filtered else " skipping nulls")
         #: Whether a null row may be the one that is chosen.
         self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
+        rules = [
+            "filtered" if filtered else "",
+            "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls",
+        ]
+        self.name = " ".join(filter(None, [monoid.name, *rules]))
         #: Of which rows have values, what the result needs beside the values.
         self._flags = _flags_of(monoid)
         parts = [Samples(), monoid, *([] if self._flags is None else [self._flags])]

@@ -367,7 +367,7 @@ class Engine(Generic[Out]):
             back=structure.back,
             front_time=structure.oldest_time() if setting.timed else None,
             last_time=intake.last_time,
-            counts=[intake.late_count, intake.invalid_count],
+            counts=intake.counts,
             levels=structure.height,
             pages=structure.page_count,
             state=structure.write_state(),
@@ -402,7 +402,7 @@ class Engine(Generic[Out]):
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
         self.intake.newest = snapshot.last_time
-        self.intake.late_count, self.intake.invalid_count = snapshot.counts
+        self.intake.counts = snapshot.counts
         self.hold()
 
     def restore_like(self, snapshot: Snapshot) -> Self:

@@ -128,6 +128,15 @@ class Intake:
         """The newest time of an event that was taken in."""
         return None if self.newest is None else int(self.newest)
 
+    @property
+    def counts(self) -> list[int]:
+        """How many events were dropped: late ones, invalid ones, ones ahead of the clock."""
+        return [self.late_count, self.invalid_count, self.ahead_count]
+
+    @counts.setter
+    def counts(self, counts: list[int]) -> None:
+        self.late_count, self.invalid_count, self.ahead_count = counts
+
     def admit(self, value: Any, time: Any) -> tuple[Row, int | None] | None:
         """One event as input row and microseconds; None when it is dropped.
 

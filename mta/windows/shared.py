@@ -86,7 +86,7 @@ class SharedStats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
 
 
 class SharedWindows(EventsWindow[Out]):
@@ -415,9 +415,7 @@ class SharedWindows(EventsWindow[Out]):
             len(structure),
             structure.back,
             structure.height,
-            intake.late_count,
-            intake.invalid_count,
-            intake.ahead_count,
+            *intake.counts,
         )
 
     def _rows(self) -> list[tuple[str, Any]]:

@@ -48,7 +48,7 @@ class Stats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
 
     @property
     def dropped(self) -> int:
@@ -347,9 +347,7 @@ class Window(EventsWindow[Out]):
             structure.back,
             structure.height,
             structure.resident_rows,
-            intake.late_count,
-            intake.invalid_count,
-            intake.ahead_count,
+            *intake.counts,
         )
 
     def _rows(self) -> list[tuple[str, Any]]:
