@@ -699,7 +699,7 @@ def test_the_format_of_the_snapshot() -> None:
         assert fields[3:] == ["EveryPeriod(1000000 us)", 3, 3_500_000, 3_000_000, [[], []], part]
         inner = Snapshot.decode(fields[2])
         assert inner.policy[1] == policy.fingerprint
-        assert (inner.last_time, inner.counts) == (3_500_000, [0, 0])
+        assert (inner.last_time, inner.counts) == (3_500_000, [0, 0, 0])
 
 
 def test_a_sliced_window_goes_on_counting_what_it_drops() -> None:
