@@ -231,14 +231,13 @@ class Cursor(ObservedWindow):
             batch.put_results(start, self.results(chunk))
             return True
         monoid, right = self.monoid, None
-        swept = has_kernel(monoid) and kernel_lowers(monoid)
+        swept = has_kernel(monoid)
         if swept:
             right = monoid.partials.one(monoid.identity)
         for done, fronts, is_stored in self._stretches(chunk):
             at, end, found = start + done, done + len(fronts), None
             if swept and (right is not None or not is_stored):
-                out = monoid.outputs.cut(batch.results, at, start + end)
-                found = self._sweep(chunk, done, fronts, right if is_stored else None, out)
+                found = self._sweep(chunk, done, fronts, right if is_stored else None, batch, at)
             if is_stored:
                 right = found
             if found is None:
@@ -285,9 +284,9 @@ class Cursor(ObservedWindow):
         return monoid.combine_rows(folds, prefixes, count)
 
     def _sweep(
-        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, out: Rows
+        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, batch: Batch, at: int
     ) -> Rows | None:
-        """The results of a piece by a kernel, if one takes its rows.
+        """The results of a piece by a kernel, if one takes its rows, into those of a batch.
 
         With stored fronts ``right`` is the fold of the events of the chunk before it, and that with
         them is answered; without, fronts are in the chunk, whose events become the stack.
@@ -298,14 +297,21 @@ class Cursor(ObservedWindow):
         if right is None:
             one = schema.one(monoid.identity)
             sweep = Sweep(lifted, one, 0, 0, done, fronts, stops, one, turns=True)
+        else:
+            top = self._stack[-1]
+            origin = top.start - chunk.first
+            stack = schema.cut(top.rows, first - origin, last + 1 - origin)
+            if (behind := self._joined(top.right, top.since)) is not None:
+                stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
+            sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
+        if kernel_lowers(monoid):
+            out = monoid.outputs.cut(batch.results, at, at + len(fronts))
             return sweep_into(sweep, monoid, out, lowered=True)
-        top = self._stack[-1]
-        origin = top.start - chunk.first
-        stack = schema.cut(top.rows, first - origin, last + 1 - origin)
-        if (behind := self._joined(top.right, top.since)) is not None:
-            stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-        sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
-        return sweep_into(sweep, monoid, out, lowered=True)
+        out = schema.new(len(fronts))
+        found = sweep_into(sweep, monoid, out, lowered=False)
+        if found is not None:
+            batch.put(at, out)
+        return found
 
     def _fronts(self, chunk: Chunk) -> EachFront:
         """The front after each event of a chunk, never before what is retained or where it was.

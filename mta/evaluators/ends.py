@@ -180,10 +180,13 @@ class _Seen:
     def _swept(self, sweep: Sweep, count: int) -> Rows | None:
         """Results by a kernel, if one has them."""
         monoid = self.monoid
-        if not (has_kernel(monoid) and kernel_lowers(monoid)):
+        if not has_kernel(monoid):
             return None
-        out = monoid.outputs.new(count)
-        return None if sweep_into(sweep, monoid, out, lowered=True) is None else out
+        lowers = kernel_lowers(monoid)
+        out = (monoid.outputs if lowers else monoid.partials).new(count)
+        if sweep_into(sweep, monoid, out, lowers) is None:
+            return None
+        return out if lowers else monoid.lower_rows(out)
 
     def _lifted(self, start: int, stop: int) -> Rows:
         """The events of some positions as partials; a page read a leaf."""
