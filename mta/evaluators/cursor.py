@@ -52,6 +52,9 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
+#: Where the window has no more than so many events for each new one, results that follow from all
+#: of them together take less than those that follow from folds.
+_ANSWERED = 24
 #: A leaf of so many events is searched by itself, and not put together with others.
 _MANY = 4096
 
@@ -212,9 +215,11 @@ class Cursor(ObservedWindow):
 
     def results(self, chunk: Chunk) -> Rows | None:
         """The result after each event of a chunk, as ``run`` has the aggregates."""
-        if self.policy.end != NEWEST and self.policy.predictable:
+        if self.policy.predictable and (self.policy.end != NEWEST or self._answers_ranges(chunk)):
             self._fresh()
-            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk)
+            is_next = self.policy.end == NEWEST and chunk.first == self.back
+            oldest = self.front if is_next else 0  # time alone may have moved it further
+            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
             self.place(front, chunk.stop)
             return outputs
         folds = self.run(chunk)
@@ -227,7 +232,7 @@ class Cursor(ObservedWindow):
         """
         if not self.policy.predictable:
             return False
-        if self.policy.end != NEWEST:
+        if self.policy.end != NEWEST or self._answers_ranges(chunk):
             batch.put_results(start, self.results(chunk))
             return True
         monoid, right = self.monoid, None
@@ -245,6 +250,10 @@ class Cursor(ObservedWindow):
             elif end == chunk.count and is_stored and sweep_goes_on(monoid):
                 chunk.sliding.total = monoid.partials.at(found, 0)
         return True
+
+    def _answers_ranges(self, chunk: Chunk) -> bool:
+        """Whether the results follow from all events of the window for less than its folds take."""
+        return self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED
 
     def _stretches(self, chunk: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
         """Pieces of a chunk: where each begins, its fronts, and whether these are stored.

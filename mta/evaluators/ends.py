@@ -62,15 +62,21 @@ def waiting_events(monoid: AbstractMonoid, events: OrderedEvents, start: int, mo
 
 
 def frame_results(
-    monoid: AbstractMonoid, policy: AbstractPolicy, events: OrderedEvents, chunk: Chunk
+    monoid: AbstractMonoid,
+    policy: AbstractPolicy,
+    events: OrderedEvents,
+    chunk: Chunk,
+    oldest: int = 0,
 ) -> tuple[Rows, int]:
     """The result of the frame of each event of a chunk, and where the last frame starts.
+
+    No frame starts before the position ``oldest``.
 
     Of a policy that is ``predictable``. Events before the chunk must be in the log. About four
     whole-group combines per event, O(log n) combines, and a page read per leaf that a bound passes.
     """
     seen = _Seen(monoid, events, chunk)
-    starts, stops = seen.bounds(policy)
+    starts, stops = seen.bounds(policy, max(events.kept_from, oldest))
     has_events = starts < stops
     if has_events.all():
         out = monoid.outputs.new(chunk.count)
@@ -88,9 +94,9 @@ class _Seen:
     def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
         self.monoid, self.events, self.chunk = monoid, events, chunk
 
-    def bounds(self, policy: AbstractPolicy) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(self, policy: AbstractPolicy, kept: int) -> tuple[np.ndarray, np.ndarray]:
         """Where the frame of each event of the chunk starts, and the position after its last."""
-        chunk, end, kept = self.chunk, policy.end, self.events.kept_from
+        chunk, end = self.chunk, policy.end
         cuts = policy.cuts(self, chunk.first, chunk.times, chunk.count)
         if end.delay:
             assert chunk.times is not None
