@@ -9,7 +9,7 @@ times. Runs are never changed, so that the suffix folds of a stack share theirs.
 The cost for a window of n events: 8 bytes per event in each of the O(log n) levels of pages, and
 O(n) for most results, O(runs * log n) for quantiles. Where windows are answered from their events
 (``mta.monoids.ranges``), all results together take a few passes, whatever n is: in ``rolling``, in
-vectorized ``KeyedWindows`` and Spark, and in batches that are longer than the window.
+vectorized ``KeyedWindows`` and Spark, and in batches that are not much shorter than the window.
 
 Values are numbers, or with ``dtype=str`` text or other objects of a type that Python orders.
 Nothing is rounded. Where NaN is accepted, it is greater than all numbers.
