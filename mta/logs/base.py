@@ -468,10 +468,6 @@ class Aggregator(EventLog):
         self.evict_to(position)
 
     @abstractmethod
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events in memory, and the position of the first of them."""
-
-    @abstractmethod
     def first_after(self, time: int) -> int:
         """The position of the oldest event later than ``time``."""
 

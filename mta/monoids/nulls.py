@@ -9,6 +9,14 @@ So any monoid skips nulls, and heeds a filter, by being wrapped once. A result o
 ``min_samples`` is null, and without ``min_samples`` that of none; counts and lists are never null,
 they are 0 and empty.
 
+Of ``Last(skip_nulls=False)`` and its like a null row counts as any other, and a third part, the
+same over booleans, says whether the row that is chosen has a value. ``Lag`` skips nulls among the
+rows before the newest, as SQL does, so its third part says whether the newest row has a value:
+
+    values       3.0   5.0   null     Lag(1) is 5.0: the value before the newest row
+    Lag(1)       [5.0, 3.0]           its partial: the newest values, without nulls
+    newest       false                so a placeholder is combined on the right: [_, 5.0]
+
 The number of values stands beside the partial of the monoid, unless that says it itself
 (``values_in``, as that of a mean), or another aggregation of the same column does (``Product``).
 
@@ -46,6 +54,7 @@ from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
 from mta.monoids.basic import First, Last
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.parts import Parts
+from mta.monoids.positional import Lag, LagText, NthText, NthValue
 from mta.monoids.text import FirstText
 
 #: A column of booleans that says which rows count.
@@ -106,8 +115,7 @@ class SkipNulls(Parts[Any]):
     """A monoid without the rows that are null in any of its columns, or that a filter leaves out.
 
     With ``filtered`` the last column is the filter. ``refuses`` says that a null is no valid value:
-    then only filters leave rows out. ``Last(skip_nulls=False)`` and its like count null rows, and
-    their result is null where they choose one.
+    then only filters leave rows out.
 
     With ``counted_elsewhere`` it lifts rows to partials of the monoid alone, and who asks for
     results gives the number of values; a Product folds the partials by the monoid itself.
@@ -138,16 +146,19 @@ class SkipNulls(Parts[Any]):
         self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs
         self.empty = None if self.least else monoid.empty
         self.result_type = monoid.result_type
-        self.name = monoid.name + (" filtered" if filtered else " skipping nulls")
         #: Whether a null row may be the one that is chosen.
         self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
+        rules = [
+            "filtered" if filtered else "",
+            "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls",
+        ]
+        self.name = " ".join(filter(None, [monoid.name, *rules]))
+        #: Of which rows have values, what the result needs beside the values.
+        self._flags = _flags_of(monoid)
         #: Whether rows are one column, of which nothing but nulls is left out.
-        self._is_plain_column = isinstance(self.inputs, Nullable) and not self._chooses_nulls
-        parts: list[Any] = [(Samples(), _nothing), (monoid, _nothing)]
-        if self._chooses_nulls:
-            oldest = isinstance(monoid, First | FirstText)
-            parts.append((First("?") if oldest else Last("?"), _nothing))
-        super().__init__(parts)
+        self._is_plain_column = isinstance(self.inputs, Nullable) and self._flags is None
+        parts = [Samples(), monoid, *([] if self._flags is None else [self._flags])]
+        super().__init__([(part, _nothing) for part in parts])
         self.lift = self._lift  # in place of that of parts that read rows of their own
 
     @property
@@ -157,7 +168,7 @@ class SkipNulls(Parts[Any]):
     @property
     def needs_samples(self) -> bool:
         """Whether the number of values must be beside the partial, whoever else has it."""
-        return self._chooses_nulls
+        return self._flags is not None
 
     @property
     def follows_column(self) -> bool:
@@ -229,9 +240,9 @@ class SkipNulls(Parts[Any]):
         if self.counted_elsewhere:
             return fold
         samples = int(passes and not is_null)
-        if not self._chooses_nulls:
+        flags = self._flags
+        if flags is None:
             return samples, fold
-        flags = self.monoids[2]
         return samples, fold, flags.lift(np.bool_(not is_null)) if passes else flags.identity
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
@@ -245,10 +256,10 @@ class SkipNulls(Parts[Any]):
         if self.counted_elsewhere:
             return found
         samples = self._samples(rows, valid, passing, count)
-        if not self._chooses_nulls:
+        if self._flags is None:
             return samples, found
         flags = np.ones(count, bool) if valid is None else valid
-        return samples, found, _lifted(self.monoids[2], flags, count, passing)
+        return samples, found, _lifted(self._flags, flags, count, passing)
 
     def _samples(
         self, rows: Rows, valid: np.ndarray | None, passing: np.ndarray | None, count: int
@@ -262,19 +273,30 @@ class SkipNulls(Parts[Any]):
         return np.ones(count, "i8") if mask is None else mask.astype("i8")
 
     def lower(self, partial: Partial) -> Any:
-        if self._chooses_nulls and not partial[2][0]:
-            return None
-        return self.lower_of(partial[0], partial[1])
+        samples, fold = partial[0], partial[1]
+        if samples and self._flags is not None and not self._flags.lower(partial[2]):
+            if self._chooses_nulls:
+                return None
+            fold = self.monoid.combine(fold, self._placeholder())
+        return self.lower_of(samples, fold)
 
-    def lower_of(self, samples: Any, partial: Partial) -> Any:
+    def lower_of(self, samples: Any, fold: Partial) -> Any:
         """The result that a partial of the monoid stands for, of so many values."""
         if samples < self.least:
             return None
-        return self.monoid.lower(partial) if samples else self.monoid.empty
+        return self.monoid.lower(fold) if samples else self.monoid.empty
 
     def lower_rows(self, partials: Rows) -> Rows:
-        few = ~partials[2][0] if self._chooses_nulls else None
-        return self.lower_rows_of(partials[0], partials[1], few)
+        samples, rows = partials[:2]
+        few = None
+        if self._flags is not None:
+            valued = self._flags.lower_rows(partials[2])
+            null = ~np.fromiter(map(bool, valued), bool, len(samples))
+            if self._chooses_nulls:
+                few = null
+            elif null.any():
+                rows = self._behind_nulls(rows, null)
+        return self.lower_rows_of(samples, rows, few)
 
     def lower_rows_of(self, samples: np.ndarray, rows: Rows, few: np.ndarray | None = None) -> Rows:
         """``lower_of`` for each row; null where ``few`` says so, too."""
@@ -287,6 +309,19 @@ class SkipNulls(Parts[Any]):
         if not isinstance(self.outputs, Nullable):
             return with_row(schema, found, few, None if least else self.monoid.empty)
         return NullableColumn(np.where(few, np.zeros(1, found.dtype), found), ~few)
+
+    def _placeholder(self) -> Partial:
+        """The partial of an event whose value is not looked at."""
+        return self.monoid.lift(self._bare_row(None))
+
+    def _behind_nulls(self, rows: Rows, null: np.ndarray) -> Rows:
+        """Partials, those that a mask marks with one more event, which has no value; a copy."""
+        schema, places = self.monoid.partials, np.flatnonzero(null)
+        found = schema.take(rows, np.arange(len(null)))
+        there = schema.take(rows, places)
+        nothing = schema.take(schema.one(self._placeholder()), np.zeros(len(places), np.intp))
+        schema.put_at(found, places, self.monoid.combine_rows(there, nothing, len(places)))
+        return found
 
     def results(self, outputs: Rows) -> Any:
         """As those of the monoid; with nulls among them as ``NullableColumn.shown``."""
@@ -365,6 +400,19 @@ class SkipNulls(Parts[Any]):
             passes: np.ndarray = columns[-1].values  # False under a null
             passing = None if passes.all() else passes
         return bare[0] if self._width is None else tuple(bare), valid, passing
+
+
+def _flags_of(monoid: AbstractMonoid) -> AbstractMonoid | None:
+    """What to aggregate of which rows have values; None where nulls are only skipped."""
+    skips = getattr(monoid, "skip_nulls", True)
+    match monoid:
+        case Lag(n=n) | LagText(n=n):
+            return Last("?") if skips else Lag(n, "?")
+        case NthValue(n=n) | NthText(n=n) if not skips:
+            return NthValue(n, "?")
+        case First() | FirstText() if not skips:
+            return First("?")
+    return None if skips else Last("?")
 
 
 def _is_null(schema: Schema, value: Row) -> bool:

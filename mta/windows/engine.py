@@ -11,7 +11,7 @@ and no warning of numpy's comes out of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -45,9 +45,10 @@ from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Prefetched, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
-from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
+from mta.publishing.publisher import Publishable
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
@@ -135,7 +136,7 @@ class PublicWindow:
             engine.store.close()
 
 
-class EventsWindow(PublicWindow, ABC, Generic[Out]):
+class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     """What users hold of an engine whose structure has the events themselves."""
 
     engine: Engine[Out]
@@ -209,6 +210,35 @@ class EventsWindow(PublicWindow, ABC, Generic[Out]):
         return engine.lowered(*fold_positions(engine.structure.remembered(), start, stop, partial))
 
     @alone
+    def checkpoint(self, wait: bool = True) -> bytes:
+        """Return a snapshot of a few kilobytes, once all pages are in the store.
+
+        Save the snapshot before you take the next one, which deletes the pages that none of the
+        last ``retain`` snapshots needs. If it fails, all of these can still be restored. Costs one
+        flush, and the deletion of pages that have left. Raises NotPageable.
+
+        Args:
+            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
+                snapshot is used.
+        """
+        self._settle_published()
+        data = self.engine.checkpoint(wait or self._publisher is not None)
+        self._publish(data)
+        return data
+
+    @alone
+    def snapshot(self) -> bytes:
+        """As ``checkpoint``, for one who saves it with others.
+
+        Call ``hold`` once that is done, before the next event.
+        """
+        return self.engine.snapshot()
+
+    def hold(self) -> None:
+        """A snapshot was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        self.engine.hold()
+
+    @alone
     def delete_pages(self) -> None:
         """Delete every page; the window and all its snapshots are of no use afterwards."""
         self.engine.structure.delete_pages()
@@ -255,10 +285,14 @@ class Engine(Generic[Out]):
         self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
-        paged: Literal["events"] | None = None if self.store is None else "events"
-        self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
+        self.intake = self._intake()
         #: Whether a call is under way.
         self.busy = False
+
+    def _intake(self) -> Intake:
+        """What reads and checks the events that come in."""
+        paged: Literal["events"] | None = None if self.store is None else "events"
+        return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
     @property
     def structure(self) -> EventLog:
@@ -283,8 +317,7 @@ class Engine(Generic[Out]):
         if count:
             monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))
             return
-        empty = monoid.empty
-        monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+        monoid.outputs.put(out, at, as_output(monoid.empty))
 
     def as_given(self, out: Rows) -> Any:
         """The results of a batch, in the order in which its events were given."""
@@ -334,7 +367,7 @@ class Engine(Generic[Out]):
             back=structure.back,
             front_time=structure.oldest_time() if setting.timed else None,
             last_time=intake.last_time,
-            counts=[intake.late_count, intake.invalid_count],
+            counts=intake.counts,
             levels=structure.height,
             pages=structure.page_count,
             state=structure.write_state(),
@@ -369,7 +402,7 @@ class Engine(Generic[Out]):
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
         self.intake.newest = snapshot.last_time
-        self.intake.late_count, self.intake.invalid_count = snapshot.counts
+        self.intake.counts = snapshot.counts
         self.hold()
 
     def restore_like(self, snapshot: Snapshot) -> Self:
@@ -642,6 +675,12 @@ class WindowEngine(Engine[Out]):
             self.structure.slide_to(self.policy.cut(self._view, micros))
 
     # --- results --------------------------------------------------------------------------------
+
+    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
+        """Write the result into a row of outputs, as of the newest event or at a later moment."""
+        if moment is not None:
+            self.pass_to(moment)
+        self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:
         """The result over the window; 1 combine, none where nothing has changed since."""
