@@ -63,6 +63,9 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
+#: Where the window has no more than so many events for each new one, results that follow from all
+#: of them together take less than those that follow from folds.
+_ANSWERED = 24
 #: A leaf of so many events is searched by itself, and not put together with others.
 _MANY = 4096
 
@@ -223,9 +226,11 @@ class Cursor(ObservedWindow):
 
     def results(self, chunk: Chunk) -> Rows | None:
         """The result after each event of a chunk, as ``run`` has the aggregates."""
-        if self.policy.end != NEWEST and self.policy.predictable:
+        if self.policy.predictable and (self.policy.end != NEWEST or self._answers_ranges(chunk)):
             self._fresh()
-            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk)
+            is_next = self.policy.end == NEWEST and chunk.first == self.back
+            oldest = self.front if is_next else 0  # time alone may have moved it further
+            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
             self.place(front, chunk.stop)
             return outputs
         folds = self.run(chunk)
@@ -238,18 +243,17 @@ class Cursor(ObservedWindow):
         """
         if not self.policy.predictable:
             return False
-        if self.policy.end != NEWEST:
+        if self.policy.end != NEWEST or self._answers_ranges(chunk):
             batch.put_results(start, self.results(chunk))
             return True
         monoid, right = self.monoid, None
-        swept = has_kernel(monoid) and kernel_lowers(monoid)
+        swept = has_kernel(monoid)
         if swept:
             right = monoid.partials.one(monoid.identity)
         for done, fronts, is_stored in self._stretches(chunk):
             at, end, found = start + done, done + len(fronts), None
             if swept and (right is not None or not is_stored):
-                out = monoid.outputs.cut(batch.results, at, start + end)
-                found = self._sweep(chunk, done, fronts, right if is_stored else None, out)
+                found = self._sweep(chunk, done, fronts, right if is_stored else None, batch, at)
             if is_stored:
                 right = found
             if found is None:
@@ -257,6 +261,10 @@ class Cursor(ObservedWindow):
             elif end == chunk.count and is_stored and sweep_goes_on(monoid):
                 chunk.sliding.total = monoid.partials.at(found, 0)
         return True
+
+    def _answers_ranges(self, chunk: Chunk) -> bool:
+        """Whether the results follow from all events of the window for less than its folds take."""
+        return self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED
 
     def _stretches(self, chunk: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
         """Pieces of a chunk: where each begins, its fronts, and whether these are stored.
@@ -296,9 +304,9 @@ class Cursor(ObservedWindow):
         return monoid.combine_rows(folds, prefixes, count)
 
     def _sweep(
-        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, out: Rows
+        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, batch: Batch, at: int
     ) -> Rows | None:
-        """The results of a piece by a kernel, if one takes its rows.
+        """The results of a piece by a kernel, if one takes its rows, into those of a batch.
 
         With stored fronts ``right`` is the fold of the events of the chunk before it, and that with
         them is answered; without, fronts are in the chunk, whose events become the stack.
@@ -309,14 +317,21 @@ class Cursor(ObservedWindow):
         if right is None:
             one = schema.one(monoid.identity)
             sweep = Sweep(lifted, one, 0, 0, done, fronts, stops, one, turns=True)
+        else:
+            top = self._stack[-1]
+            origin = top.start - chunk.first
+            stack = schema.cut(top.rows, first - origin, last + 1 - origin)
+            if (behind := self._joined(top.right, top.since)) is not None:
+                stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
+            sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
+        if kernel_lowers(monoid):
+            out = monoid.outputs.cut(batch.results, at, at + len(fronts))
             return sweep_into(sweep, monoid, out, lowered=True)
-        top = self._stack[-1]
-        origin = top.start - chunk.first
-        stack = schema.cut(top.rows, first - origin, last + 1 - origin)
-        if (behind := self._joined(top.right, top.since)) is not None:
-            stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-        sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
-        return sweep_into(sweep, monoid, out, lowered=True)
+        out = schema.new(len(fronts))
+        found = sweep_into(sweep, monoid, out, lowered=False)
+        if found is not None:
+            batch.put(at, out)
+        return found
 
     def _fronts(self, chunk: Chunk) -> EachFront:
         """The front after each event of a chunk, never before what is retained or where it was.

@@ -202,7 +202,7 @@ def has_kernel(monoid: AbstractMonoid) -> bool:
 def kernel_lowers(monoid: AbstractMonoid) -> bool:
     """Whether it has the results, too."""
     if isinstance(monoid, Product):
-        return all(map(kernel_lowers, monoid.monoids))
+        return not monoid.skips_nulls and all(map(kernel_lowers, monoid.monoids))
     return isinstance(monoid, ColumnarMonoid) and monoid.kernel_lowers
 
 

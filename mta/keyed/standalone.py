@@ -589,7 +589,7 @@ def _outputs_of(kind: Kind, found: Any) -> list[Rows]:
 def _as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
     """What ``extend`` of a window returned, as rows of outputs."""
     if isinstance(monoid, Product):
-        parts = zip(monoid.monoids, found.values(), strict=True)
+        parts = zip(monoid.readers, found.values(), strict=True)
         return tuple([_as_outputs(part, column) for part, column in parts])
     if isinstance(monoid.outputs, Nullable):
         return column_of(found)
