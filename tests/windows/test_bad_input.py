@@ -23,6 +23,7 @@ from mta import (
     Min,
     Monoid,
     Product,
+    SharedWindows,
     Sum,
     TimeWindow,
     Window,
@@ -752,3 +753,13 @@ def test_the_time_of_an_oldest_event_that_was_taken_back_is_forgotten(aggregator
     window.insert("c", 25)
     assert window.query() == "c"
     window.check()
+
+
+@pytest.mark.parametrize("kind", [Window, SharedWindows])
+def test_events_that_are_retained_for_questions_need_times(kind: type) -> None:
+    policy: Any = {"w": CountWindow(3)} if kind is SharedWindows else CountWindow(3)
+    windows = kind(Max(), policy, retain_for="1 day")
+    with pytest.raises(InvalidTime, match=r"(retain_for=|windows with times) needs a time"):
+        windows.extend([1.0, 2.0])
+    found = windows.extend([5.0], [1])
+    assert (found["w"] if kind is SharedWindows else found).tolist() == [5.0]

@@ -74,6 +74,9 @@ class KeepAll(AbstractPolicy):
     def __init__(self, timed: bool, observers: Observers = ()) -> None:
         self.needs_times, self._observers = timed, observers
 
+    def __repr__(self) -> str:
+        return "a set of windows with times" if self.needs_times else "a set of windows"
+
     @property
     def observers(self) -> Observers:
         return self._observers
