@@ -293,6 +293,7 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
     window.check()
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
 @pytest.mark.parametrize("call", ["get_many", "put_many"])
 def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str, bulks: None) -> None:
