@@ -159,7 +159,7 @@ def test_extras_and_commands() -> None:
 
 
 def test_every_command_that_installs_extras_names_what_can_be_installed() -> None:
-    """That is the folder of the source or a wheel, until ``stores.installing`` says otherwise."""
+    """That is a checkout or a wheel, until ``stores.installing`` says otherwise."""
     commands = [
         (name_of(path), package)
         for path in documents()
@@ -168,7 +168,7 @@ def test_every_command_that_installs_extras_names_what_can_be_installed() -> Non
         for package in re.findall(r"([^\s\"'`]+?)\[[\w,]+\]", line)
     ]
     assert len(commands) > 5
-    known = {SOURCE, "mta_windows-*.whl)", "pyspark"}
+    known = {SOURCE, "./mta-windows", "mta_windows-*.whl)", "pyspark"}
     assert not [command for command in commands if command[1] not in known]
     sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert not [name_of(path) for path in sources if "install 'mta-windows" in path.read_text()]

@@ -87,12 +87,13 @@ SESSIONS = [page for page in PAGES if any(map(is_session, blocks(page, "python")
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)
-def test_sessions(page: Path) -> None:
+def test_sessions(page: Path, tmp_path: Path) -> None:
     sessions = "\n".join(block for block in blocks(page, "python") if is_session(block))
     test = doctest.DocTestParser().get_doctest(sessions, {}, page.name, None, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     assert len(test.examples) >= 3
-    assert runner.run(test).failed == 0
+    with contextlib.chdir(tmp_path):
+        assert runner.run(test).failed == 0
 
 
 @pytest.mark.parametrize(("page", "block"), of_kind(is_suite))
@@ -276,34 +277,11 @@ def test_windows_by_boundaries(
     assert len(found) == 2 * len(range(10, HOURS + 1, 5))
 
 
-def test_the_stream_of_the_readme(
-    spark: SparkSession, incoming: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (block,) = filter(needs_spark, blocks(README, "python"))
-    where = {
-        "incoming/": f"{incoming}/",
-        "checkpoint/": f"{tmp_path}/checkpoint",
-        "out/": f"{tmp_path}/out",
-    }
-    for old, new in where.items():
-        assert f'"{old}"' in block
-        block = block.replace(f'"{old}"', f'"{new}"')
-    session = spark.newSession()
-    query = run(block, README, {"spark": session}, tmp_path)["query"]
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
-    found = session.read.parquet(f"{tmp_path}/out")
-    assert found.columns == ["device", "ts", "watts", "peak", "mean"]
-    compare(found.toPandas(), incoming)
-
-
 # --- pages that are one script --------------------------------------------------------------------
 
 
 def run_as_written(page: Path, folder: Path) -> str:
-    """What a page prints whose blocks are run in a process of their own, with nothing replaced."""
+    """Return what the blocks of a page print, run in one process with nothing replaced."""
     from spark_integration.java import find_java
     from tests.support.spark.session import quick_environment
 
@@ -339,6 +317,17 @@ def results_in(folder: Path) -> Any:
     """All rows that a query has written, in order."""
     pd = pytest.importorskip("pandas")
     return pd.read_parquet(folder).sort_values(["device", "ts"])
+
+
+def test_the_readme_runs_as_written(tmp_path: Path) -> None:
+    """Its second block is a stream of Spark; the first has a test above, too."""
+    printed = run_as_written(README, tmp_path)
+    assert "|  3.0| 3.0| 1.5|" in printed
+    found = results_in(tmp_path / "out")
+    wanted = with_results(found[["device", "ts", "watts"]], "24h")
+    assert len(found) == 9_000
+    assert found.peak.tolist() == wanted.peak.tolist()
+    assert found["mean"].tolist() == pytest.approx(wanted["mean"].tolist(), abs=1e-9)
 
 
 def test_the_page_on_spark_runs_as_written_and_goes_on(tmp_path: Path) -> None:
