@@ -25,8 +25,8 @@ from tests.support.random_windows.scenarios import ORDERS, SORTS, live, live_twi
 from tests.support.sampling import parts, some
 
 STEPS = 40
-#: The lives of each kind, of which one is lived by default; sizes take turns, from kind to kind.
-LIVES = parts(2)
+#: The seeds of each kind, of which one is tried by default; sizes take turns, from kind to kind.
+SEEDS = parts(2)
 #: How many events of a batch go into shared windows at once, and after how many leaf groups these
 #: release what no window needs.
 CHUNKS, TRIMS = (1 << 16, 3), (32, 1)
@@ -52,7 +52,7 @@ def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
     monkeypatch.setattr(chunks, "_BYTES", bulks[1])
 
 
-@pytest.mark.parametrize("seed", LIVES)
+@pytest.mark.parametrize("seed", SEEDS)
 @everything
 def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -65,7 +65,7 @@ def test_windows_are_lists(
     live_twice(sort, order, kind, seed, STEPS)
 
 
-@pytest.mark.parametrize("seed", LIVES)
+@pytest.mark.parametrize("seed", SEEDS)
 @everything
 def test_what_nobody_should_give_harms_nothing(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
