@@ -210,9 +210,7 @@ class FiBA(FingerTreeLog, Aggregator):
             cursor.prepare_ahead()
         except Exception:  # an event that needs what could not be had will say so
             return None
-        found = cursor.ahead(most, self.newest(len(self)))
-        right = self.monoid.identity if found.right is None else found.right
-        return found._replace(room=room, right=right)
+        return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
     def pass_on(self, new: Events, gone: int) -> None:
         self.take_in(new)
