@@ -69,8 +69,8 @@ def found_by(job: Job, combine: Combine) -> set[tuple[Any, ...]]:
     ("combine", "pages"),
     [(chained, "file"), (chained, "state"), (joined, "state"), (united, "file")],
 )
-@pytest.mark.proves("PySpark", "chained windows, joined, united")
-@pytest.mark.proves("stores", "chained windows, joined, united", "file", "spark://state")
+@pytest.mark.proves("PySpark", "chained, joined and united windows")
+@pytest.mark.proves("stores", "chained, joined and united windows", "file", "spark://state")
 def test_both_are_exact(job: Job, events: pa.Table, combine: Combine, pages: str) -> None:
     if pages == "state":
         job.store = "spark://state"
