@@ -87,7 +87,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             "cast them, or use sliding_aggregate"
         )
     if result in (*keys, on):
-        raise InvalidRequest(f"the result is called {result!r}, as a column is: call it otherwise")
+        raise InvalidRequest(f"the result is named {result!r}, like a column: choose another name")
     if not 1 <= slide <= range:
         raise InvalidRequest(f"slide is from 1 to the range {range}, not {slide}")
     check_workers(df.sparkSession, streams=df.isStreaming)

@@ -142,9 +142,9 @@ def _looked(
                 raise
             missing = error
     raise MissingPage(
-        f"the query of {folder} goes on too quickly to be looked into: {LOOKS} times its next "
+        f"the query of {folder} changes too quickly to be read: {LOOKS} times its next "
         "batches deleted pages before they were read. Nothing is lost: give the query a larger "
-        "retain, as retain=20, or look when it has fewer rows to read or is stopped"
+        "retain, such as retain=20, or look when it has fewer rows to read or is stopped"
     ) from missing
 
 
@@ -164,13 +164,13 @@ class _Inside:
         window: Policies | None,
     ) -> None:
         if (aggregations is None) != (window is None):
-            raise InvalidRequest("results need both, aggregations and window: those of the query")
+            raise InvalidRequest("results need both the aggregations and the window of the query")
         session = SparkSession.getActiveSession()
         if session is None:
-            raise InvalidRequest("no Spark session is active, which reads the checkpoint: make one")
+            raise InvalidRequest("reading the checkpoint needs an active Spark session: create one")
         folder = Path(checkpoint)
         if not (folder / "state").is_dir():
-            raise InvalidRequest(f"{folder} is no checkpoint of a query with a state")
+            raise InvalidRequest(f"{folder} is not a checkpoint of a query with state")
         ping_home(store)
         self.snapshots = saved_snapshots(session, folder, store)
         self._pages = open_pages(session, folder, store)
@@ -223,7 +223,7 @@ class _Inside:
             raise SnapshotMismatch(
                 f"the query's windows are of {known.monoid[0]} over {texts}, not of "
                 f"{self._monoid.name} over {asked}: give its own policies and aggregations, these "
-                "with the types of their columns, as Max('int64')"
+                "with the types of their columns, such as Max('int64')"
             )
         late: dict[str, Any] = (
             {} if known.lateness is None else {"allowed_lateness": known.lateness / 1e6}

@@ -76,7 +76,7 @@ def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
     if what := _what_is_amiss(probed):
         raise InvalidRequest(
             f"Spark's workers run {context.pythonExec!r}, which {what}: set the environment's "
-            f"PYSPARK_PYTHON={sys.executable} before the session is made"
+            f"PYSPARK_PYTHON={sys.executable} before the session is created"
             if local
             else f"the Python of Spark's workers {what}: install mta-windows on every node, or "
             "ship an environment that has it (spark-submit --archives "

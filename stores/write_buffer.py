@@ -265,7 +265,7 @@ class WriteBuffer(WrapperStore):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _warn(self, error: Exception) -> None:
-        _log.warning("trying again for %g s: %s", self._deadline, error)
+        _log.warning("retrying for %g s: %s", self._deadline, error)
 
     def _holds(self, key: str) -> bool:
         return key in self._pending or key in self._sending

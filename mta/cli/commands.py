@@ -170,7 +170,7 @@ def _exit_codes() -> str:
 
 
 def at_least_one(text: str) -> int:
-    """A whole number that counts something, of an option."""
+    """An integer that counts something, of an option."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
     return int(text)

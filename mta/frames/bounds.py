@@ -130,7 +130,7 @@ class SinceMax(Policy):
     while its maximum is below that of the window: "the older subwindow not containing the maximum".
 
     Args:
-        column: The column, of events with several.
+        column: The column, if events have several.
         checked: Whether each call verifies that the rule is monotone, by trying every prefix after
             every insertion. It raises PolicyNotMonotone, and is for tests.
         own: Whether to read the result of the window's own aggregation, which must be a maximum, in

@@ -5,7 +5,7 @@
   ``keys.c`` (keys among those of pages), ``ranges.c`` (ranges out of many buffers), ``single.c``
   (single events), ``times.c`` (searches), ``module.c`` (as Python calls them)
 - ``block``: what ``single.c`` has prefetched
-- ``ranges``: ranges out of many buffers, and short whole numbers
+- ``ranges``: ranges out of many buffers, and short integers
 - ``scans``: a ufunc folded up to each row, and counts
 - ``segments``: columns of many keys, one after the other, handled all at once; searches in times
 - ``wavelets``: order statistics of many ranges of a column

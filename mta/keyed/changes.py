@@ -95,7 +95,7 @@ def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
 def require_observed(
     reader: AbstractMonoid, policies: Mapping[str, AbstractPolicy], columns: Columns
 ) -> None:
-    """Raises SnapshotMismatch where a policy looks at a column that some events are without."""
+    """Raises SnapshotMismatch if a policy looks at a column that some events are without."""
     observed = [names for policy in policies.values() for _, names, _ in policy.observers]
     looked_at = {name for names in observed for name in column_names(names)}
     stored = columns_of(reader)

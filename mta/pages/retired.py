@@ -59,8 +59,8 @@ class RetiredPages:
 def _place(place: Any) -> Place:
     """A retired page. Raises CorruptSnapshot."""
     if list(map(type, place)) != [int, int, bytes]:
-        raise corrupt("its retired pages are of the wrong types")
+        raise corrupt("its retired pages have the wrong types")
     level, number, name = place
     if not 0 <= level < MAX_LEVELS or number < 0 or not is_name(name):
-        raise corrupt("its retired pages cannot be")
+        raise corrupt("its retired pages are invalid")
     return level, number, name

@@ -28,7 +28,7 @@ class Publisher:
     """Publishes the snapshots of windows in one process under a name.
 
     ``retain`` is how many snapshots stay readable beside the newest. Reads the present head: one
-    store call. Raises ValueError where other windows are published under the name.
+    store call. Raises ValueError if other windows are published under the name.
     """
 
     def __init__(self, store: PageStore, name: str, source: str, retain: int) -> None:
@@ -90,7 +90,7 @@ class Publishable:
             name: The name for readers.
         """
         if self.store is None:
-            raise NotPageable("these windows are in memory alone (store=None); give them a store")
+            raise NotPageable("these windows are only in memory (store=None); pass a store")
         self._publisher = Publisher(self.store, name, self.name, self._what()[1])
 
     def unpublish(self) -> None:

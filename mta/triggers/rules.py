@@ -115,7 +115,7 @@ class EveryCount(Trigger):
             self.count = to_count(count, "a number of events", 1)
         except (TypeError, ValueError):
             raise ValueError(
-                f"results come every 1, 2, 3, ... events, not every {count!r}"
+                f"EveryCount takes a whole number of at least 1, not {count!r}"
             ) from None
 
     def due(
@@ -143,9 +143,9 @@ class EveryPeriod(Trigger):
         period: A number of seconds, or a duration such as "1 minute".
         offset: How much later than a multiple of the period boundaries are: "1 day" with "9h30m" is
             each day at 09:30 UTC.
-        zone: The time zone whose clock periods of whole days follow, as "America/New_York": days
-            have 23 and 25 hours where it is changed. A boundary that the clock leaves out comes
-            when it is set forward.
+        zone: The time zone of periods of whole days, such as "America/New_York": days have 23 or 25
+            hours when the clock changes. A boundary that the clock skips falls on the moment of
+            the change.
 
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger

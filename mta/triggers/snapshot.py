@@ -83,7 +83,7 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
     except (CorruptPage, ValueError, TypeError) as error:
         raise corrupt(str(error)) from error
     if next(rest, None) is not None:
-        raise corrupt("it has a column too many")
+        raise corrupt("it has too many columns")
     return room
 
 
@@ -91,7 +91,7 @@ def _validated(values: list[Any]) -> TriggeredSnapshot:
     """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     window, trigger, events, newest, given, held, sliced = values
     if [type(value) for value in (window, trigger, held)] != [bytes, str, list]:
-        raise corrupt("its fields are of the wrong types")
+        raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
     moments, columns = held
     if not isinstance(moments, list) or not isinstance(columns, list):
@@ -107,7 +107,7 @@ def _slice(fields: Any) -> SliceState | None:
     policy, monoid, count, columns, last_time, late, invalid = fields
     prints = isinstance(policy, bytes) and isinstance(monoid, bytes)
     if not prints or len(policy) != 16 or len(monoid) != 16 or not isinstance(columns, list):
-        raise corrupt("its slice is of the wrong types")
+        raise corrupt("its slice has the wrong types")
     numbers = [_number(number, _COUNTS) for number in (count, late, invalid)]
     return SliceState(policy, monoid, numbers[0], columns, _time(last_time), *numbers[1:])
 

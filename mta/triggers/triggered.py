@@ -111,9 +111,8 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         Args:
             values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
                 mapping or table of columns.
-            times: Datetimes, or numbers; needed where the frame looks at times.
-            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
-                is given.
+            times: Datetimes, or numbers; needed if the frame depends on times.
+            time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         rows, micros, count = self.intake.admit_batch(values, in_unit(times, time_unit))
         return self._run(rows, micros, count)
@@ -130,7 +129,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         """
         trigger = self.trigger
         if not isinstance(trigger, EveryPeriod):
-            raise ValueError(f"time makes no result due with {trigger!r}; use EveryPeriod")
+            raise ValueError(f"with {trigger!r}, no result becomes due with time; use EveryPeriod")
         moment = trigger.last_boundary(to_time(time))
         # What the first event that could come after that makes due.
         plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
@@ -177,7 +176,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
                 f"{self.progress.events - before} of {count} events of the batch were accepted"
             )
             if held := len(self._held[0]):
-                error.add_note(f"{held} results that were due come with the next call")
+                error.add_note(f"{held} results that were due are returned by the next call")
             raise
         return self._give(plan.moments, out)
 
@@ -249,7 +248,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def checkpoint(self, wait: bool = True) -> bytes:
         """Return a snapshot of the window, its trigger and results not yet returned.
 
-        As ``Window.checkpoint``. Raises NotPageable where held results are no plain data.
+        As ``Window.checkpoint``. Raises NotPageable if held results are no plain data.
 
         Args:
             wait: Whether to wait for the store.
@@ -311,7 +310,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         self.window, self.engine, self.monoid = window, window.engine, window.monoid
         if self.engine.intake.allowed_lateness and not isinstance(trigger, OnDemand):
             raise ValueError(
-                f"late events would change results that {trigger!r} has given; choose "
+                f"late events would change results that {trigger!r} has returned; choose "
                 "allowed_lateness=0, or OnDemand()"
             )
         self._begin(trigger, self.engine.intake, window.policy.lifetime)
@@ -375,7 +374,7 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
 
     Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for
     long, there are results until time has emptied all windows that it empties. A boundary costs
-    each window O(log n) combines and a few page reads a level. ``Due.results`` has the columns of
+    each window O(log n) combines and a few page reads per level. ``Due.results`` has the columns of
     ``SharedWindows.extend``. What was due before the newest event is taken to have been given
     (``progress``), so there is nothing to save beside the windows.
 

@@ -130,7 +130,7 @@ class Intake:
         if micros is None and self.timed:
             micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
         if micros is not None and len(micros) != count:
-            raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
+            raise InvalidTime(f"{count} values have {len(micros)} times; pass one for each")
         self.last_accepted = self.order = None
         if count == 0:
             return rows, micros, 0

@@ -67,7 +67,7 @@ def _serve(published: str, store: str | None, **options: Any) -> None:
     job = read_job(folder) or {}
     if not job.get("publish"):
         raise InvalidRequest(
-            f"the run in {folder} publishes nothing: give it --publish with a name, as in "
+            f"the run in {folder} publishes nothing: run it again with a name, as in "
             "'mta run --publish features', and run it again"
         )
     serving.serve(str(job["publish"]), store or str(job["store"]), **options)

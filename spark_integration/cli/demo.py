@@ -119,7 +119,7 @@ def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.ND
     policy = parse_window(job.windows)
     if policy.end != NEWEST or getattr(policy, "closed", "right") != "right":
         raise InvalidRequest(
-            f"the demo compares windows that end with the row, as '24 hours', not {policy!r}"
+            f"the demo compares windows that end with the row, such as '24 hours', not {policy!r}"
         )
     if isinstance(policy, CountWindow):
         window = series.rolling(policy.size, min_periods=1)

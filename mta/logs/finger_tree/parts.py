@@ -114,9 +114,9 @@ class LastLeafParts:
             case [int(size), int(gone), [_, *_] as places] if 0 <= gone < size:
                 pass
             case _:
-                raise corrupt("its parts are of the wrong types")
+                raise corrupt("its parts have the wrong types")
         if not all(map(self._may_be, places)):
-            raise corrupt("its parts cannot be")
+            raise corrupt("its parts are invalid")
         groups = self._cache.pager.read_many([(0, number, name) for number, name in places])
         if any(group.count != size for group in groups):
             raise corrupt("the parts of its last leaf are of another size")

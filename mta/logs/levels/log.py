@@ -201,7 +201,7 @@ class LeafReader:
     def fold(self, start: int, stop: int) -> Partial:
         """The aggregate of a range of positions, the identity if it is empty.
 
-        At most 2 * arity combines and two page reads a level.
+        At most 2 * arity combines and two page reads per level.
         """
         return self.levels.fold_range(start, stop, self._within)
 

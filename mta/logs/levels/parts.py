@@ -100,7 +100,7 @@ class LeafParts:
             case [int(size), list(names), list(retired)] if all(map(is_name, names)):
                 pass
             case _:
-                raise corrupt("its parts are of the wrong types")
+                raise corrupt("its parts have the wrong types")
         if size < bool(names) or len(names) * size > count:
             raise corrupt("it has more parts than its open leaf group has events")
         self.retired.restore(retired, snapshots)
