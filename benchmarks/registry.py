@@ -35,6 +35,7 @@ EXPERIMENTS = {
     "late": "ours.late",
     "keys": "ours.keys",
     "key_counts": "ours.key_counts",
+    "questions": "ours.questions",
     "serving": "ours.serving",
     "shared": "ours.shared",
     "approximate": "ours.approximate",

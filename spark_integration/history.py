@@ -139,11 +139,9 @@ def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
 
 def _needed(df: DataFrame, options: Options, cutover: int) -> DataFrame:
     """Without rows that no window of a later event holds, where the source can tell cheaply."""
-    lifetimes = [policy.lifetime for policy in options.windows.values()]
-    known = [life for life in lifetimes if life is not None]
     is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
-    if len(known) < len(lifetimes) or not is_timestamp or options.emit_every is not None:
+    if options.lifetime is None or not is_timestamp or options.emit_every is not None:
         return df
-    oldest = cutover - max(known) - (options.lateness or 0) - 1_000_000
+    oldest = cutover - options.lifetime - (options.lateness or 0) - 1_000_000
     at = column(options.on)
     return df.where(at.isNull() | (at >= F.timestamp_micros(F.lit(oldest))))

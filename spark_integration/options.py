@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, Trigger
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy, lifetime_of
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
@@ -120,6 +120,14 @@ class Options:
     def windows(self) -> dict[str, AbstractPolicy]:
         """The policy of each window by its name, '' for a single one."""
         return policies_of(self.window)
+
+    @property
+    def lifetime(self) -> int | None:
+        """How long after its newest event time has emptied all windows of a key, in microseconds.
+
+        None where keys never expire.
+        """
+        return lifetime_of(self.windows.values())
 
     @cached_property
     def lateness(self) -> int | None:

@@ -92,22 +92,12 @@ class Plan(Options):
     @property
     def by_boundaries(self) -> bool:
         """Whether results belong to moments, not to rows."""
-        return self.trigger is not None and self.trigger.needs_times
+        return self.period is not None
 
     @property
     def period(self) -> EveryPeriod | None:
         """What says when boundaries are; None where results belong to rows."""
         return self.trigger if isinstance(self.trigger, EveryPeriod) else None
-
-    @property
-    def lifetime(self) -> int | None:
-        """How long after its newest event time has emptied all windows of a key, in microseconds.
-
-        None where keys never expire.
-        """
-        found = [policy.lifetime for policy in self.windows.values()]
-        known = [lifetime for lifetime in found if lifetime is not None]
-        return max(known) if len(known) == len(found) else None
 
     @property
     def patience(self) -> int:

@@ -124,11 +124,19 @@ def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, l
     aggregations, added = dict(options.aggregations), dict[str, Any]()
     for alias, given in aggregations.items():
         if isinstance(given, tuple) and len(given) == 3 and type(given[2]).__name__ == "Column":
-            name = f"__filter_{alias}"
+            name = filter_column(alias)
             aggregations[alias], added[name] = (*given[:2], name), given[2]
     if not added:
         return df, options, []
     return df.withColumns(added), replace(options, aggregations=aggregations), [*added]
+
+
+def filter_column(alias: str) -> str:
+    """The column of an aggregation's filter that is an expression."""
+    return f"{_FILTER}{alias}"
+
+
+_FILTER = "__filter_"
 
 
 def _plan_of(
@@ -493,10 +501,11 @@ def check_store(store: str | None, df: DataFrame) -> None:
 def _require_filter(what: str, name: str, kind: T.DataType, schema: Schema) -> None:
     """Raises InvalidRequest for a filter that is not boolean."""
     if is_filter(schema) and not isinstance(kind, T.BooleanType):
+        shown = "" if name.startswith(_FILTER) else f" {name!r}"
         raise InvalidRequest(
-            f"{what}: the filter {name!r} is {kind.simpleString()}, no boolean: compare first, "
-            "such as "
-            "F.col('status') == 'declined'"
+            f"{what}: the filter{shown} is {kind.simpleString()}, no boolean: compare first, such "
+            "as "
+            "status = 'declined' in SQL, or F.col('status') == 'declined'"
         )
 
 

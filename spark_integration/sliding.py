@@ -58,7 +58,7 @@ from .request import (
     watermark_delay,
     with_filters,
 )
-from .starting import FILES
+from .starting import FILES, warn_of_buckets
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
@@ -211,6 +211,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     with outside_pipelines():
         df, options, filters = with_filters(df, options)
         request = make_request(df, options)
+        if buckets is not None and df.isStreaming:
+            warn_of_buckets(df.sparkSession, buckets)
         if isinstance(metrics, str):
             check_chain(df, request.plan.store, metrics)
         results = run_request(df, request, step, metrics)

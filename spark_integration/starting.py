@@ -71,6 +71,31 @@ def fitting_settings(
                 spark.conf.unset(name)
 
 
+def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
+    """Warn of a number of buckets that the caller has chosen and that does not suit the cores.
+
+    Not with Spark Connect, where it would take a job to know these.
+    """
+    context = context_of(spark)
+    cores = max(1, context.defaultParallelism) if context else buckets
+    if cores <= buckets <= MANY * cores:
+        return
+    what = (
+        f"each is a call of Python in every batch, {buckets / cores:.0f} in a row on each core, "
+        "which pays only where a bucket has tens of thousands of rows in a batch"
+        if buckets > cores
+        else f"a bucket is processed by one core at a time, and {cores - buckets} have nothing to "
+        "do while windows are advanced"
+    )
+    warnings.warn(
+        f"sliding_aggregate has {buckets} buckets on {cores} cores: {what}; leave buckets out "
+        "before the first start, and there is one per state partition; for a query that has a "
+        "checkpoint, stop it and change the number with mta migrate --buckets",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
 def cores_of(spark: SparkSession) -> int:
     """How many tasks run at once, as far as Spark knows; with Spark Connect by a small job."""
     context = context_of(spark)

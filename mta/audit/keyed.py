@@ -35,8 +35,7 @@ from mta.frames.known import policy_of
 from mta.keyed import pages
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
-from mta.keyed.leaves import TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, Run, RunPages
+from mta.keyed.lsm import LSMTree, Run
 from mta.keyed.pages import LIST, Entry, Index, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
@@ -57,14 +56,10 @@ class OpaqueKeys:
         unread = UnreadSnapshot.decode(snapshot)
         self.store = open_store(store) if isinstance(store, str) else store
         self.name, self.snapshot_bytes = unread.snapshot.window, len(snapshot)
-        self._layout = TableLayout(
-            self.name, unread.snapshot.kind or "int", _Untouched(), unread.snapshot.timed
-        )
-        self.snapshot: KeyedSnapshot = unread.read(self._layout)
-        self._pages = RunPages(self.store, self._layout, PageSize(1, _CACHED))
-        self._tree = LSMTree(self._layout, self._pages, _as_it_is, late=True)
-        self._tree.runs = self.snapshot.runs
-        self._tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
+        self._tree = unread.tree(self.store, _Untouched(), _CACHED)
+        self.snapshot: KeyedSnapshot = unread.snapshot
+        assert self._tree.pages is not None
+        self._layout, self._pages = self._tree.layout, self._tree.pages
 
     @cached_property
     def policies(self) -> dict[str, AbstractPolicy] | None:
@@ -270,7 +265,7 @@ class OpaqueKeys:
         say something of. A table cannot be rebuilt, as its events are in no other page.
         """
         found, lost = Audit(), list[tuple[int, int]]()
-        whole = LSMTree(self._layout, self._pages, _as_it_is, late=True)
+        whole = LSMTree(self._layout, self._pages, self.snapshot.lateness is not None)
         whole.memtable = self._tree.memtable
         for run in self._tree.runs:
             tables = list[tuple[int, bytes]]()
@@ -393,10 +388,6 @@ def _difference(content: Table | Index, index: Index, at: int) -> str | None:
     if at + 1 < len(index) and hashes[-1] >= index.firsts[at + 1]:
         return "it has keys of the page after it"
     return None
-
-
-def _as_it_is(table: Table) -> Table:
-    return table
 
 
 class _Untouched(Schema):

@@ -85,6 +85,13 @@ def plain(value: Any) -> Any:
     return value if type(item) is int and value.dtype.kind in "mM" else item
 
 
+def result_of(results: Any, at: int) -> Any:
+    """One of a batch's results as Python values: of several columns a dictionary."""
+    if isinstance(results, dict):
+        return {name: result_of(column, at) for name, column in results.items()}
+    return plain(results[at])
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is a null or a NaN of any kind."""
     kind = type(value)

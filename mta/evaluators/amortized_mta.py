@@ -52,6 +52,7 @@ from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
+from mta.frames.base import NEWEST
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
 from mta.logs.leaves import Chunk
@@ -149,7 +150,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         self.have_read(sealed, self.front)
 
     def _evict_before(self, position: int) -> None:
-        self.cursor = self._placed().moved_on(position)
+        if self.setting.policy.end == NEWEST:
+            self.cursor = self._placed().moved_on(position)
         self.front = position
 
     # --- batches --------------------------------------------------------------------------------
@@ -207,8 +209,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     # --- single events --------------------------------------------------------------------------
 
     def prefetched(self, most: int) -> Prefetched | None:
-        leaf = self.levels.tails[0]
-        if self.front == self.back or leaf.is_full or not leaf.is_loaded:
+        room = self.spare
+        if self.front == self.back or not room:
             return None
         cursor = self._placed()
         try:
@@ -223,10 +225,19 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
                 known = min(known, len(times))
         except Exception:  # an event that needs what could not be had will say so
             return None
-        right, room = cursor.grown, leaf.capacity - leaf.count
+        right = cursor.grown
         right = self.monoid.identity if right is None else right
         folds = self.monoid.partials.cut(folds, 0, known)
         return Prefetched(folds, known, right, times[:known], room)
+
+    @property
+    def spare(self) -> int:
+        leaf = self.levels.tails[0]
+        return leaf.capacity - leaf.count if leaf.is_loaded else 0
+
+    def pass_on(self, new: Events, gone: int) -> None:
+        self.levels.append_many(*new)
+        self.front += gone
 
     def sync(self, new: Events, gone: int, right: Partial) -> None:
         self.levels.append_many(*new)

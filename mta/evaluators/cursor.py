@@ -331,6 +331,24 @@ class Cursor(ObservedWindow):
         except Exception:  # whoever asks for the result will see
             self._reset()
 
+    def follow(self, front: int, back: int) -> None:
+        """Be the window of these bounds, all of whose events are in the log.
+
+        Where they have moved on by a few events, what is held stays: a combine per event.
+        """
+        self._fresh()
+        is_near = self.front <= front < self.back <= back <= self.back + _FEW
+        if not (self._stack and is_near):
+            if (front, back) != (self.front, self.back):
+                self.place(front, back)
+            return
+        while self.back < back:
+            leaf = self.events.leaf(self.back).before(back, self.monoid)
+            rows = leaf.partials(self.back, leaf.stop, self.monoid)
+            self._grow(self.monoid.fold(rows, leaf.stop - self.back))
+            self.back = leaf.stop
+        self.move(front)
+
     # --- the leaves that the front is in and comes to -------------------------------------------
 
     def _reset(self) -> None:
@@ -563,6 +581,20 @@ class Cursor(ObservedWindow):
     def grown(self) -> Partial | None:
         """G, where the folds S are held; None where nothing has come since."""
         return self._stack[-1].since if self._is_held(self.front) else None
+
+    def held(self, most: int, timed: bool) -> tuple[Rows, int, np.ndarray]:
+        """S, how long it is, and the times from the front on, each for as many evictions.
+
+        For so many at most, in a window that is not empty. At most a page read per level.
+        """
+        self.hold()
+        folds, known, times = self.prefetched(most)
+        if timed and not len(times):
+            self.look_at_leaf()
+            times = self.prefetched(most)[2]
+        if timed:
+            known = min(known, len(times))
+        return self.monoid.partials.cut(folds, 0, known), known, times[:known]
 
     def prefetched(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """S, how long it is, and the times from the front on, for so many evictions at most.

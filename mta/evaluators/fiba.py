@@ -231,6 +231,10 @@ class FiBA(FingerTreeLog, Aggregator):
             found = cursor.prefetched(most)
         return found
 
+    def pass_on(self, new: Events, gone: int) -> None:
+        self.take_in(new)
+        self.front += gone  # what nobody may ask for any more leaves the tree later
+
     def sync(self, new: Events, gone: int, right: Partial) -> None:
         assert new.times is not None
         if self.setting.reach:
@@ -379,13 +383,6 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def time_at_front(self) -> int:
         return self.time_at(self.front)
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        if self.front == self.back:
-            return self.front, np.empty(0, "<i8")
-        leaf = self.leaf(self.front)
-        assert leaf.times is not None
-        return self.front, leaf.times[self.front - leaf.first :]
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """As a policy asks; in the leaf at the front as a cursor, beyond it down the tree."""

@@ -21,15 +21,9 @@ Where this departs from the paper, and why:
 - Section 5.2, FIFO windows: a slot that was left is not cleared, since folds go from one pointer to
   the other and see nothing outside. So an eviction moves a pointer, costs no combine, and no page
   is ever written again. (``paged`` takes events out of the middle.)
-- All results of a batch come from scans of the two leaf blocks. While the front stays in one, and
-  the new events fit into another, the result after each of them is
-
-      suffix(F) in the front's block  (x)  (what follows the block, and the new events so far)
-
-  and a scan gives the suffixes from all slots of a block at one combine each, where ``suffix``
-  would walk the levels of the block for every one of them. Where the front is in the open block as
-  well, that block's slots are parted at the back pointer as it was when they were scanned. Windows
-  that are short beside the run are folds of ranges instead (``folds.sliding``).
+- The results of a batch are a cursor's (``cursor``): scans of leaf blocks give the suffixes from
+  all their slots at one combine each, where ``suffix`` would walk the levels of a block for every
+  one of them.
 
 Costs, in combines: insert none (a ``lift``) until the next query, which for the m new events of a
 leaf block of a takes m (1 + ceil(log2(a/m))); evict none; query 2 log2(a) + 1 more, and once in a
@@ -52,10 +46,13 @@ from typing import Any
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.folds.fronts import fronts_upto, rows_at
+from mta.evaluators.cursor import Cursor
+from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join
 from mta.logs.base import Batch, Named, Setting
 from mta.logs.flatfat import Block, BlockPager, BlockReader
+from mta.logs.leaves import Chunk
+from mta.logs.levels.queues import TOGETHER
 from mta.logs.levels.read_ahead import ReadAhead
 from mta.logs.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
@@ -64,18 +61,6 @@ from mta.pages.snapshot import Snapshot, corrupt
 
 #: So many changed blocks of a level wait to be written.
 _MOST_DIRTY = 4
-
-
-class Scan:
-    """The suffix folds from each of the positions ``start`` to ``stop`` on, up to ``stop``."""
-
-    __slots__ = ("right", "right_at", "start", "stop", "suffixes")
-
-    def __init__(self, start: int, stop: int, suffixes: Rows) -> None:
-        self.start, self.stop, self.suffixes = start, stop, suffixes
-        #: The aggregate from ``stop`` to a back, and which back.
-        self.right: Partial = None
-        self.right_at = -1
 
 
 class PagedFlatFAT(SegmentedWindow):
@@ -95,8 +80,8 @@ class PagedFlatFAT(SegmentedWindow):
         #: The same from the end of the front's leaf block on, and that block's number.
         self._rest: Partial = self.monoid.identity
         self._rest_at = -1
-        #: The scan of the front's block, while its events stay as they are.
-        self._scan: Scan | None = None
+        #: What folds batches; beside them it is behind.
+        self._cursor = Cursor(self.monoid, setting.policy, self.remembered())
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -150,7 +135,7 @@ class PagedFlatFAT(SegmentedWindow):
     def drop_folds(self) -> None:
         """Forget what is remembered of folds, as events have changed."""
         self.left_at = self._rest_at = -1
-        self._scan = None
+        self._cursor.place(0, 0)
 
     def _evict_before(self, position: int) -> None:
         """No combine, at most one page read a level."""
@@ -292,13 +277,6 @@ class PagedFlatFAT(SegmentedWindow):
             self._rest_at = block.number
         return self._rest
 
-    def fold_from(self, position: int) -> Partial:
-        """The aggregate from the end of the front's leaf block on, or from within the open one."""
-        leaf = self.blocks.tail(0)
-        if position >= leaf.first:
-            return leaf.between(position - leaf.first, leaf.group.count)
-        return join(self.monoid, self.after_block(self.front_block()), leaf.aggregate())
-
     def fold(self, start: int, stop: int) -> Partial:
         """The aggregate of any range of the window; costs are with ``BlockReader.fold``."""
         return self.remembered().fold(start, stop)
@@ -308,59 +286,47 @@ class PagedFlatFAT(SegmentedWindow):
 
     # --- runs -----------------------------------------------------------------------------------
 
-    def _run_long(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for as many events as the front's and the open block serve.
+    def run(self, batch: Batch, start: int) -> int:
+        """Insert, evict and query for the events of a few leaf blocks; four combines per event.
 
-        About two combines per event, and one more for the scan. When the store fails, nothing has
-        changed.
+        When the store fails, nothing has changed.
         """
-        monoid, scan = self.monoid, None
-        new = batch.part(start, start + min(self.room(), batch.count - start))
-        ahead = self.setting.policy.fronts(self, new.times, new.size)
-        if ahead is None:
+        if not self.setting.policy.predictable:
             return 0
-        fronts, count = ahead
-        if not isinstance(fronts, int):
-            if not len(self):
-                return 0
-            scan = self._scanned()
-            fronts = fronts_upto(fronts, scan.stop, count)
-            count = len(fronts)
-            if not count:
-                return 0
-            if scan.right_at != self.back:
-                scan.right, scan.right_at = self.fold_from(scan.stop), self.back
-        if count < new.size:
-            new = batch.part(start, start + count)
-        left = self.query() if scan is None else scan.right
-        folds = monoid.prefixes(monoid.lift_rows(new.rows, count), count, left)
-        right = monoid.partials.at(folds, count - 1)
-        front = fronts if isinstance(fronts, int) else int(fronts[-1])
-        if scan is not None and not isinstance(fronts, int):
-            lefts = rows_at(monoid, scan.suffixes, fronts, scan.start)
-            folds = monoid.combine_rows(lefts, folds, count)
-        path = self.path_to(front)
-        batch.put(start, folds)
-        self.levels.append_many(*new)
-        if scan is not None:
-            scan.right, scan.right_at = right, self.back
-        self.move_front(front, path)
-        return count
+        new = batch.part(start, min(start + TOGETHER * self.levels.leaf_arity, batch.count))
+        chunk, cursor = Chunk(self.monoid, self.back, *new), self._cursor
+        cursor.events = BlockReader(self, self.blocks, holds=False)
+        if (cursor.front, cursor.back) != (self.front, self.back):
+            cursor.place(self.front, self.back)
+        try:
+            cursor.run_into(chunk, batch, start)
+            path = self.path_to(cursor.front)
+            sealed = self._store(new, cursor.front)
+        except Exception:
+            cursor.place(self.front, self.back)
+            raise
+        self.move_front(cursor.front, path)
+        self.blocks.hold_sealed(sealed)
+        return new.size
 
-    def _scanned(self) -> Scan:
-        """The suffix folds of the front's block; one combine per event of it, once."""
-        scan = self._scan
-        block = self.front_block()
-        end = block.first + block.group.count
-        is_open = block.group is self.levels.tails[0]
-        known = scan is not None and scan.start <= self.front < scan.stop
-        if scan is not None and known and (scan.stop == end or is_open):
-            return scan
-        inside, count = self.front - block.first, block.group.count
-        rows = self.levels.partials(0, block.group, inside, count)
-        suffixes = self.monoid.suffixes(rows, count - inside, self.monoid.identity)
-        self._scan = scan = Scan(self.front, end, suffixes)
-        return scan
+    def _store(self, new: Events, front: int) -> list[Block]:
+        """Have events of at most ``TOGETHER`` leaf blocks; the blocks sealed on a front's path.
+
+        When the store fails, nothing has changed.
+        """
+        levels = self.levels
+        if levels.fits(new.size):
+            levels.append_many(*new)
+            return []
+        self._write_dirty()  # a block is sealed with the names of those below it
+        self.discard()
+        written = levels.extend(*new, unneeded=front if self.discards else 0)
+        self.left_at = self._rest_at = -1
+        return [
+            Block(levels, level, number, group)
+            for (level, number), group in written.items()
+            if front // levels.span(level + 1) == number
+        ]
 
     # --- pages and snapshots ----------------------------------------------------------------------
 

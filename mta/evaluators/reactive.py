@@ -333,14 +333,6 @@ class PagedReactiveAggregator(Aggregator):
     def time_at_front(self) -> int:
         return self.fat.time_at_front()
 
-    def head_times(self) -> tuple[int, np.ndarray]:
-        head = self.fat.open_path()
-        if head is None:
-            return self.front, np.empty(0, "<i8")
-        assert head.group.times is not None
-        marks = head.group.rows[1][head.next : head.stop]
-        return self.front, head.group.times[head.next : head.stop][marks]
-
     def first_after(self, time: int) -> int:
         return self.position(self.fat.first_after(time))
 

@@ -177,6 +177,10 @@ class SteadyMTA(AmortizedMTA):
         super().sync(new, gone, right)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
 
+    def pass_on(self, new: Events, gone: int) -> None:
+        super().pass_on(new, gone)
+        self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
+
     def _evict_before(self, position: int) -> None:
         self.cursor.make_ahead()
         super()._evict_before(position)

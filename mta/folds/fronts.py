@@ -23,11 +23,6 @@ def as_array(fronts: Fronts, count: int) -> np.ndarray:
     return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
 
 
-def fronts_upto(fronts: EachFront, last: int, count: int) -> EachFront:
-    """The first fronts, of ``count`` at most, that are at most ``last``."""
-    return fronts[: min(count, count_below(fronts, last + 1))]
-
-
 def count_below(fronts: EachFront, position: int) -> int:
     """How many of the fronts, which never decrease, lie before a position."""
     if isinstance(fronts, range):

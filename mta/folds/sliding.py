@@ -14,23 +14,19 @@ Parts of a product go each their own way.
 
 Rows of many keys may stand side by side, as no range crosses from one key's rows to another's:
 fronts do not decrease where a new key begins, and no row is ever looked at for the sake of another.
-
-Cursors fold so what windows share (``Chunk``). A structure of one window goes by its own stack
-while that lasts; a window that is short beside the batch would use it up again and again, and is
-put side by side with the events to come (``ShortRun``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.blocks import Blocks
-from mta.folds.fronts import EachFront, Fronts, as_array, moved
+from mta.folds.fronts import EachFront, as_array, moved, rows_at
 from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
@@ -38,15 +34,6 @@ from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.parts import Parts
 from mta.monoids.product import Product
 from mta.monoids.ranges import RangeFolds
-
-#: How many events of a batch are folded range by range at once: as many as this, or as have so many
-#: bytes of partials, which is more unless these are wide.
-_RUN, _MOST_RUN, _RUN_BYTES = 1 << 12, 1 << 16, 1 << 20
-#: The longest window for which that is done; for a longer one a stack is faster.
-SHORT = 256
-#: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
-#: time and again.
-_LONGEST_SHORT = 4 * SHORT
 
 
 class SlidingFolds:
@@ -110,6 +97,8 @@ class SlidingFolds:
         """
         if isinstance(self.monoid, Parts):
             return tuple([part.between(fronts, stops) for part in self._parts])
+        if not fronts[-1] and not self.monoid.folds_ranges:  # ranges from the first row on
+            return rows_at(self.monoid, self.prefixes, stops, 1)
         if self.monoid.folds_ranges:
             ends = as_array(stops, len(stops))
             return RangeFolds(self.monoid, self.lifted, as_array(fronts, len(fronts)), ends)
@@ -214,79 +203,9 @@ def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: E
     return found
 
 
-# --- a window that is short beside the batch ------------------------------------------------------
-
-
 class Events(NamedTuple):
     """Events one after the other: their values as input rows, and times where they are kept."""
 
     rows: Rows
     times: np.ndarray | None
     size: int
-
-
-class TellsFronts(Protocol):
-    """A policy, as far as it is asked here."""
-
-    def fronts(
-        self, run: ShortRun, times: np.ndarray | None, count: int
-    ) -> tuple[Fronts, int] | None:
-        """The front after each of the next events, for as many of ``count`` as are known."""
-
-
-def short_run_of(monoid: AbstractMonoid, window: int, coming: int) -> int:
-    """How many of the events to come are folded range by range at once; 0 for a longer window.
-
-    Else the run would use up a stack again and again, and a handful of whole-group combines on
-    small groups cost about as much as using it up once.
-    """
-    width = monoid.partials.row_bytes or _RUN_BYTES  # of objects it is not known
-    count = min(coming, max(_RUN, min(_MOST_RUN, _RUN_BYTES // width)))
-    return count if monoid.is_columnar and window <= min(2 * count, SHORT) else 0
-
-
-class ShortRun:
-    """A short window and the events to come, side by side; what a policy may ask of them.
-
-    ``held`` is the window's events in pieces, ``front`` the position of the first of them.
-    """
-
-    def __init__(
-        self, monoid: AbstractMonoid, front: int, held: Sequence[Events], new: Events
-    ) -> None:
-        self._monoid, self.front = monoid, front
-        self._pieces, self._new = [*held, new], new
-        self.back = front + sum(piece.size for piece in held)
-
-    @cached_property
-    def _times(self) -> np.ndarray:
-        return np.concatenate([times for _, times, _ in self._pieces if times is not None])
-
-    def oldest_time(self) -> int:
-        """The time of the oldest event, which may be one to come."""
-        return int(self._times[0])
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of all events, and the position of the first of them."""
-        return self.front, self._times
-
-    def folds(self, policy: TellsFronts) -> tuple[np.ndarray, Rows] | None:
-        """The front after each of the new events that the policy can tell of, and the aggregate.
-
-        None where it tells of none, where nothing leaves, and where the window becomes long.
-        """
-        ahead = policy.fronts(self, self._new.times, self._new.size)
-        if ahead is None or isinstance(ahead[0], int):
-            return None
-        fronts, count = as_array(*ahead), ahead[1]
-        held = self.back - self.front
-        lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
-        if int(lengths.max()) > _LONGEST_SHORT:
-            return None
-        schema, size = self._monoid.inputs, held + count
-        rows, at = schema.new(held + self._new.size), 0
-        for piece, _, length in self._pieces:
-            schema.put_many(rows, at, piece)
-            at += length
-        lifted = self._monoid.lift_rows(schema.cut(rows, 0, size), size)
-        return fronts, SlidingFolds(self._monoid, lifted, size).folds(fronts - self.front, held)

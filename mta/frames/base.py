@@ -66,24 +66,6 @@ class View(Protocol):
         """The result of every suffix and where it begins; reads the whole window."""
 
 
-class Run(Protocol):
-    """What a policy may ask of the window before a run of insertions."""
-
-    @property
-    def front(self) -> int:
-        """The position of the oldest event."""
-
-    @property
-    def back(self) -> int:
-        """The position after the newest event."""
-
-    def oldest_time(self) -> int | None:
-        """The time of the oldest event, None in an empty window."""
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events that are prefetched, and the position of the first."""
-
-
 class TimeSearch(Protocol):
     """What a policy on times asks for, for a whole run of events at once."""
 
@@ -147,13 +129,6 @@ class AbstractPolicy(Recorded, ABC):
     def cut(self, view: View, time: int | None) -> int:
         """The position of the oldest event that stays, after an insertion at ``time``."""
 
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        """The front after each of the next events, for as many of ``count`` as are known.
-
-        None where the policy must be asked after a single insertion.
-        """
-        return None
-
     @property
     def predictable(self) -> bool:
         """Whether ``cuts`` knows where a whole run of events is cut, before any is stored."""
@@ -162,9 +137,7 @@ class AbstractPolicy(Recorded, ABC):
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         """The cut after each of ``count`` events from position ``start`` on.
 
-        ``fronts`` ends with the group that a window's front is in; here a cursor goes on to the
-        next leaf instead. Not held to what is there yet: a cut may lie before the first event.
-        TypeError for a policy that is not ``predictable``.
+        A cut may lie before the first event. Raises TypeError unless the policy is ``predictable``.
         """
         raise TypeError(f"{self!r} must be asked after every event")
 
@@ -219,15 +192,6 @@ class Both(AbstractPolicy):
         choose = max if self.any_of else min
         return choose(self.one.cut(view, time), self.other.cut(view, time))
 
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        one = self.one.fronts(run, times, count)
-        other = self.other.fronts(run, times, count)
-        if one is None or other is None:
-            return None
-        count = min(one[1], other[1])
-        choose = np.maximum if self.any_of else np.minimum
-        return choose(as_array(one[0], count), as_array(other[0], count)), count
-
     @property
     def predictable(self) -> bool:
         return self.one.predictable and self.other.predictable
@@ -261,3 +225,13 @@ def _policy(other: Any) -> AbstractPolicy:
     if not isinstance(other, AbstractPolicy):
         raise TypeError(f"a policy is joined with another policy, not with {other!r}")
     return other
+
+
+def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:
+    """How long after its newest event time has emptied all windows, in microseconds.
+
+    None where time alone does not empty each of them.
+    """
+    found = [policy.lifetime for policy in policies]
+    known = [lifetime for lifetime in found if lifetime is not None]
+    return max(known) if len(known) == len(found) else None

@@ -22,14 +22,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, moved
-from mta.frames.base import NEWEST, AbstractPolicy, End, Run, Ties, TimeSearch, View
-from mta.kernels.segments import ranks
+from mta.folds.fronts import Fronts
+from mta.frames.base import NEWEST, AbstractPolicy, End, Ties, TimeSearch, View
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.
 _CENTURY = 36525 * 86400
-_LAST = np.iinfo(np.int64).max
 #: So that times, sizes and delays together stay within 64 bits.
 _LONGEST_DELAY, _LONGEST = 1 << 60, 1 << 62
 #: Which bounds of a frame by time belong to it.
@@ -60,14 +58,6 @@ class CountWindow(AbstractPolicy):
 
     def cut(self, view: View, time: int | None) -> int:
         return view.back - self.end.rows - self.size
-
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        reach = self.end.rows + self.size
-        room = reach - (run.back - run.front)
-        if room > 0:
-            return run.front, min(count, room)
-        first = run.back + 1 - reach
-        return range(first, first + count), count
 
     @property
     def predictable(self) -> bool:
@@ -160,30 +150,10 @@ class TimeFrame(AbstractPolicy):
         assert time is not None
         return view.first_after(self.start(time))
 
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        assert times is not None
-        moments, age = self.reach(times[:count])
-        first_time = run.oldest_time()
-        if first_time is None:
-            first_time = int(times[0])  # the window is empty: the run itself brings the oldest one
-            count = _not_past(moments, age, first_time)
-        if int(moments[count - 1]) - age < first_time:
-            return run.front, count
-        first, head = run.head_times()
-        some = _not_past(moments[:count], age, int(head[-1]))
-        if some == 0:
-            return None
-        return moved(ranks(head, moments[:some], age), first), some
-
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         if not self.predictable or times is None:
             return super().cuts(search, start, times, count)
         return search.first_after_each(*self.reach(times[:count]))
-
-
-def _not_past(moments: np.ndarray, age: int, oldest: int) -> int:
-    """For how many moments, which never decrease, an event of an older one is in the window."""
-    return int(moments.searchsorted(min(oldest + age, _LAST)))
 
 
 class TimeWindow(TimeFrame):

@@ -22,7 +22,7 @@ MOST = 1024
 #: How kinds combine. A partial is one number, that of a mean has a count beside it.
 _OPERATIONS = {"sum_f8": 0.0, "mean": 0.0, "max_f8": 1.0, "min_f8": -1.0}
 #: The first ones of a block: see ``load`` and ``stands``.
-_NUMBERS = 12
+_NUMBERS = 16
 
 
 class Loaded(NamedTuple):
@@ -42,13 +42,20 @@ class Loaded(NamedTuple):
     """From this time on events may be older than the newest one."""
     lateness: float = 0.0
     """By so much at most."""
+    delay: float = 0.0
+    """So much later than an event the newest one is when the window comes to it."""
+    rows: int = 0
+    """And so many have come after it."""
+    waiting: int = 0
+    """How many stored events the window comes to first (``put_waiting``)."""
 
 
 class Stands(NamedTuple):
-    """How many events came, and how many left."""
+    """How many events came, how many left, and how many the window has come to."""
 
     came: int
     left: int
+    entered: int
 
 
 class Block:
@@ -107,13 +114,18 @@ class Block:
             (folds, counts), (right, base) = folds, right
             self._counts[: len(counts)] = counts
         self._stack[: len(folds)] = folds
-        most, spare, last, bound, age, floor, lateness = loaded
+        most, spare, last, bound, age, floor, lateness, delay, behind, waiting = loaded
         times = 0 if age is None else len(leaving)
         self._leaving[:times], self._leaving[times:] = leaving[:times], inf
         self._numbers[:] = (
-            0, min(most, MOST), 0, spare, right, base, last, bound, age or 0, self._operation,
-            floor, lateness
+            waiting, min(waiting + most, MOST), 0, spare, right, base, last, bound, age or 0,
+            self._operation, floor, lateness, 0, delay, behind, waiting
         )  # fmt: skip
+
+    def put_waiting(self, values: np.ndarray, times: np.ndarray | None) -> None:
+        """Have the stored events that the window comes to before the new ones."""
+        self._values[: len(values)] = values
+        self._times[: len(values)] = -inf if times is None else times
 
     def evict(self) -> None:
         """Have the oldest event leave, of those that are prefetched, before any more come."""
@@ -122,24 +134,24 @@ class Block:
 
     def stands(self) -> Stands:
         """Where it stands by now."""
-        count, _, gone = self._numbers[:3].tolist()
-        return Stands(int(count), int(gone))
+        numbers = self._numbers.tolist()
+        return Stands(int(numbers[0] - numbers[15]), int(numbers[2]), int(numbers[12]))
 
     def values(self) -> np.ndarray:
         """The values of the events that came."""
-        return self._values[: int(self._numbers[0])].copy()
+        return self._values[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def times(self) -> np.ndarray:
         """Their times, as they came."""
-        return self._times[: int(self._numbers[0])].copy()
+        return self._times[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def aggregates(self) -> tuple[Any, Any]:
         """What is left of the events before, and the new ones."""
-        count, _, gone, _, right, base = self._numbers[:6].tolist()
+        _, _, gone, _, right, base, *_, entered, _, _, _ = self._numbers.tolist()
         left = self._stack[int(gone)].item()
         if not self._is_mean:
             return left, right
-        return (left, self._counts[int(gone)].item()), (right, base + count)
+        return (left, self._counts[int(gone)].item()), (right, base + entered)
 
     def clear(self) -> None:
         """Have nothing prefetched."""
@@ -178,6 +190,11 @@ class ProductBlock:
         for block, column, newer in zip(self._blocks, folds, right, strict=True):
             block.load(loaded, column, newer, leaving)
         self._note_events()
+
+    def put_waiting(self, values: Sequence[np.ndarray], times: np.ndarray | None) -> None:
+        """Have the stored events that the window comes to first, by column."""
+        for block, at in zip(self._blocks, self._places, strict=True):
+            block.put_waiting(values[at], times)
 
     def evict(self) -> None:
         """Have the oldest event leave."""

@@ -96,7 +96,8 @@ int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run
 #define MTA_LENT 1024
 typedef struct {
     double count, most, at, spare, right, base, last, bound, age, operation, floor, lateness;
-    double values[MTA_LENT], times[MTA_LENT]; /* of the events that came */
+    double entered, delay, rows, waiting;
+    double values[MTA_LENT], times[MTA_LENT]; /* of events that waited, and of those that came */
     double stack[MTA_LENT + 1], counts[MTA_LENT + 1], leaving[MTA_LENT + 1];
 } Lent;
 int take_event(Lent *lent, double value, double time, double *result);

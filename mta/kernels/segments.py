@@ -15,6 +15,8 @@ import numpy as np
 from mta.kernels import native
 
 _DIGIT = 16
+#: Rows of one code side by side from which on such runs are sorted in place of rows.
+_LONG_RUN = 4
 #: Numbers and their differences stay below this, so that sums of two do not wrap.
 _ROOM = 1 << 62
 
@@ -57,13 +59,18 @@ def spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def group(codes: np.ndarray, most: int) -> np.ndarray:
     """The order that brings rows of one code together, each code's rows in their order.
 
-    Codes are from 0 up, below ``most``. A radix sort by 16 bits at a time, which is linear.
+    Codes are from 0 up, below ``most``. A radix sort by 16 bits at a time, which is linear, of rows
+    or of runs of one code.
 
     >>> group(np.array([1, 0, 1, 0]), 2).tolist()
     [1, 3, 0, 2]
     """
     if (codes[1:] >= codes[:-1]).all():
         return np.arange(len(codes))
+    starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
+    if _LONG_RUN * len(starts) <= len(codes):  # as of a table in order of its keys
+        order = group(codes[starts], most)
+        return spread(starts[order], np.diff(starts, append=len(codes))[order])
     order = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
     shift = _DIGIT
     while most >> shift:

@@ -11,20 +11,27 @@ int take_event(Lent *l, F8 value, F8 time, F8 *result) {
     if (!(value == value && time < l->bound
           && (l->last <= time || (l->floor <= time && l->last - l->lateness <= time))
           && l->count >= 0 && l->count < l->most && l->most <= MTA_LENT
-          && l->at >= 0 && l->at < MTA_LENT))
+          && l->at >= 0 && l->at < MTA_LENT && l->entered >= 0 && l->rows >= 0))
         return 0;
     int64_t at = (int64_t)l->at, count = (int64_t)l->count;
     l->values[count] = value;
     l->times[count] = time;
     l->last = time > l->last ? time : l->last;
-    l->right = joined(l->operation, l->right, value);
     l->count++;
+    /* Those come into the frame that are old enough: the event itself, unless the frame ends before
+     * the newest one. */
+    for (; l->entered < l->count - l->rows; l->entered++) {
+        const int64_t next = (int64_t)l->entered;
+        if (!(l->times[next] <= l->last - l->delay))
+            break;
+        l->right = joined(l->operation, l->right, l->values[next]);
+    }
     if (l->spare-- <= 0)
         at++;
     while (at < MTA_LENT && l->leaving[at] <= l->last - l->age)
         at++;
     const F8 fold = joined(l->operation, l->stack[at], l->right);
-    *result = (l->base < 0 ? fold : fold / (l->counts[at] + l->base + l->count)) + 0.0;
+    *result = (l->base < 0 ? fold : fold / (l->counts[at] + l->base + l->entered)) + 0.0;
     l->at = at;
     return 1;
 }

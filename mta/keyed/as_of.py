@@ -75,8 +75,8 @@ def _in_parts(
         # Of a question nobody looks at the values, as which those of any event will do.
         of_events = np.where(is_asked, 0, rows)
         values = {name: taken(column, of_events) for name, column in events.values.items()}
-        batch = windows.read(every[rows], values or range(len(rows)), times[rows].view("M8[us]"))
-        batch.asks = is_asked
+        moment, given = times[rows].view("M8[us]"), values or range(len(rows))
+        batch = windows.read(every[rows], given, moment, asks=is_asked)
         found = windows.answers(batch)
         windows.checkpoint(wait=False)
         parts.append(rows[found.at] - len(events.keys))

@@ -27,11 +27,11 @@ from mta.keyed.kind import Kind
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.pages import LIST, Entry
-from mta.keyed.questions import Questions, answer, questions_among, unanswered
+from mta.keyed.questions import Questions, answer, questions_among
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
-from mta.keyed.work import Asked, Found, Want, Work, left_of, results_at
+from mta.keyed.work import Asked, Found, Want, Work, left_of, results_at, unanswered
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
@@ -53,7 +53,7 @@ class Batch:
     rows: Rows
     times: np.ndarray | None
     invalid: np.ndarray | None = None
-    """Which events hold what no window takes; None if none does."""
+    """Which events hold what no window takes, retractions and questions aside; None if none."""
     late_first: bool = False
     """Whether an event is late that is both."""
     retracts: np.ndarray | None = None
@@ -121,11 +121,9 @@ class Bucket:
             usual = REMOTE_PAGE if kind.store.capabilities.remote else LOCAL_PAGE
             size = PageSize(settings.page_bytes or usual, settings.cache_bytes)
             pages = RunPages(kind.store, layout, size)
-        self.tree = LSMTree(layout, pages, kind.trimmed, settings.allowed_lateness is not None)
+        self.tree = LSMTree(layout, pages, settings.allowed_lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
-        #: How many events were dropped since the bucket was opened, as they were ahead.
-        self.ahead = 0
         #: The latest moment at which windows that were expired had become empty.
         self.expired: int | None = None
         #: The lateness and ``retain_for`` that applied until now, where more applies from now on.
@@ -216,7 +214,7 @@ class Bucket:
         if batch.ahead is not None:
             ahead = int(batch.ahead.sum())
             counts.invalid -= ahead
-            self.ahead += ahead
+            counts.ahead += ahead
         of = retracted if taken is None else taken.of
         return Advance(
             line, late, work.found, keys, bounds, before, last, retracted, of, missing, questions
@@ -333,8 +331,6 @@ class Bucket:
         late, in_order = None, batch.times is None or not len(line)
         if batch.times is not None and floors is not None:
             takes = None if batch.retracts is None else batch.retracts[line]
-            if takes is not None and bad is not None:
-                bad &= ~takes  # their values are not looked at
             times = batch.times[line]
             in_order = _in_order(times, codes, floors)
             if not in_order:
@@ -530,11 +526,14 @@ class Bucket:
         """The results of expired keys up to the boundary at which their windows are empty."""
         kind, newest = self.kind, gone.newest()
         ends = trigger.boundary(newest + (kind.longest or 0))
-        counts, first = trigger.between(newest, ends + 1, kind.longest)
-        of, moments = trigger.spread(np.where(gone.marks == STANDALONE, 0, counts), first)
-        nowhere, rows = np.full(len(of), -1), gone.bounds[of + 1] - 1
-        parts = [results_at(kind, gone, of, nowhere, rows, moments)]
-        parts += self.standalone.due(gone, trigger, ends)
+        of, moments = trigger.spread(*trigger.between(newest, ends + 1, kind.longest))
+        alone = gone.marks[of] == STANDALONE
+        in_lanes = of[~alone]
+        nowhere, rows = np.full(len(in_lanes), -1), gone.bounds[in_lanes + 1] - 1
+        parts = [
+            results_at(kind, gone, in_lanes, nowhere, rows, moments[~alone]),
+            self.standalone.due(gone, of[alone], moments[alone]),
+        ]
         return Found.joined(parts, kind.monoid, len(kind.policies))
 
     @property

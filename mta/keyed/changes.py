@@ -53,11 +53,9 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.leaves import TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.pages import Entry, PendingPages
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back
+from mta.keyed.standalone import AnyWindow, given_back, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.logs.base import OnDuplicate
 from mta.logs.leaves import Leaf
@@ -160,6 +158,17 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
     return found
 
 
+def are_bare(columns: Columns) -> bool:
+    """Whether events are bare values, not mappings."""
+    return [name for name, _ in columns] == [""]
+
+
+def schema_of(columns: Columns, like: AbstractMonoid | None = None) -> Schema:
+    """The events of pages. Raises SnapshotMismatch for a kind that nobody knows here."""
+    schemas = schemas_of(columns, like)
+    return schemas[0] if are_bare(columns) else Record(schemas)
+
+
 # --- what a snapshot holds ----------------------------------------------------------------------
 
 
@@ -178,17 +187,13 @@ class Source:
     snapshots: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        snapshot = self.unread.snapshot
+        snapshot = self.snapshot = self.unread.snapshot
         self.columns = snapshot.columns
         #: Whether events are bare values, not mappings.
-        self.bare = [name for name, _ in self.columns] == [""]
-        schemas = schemas_of(self.columns, self.like)
-        schema = schemas[0] if self.bare else Record(schemas)
+        self.bare = are_bare(self.columns)
+        schema = schema_of(self.columns, self.like)
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
-        layout = TableLayout(snapshot.window, snapshot.kind or "int", schema, snapshot.timed)
-        self.snapshot = self.unread.read(layout)
-        pages = RunPages(self.store, layout, PageSize(1, _CACHED))
         found = {name: policy_of(text, mark) for name, text, mark in snapshot.policies}
         #: The windows, where all of them go by counts and times.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
@@ -199,9 +204,7 @@ class Source:
         self.losses = Losses(self._retention, snapshot.starts)
         if snapshot.expired is not None:
             self.losses.add(Start(snapshot.expired, 0))
-        self._tree = LSMTree(layout, pages, self._trimmed, snapshot.lateness is not None)
-        self._tree.runs = snapshot.runs
-        self._tree.memtable = [] if snapshot.memtable is None else [snapshot.memtable]
+        self._tree = self.unread.tree(self.store, schema, _CACHED, self._trimmed)
 
     @property
     def _are_known(self) -> bool:
@@ -355,7 +358,7 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
             if any(policy.needs_times for policy in kind.policies.values()):
                 left, leaves = source.give_up(left, leaves, last), []
         elif _fits(bucket, last, leaves):
-            tables.append(kind.trimmed(_of_leaves(schema, keys, left, leaves)))
+            tables.append(kind.trimmed(table_of(schema, keys, left, leaves, kind.timed)))
             continue
         standalone.add(keys, left, last, leaves)
     return join([*tables, *standalone.tables], late=False)
@@ -377,21 +380,6 @@ def _lane(leaves: Sequence[Leaf]) -> Lanes:
     times = [leaf.times for leaf in leaves if leaf.times is not None]
     bounds = np.array([0, sum(leaf.count for leaf in leaves)])
     return Lanes(bounds, np.concatenate(times) if times else None)
-
-
-def _of_leaves(schema: Schema, keys: Keys, left: int, leaves: Sequence[Leaf]) -> Table:
-    """A key with few events as a table."""
-    count = sum(leaf.count for leaf in leaves)
-    rows, at = schema.new(count), 0
-    for leaf in leaves:
-        schema.put_many(rows, at, leaf.rows)
-        at += leaf.count
-    times = [leaf.times for leaf in leaves if leaf.times is not None]
-    found = Table.of(
-        schema, keys, np.array([0, count]), np.concatenate(times) if times else None, rows, ALL
-    )
-    found.left[:] = left
-    return found
 
 
 class _Standalone:
@@ -449,6 +437,44 @@ def starts_after(
 
 
 # --- saying what differs ------------------------------------------------------------------------
+
+
+def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: AbstractMonoid) -> None:
+    """Raises SnapshotMismatch if events of a snapshot cannot be those of some windows.
+
+    ``wanted`` is what these windows, of a monoid, would write themselves.
+    """
+    why = None
+    named = isinstance(monoid, Product) and all(name for name, _ in found.columns)
+    if found.monoid[1] != wanted.monoid[1] and found.columns != columns_of(monoid) and not named:
+        why = "the monoids read other values: give a Product of columns that are stored"
+    if (found.lateness is None) != (wanted.lateness is None):
+        why = "events are in the order in which they came, or in that of their times: " + (
+            "leave out allowed_lateness" if found.lateness is None else "set allowed_lateness"
+        )
+    if found.timed != wanted.timed:
+        why = "events have times or have none: " + (
+            "set timed=True, as they have" if found.timed else "take windows by count alone"
+        )
+    for name, read in columns_of(monoid):
+        if (name, f"Nullable({read})") in found.columns and (name, read) not in found.columns:
+            why = f"as its events may have nulls in {name!r}: set nulls='skip'"
+    if why is not None:
+        titles = "the snapshot has", "asked for"
+        shown = side_by_side(_described(found), _described(wanted), titles)
+        raise SnapshotMismatch(f"the snapshot does not match these windows, {why}\n{shown}")
+
+
+def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
+    """A snapshot's windows, line by line."""
+    lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
+    return [
+        ("monoid", snapshot.monoid[0]),
+        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
+        ("allowed lateness", lateness),
+        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
+        ("timed", str(snapshot.timed)),
+    ]
 
 
 def side_by_side(

@@ -13,10 +13,10 @@ stand, and the corrected keys are written again as a whole, which hides what old
 them. Events that others of the same batch replace or join have results all the same: the window up
 to their time, and what was there then.
 
-Two kinds of keys go by themselves (``Retractions.alone``), each with a window of its own for this
-batch: those of which a retraction takes out what the same batch brought; and those whose newest
-event goes with nothing as new in its place, since only such a window knows up to when events
-were evicted. It comes back among the vectorized ones once something as new has come.
+Two kinds of keys are standalone for this batch (``Retractions.alone``): those of which a retraction
+takes out what the same batch brought; and those whose newest event goes with nothing as new in its
+place, since only such a window knows up to when events were evicted. It comes back among the
+vectorized ones once something as new has come.
 """
 
 from __future__ import annotations

@@ -40,6 +40,8 @@ from mta.keyed.key_types import (
 
 #: How a key's bytes are hashed; tests take a narrower one, so that hashes meet.
 hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
+#: The bounds of a single whole number, and the bits of one.
+_WORD, _WORD_BITS = np.array([0, 8]), (1 << 64) - 1
 
 
 @dataclass(slots=True)
@@ -242,6 +244,8 @@ def _kind_of(found: Distinct, kind: str | None) -> str:
 
 def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
     """Distinct keys as integers or bytes, in order, and where each of these was."""
+    if len(packed) == 1:
+        return _one(kind, packed[0]), np.zeros(1, np.int64)
     if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
         hashes = hashes_of_ints(blob)
@@ -251,6 +255,20 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
     return distinct_of(every, np.argsort(every.hashes))[:2]
+
+
+def _one(kind: str, packed: Any) -> Keys:
+    """A key by itself: what reads requests has one at a time, for which columns cost too much."""
+    if kind in WHOLE:
+        raw = int(packed).to_bytes(8, "little", signed=True)
+        return Keys(
+            kind, np.array([_hash_of_int(int(packed))], "u8"), np.frombuffer(raw, "u1"), _WORD
+        )
+    bounds = np.array([0, len(packed)])
+    if len(packed) > MAX_KEY_BYTES:
+        return _hashed(kind, np.frombuffer(packed, "u1"), bounds)  # says what is wrong
+    hashes = np.array([hash_of(packed)], "u8")
+    return Keys(kind, hashes, np.frombuffer(packed, "u1"), bounds)
 
 
 def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
@@ -292,6 +310,14 @@ def hashes_of_ints(keys: np.ndarray) -> np.ndarray:
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     found: np.ndarray = words ^ (words >> np.uint64(31))
     return found
+
+
+def _hash_of_int(key: int) -> int:
+    """As ``hashes_of_ints``, of one."""
+    word = key & _WORD_BITS
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _WORD_BITS
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _WORD_BITS
+    return word ^ (word >> 31)
 
 
 def ints_of_hashes(hashes: np.ndarray) -> np.ndarray:
@@ -574,6 +600,8 @@ def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
     least, most = int(column.min()), int(column.max())
     span = most - least + 1
     wide = column.astype(np.int64, copy=False)  # differences of short ones do not fit
+    if span == 1:
+        return Distinct(kind, wide[:1], np.zeros(len(column), np.int64))
     if span > 4 * len(column) + 1024:
         return Distinct(kind, *np.unique(wide, return_inverse=True))
     seen = np.zeros(span, bool)

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from mta.keyed.keys import Keys
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.pages import LIST, Content, Entry, Index, PendingPages, parts_of, weight_of
 from mta.keyed.table import EXPIRED, Table, join
+from mta.monoids.base import same_value
 from mta.pages.page import key_of, name_of
 from stores import PageStore
 
@@ -185,6 +186,8 @@ class RunPages:
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Keep what was read last; what a store has in its own memory is as near as that."""
+        if not self.size.cached:
+            return
         for name, page in fresh.items():
             if isinstance(page, bytes):
                 self._cache[name] = page
@@ -357,11 +360,14 @@ class PendingDeletions:
 
 
 class LSMTree:
-    """The runs of some windows, the oldest first."""
+    """The runs of some windows, the oldest first.
+
+    ``late`` says that events may have come late, and ``trim`` is what a merge drops.
+    """
 
     def __init__(
-        self, layout: TableLayout, run_pages: RunPages | None, trim: Callable[[Table], Table],
-        late: bool,
+        self, layout: TableLayout, run_pages: RunPages | None, late: bool,
+        trim: Callable[[Table], Table] = same_value,
     ) -> None:  # fmt: skip
         self.layout, self.pages = layout, run_pages
         self._trim, self._late = trim, late
@@ -374,6 +380,11 @@ class LSMTree:
         self.number = 0
         #: No key of the memtable has its newest event at this moment or before.
         self._looked = -_NEVER
+
+    def load(self, runs: list[Run], memtable: Table | None) -> Self:
+        """Hold the tables of a snapshot, and no others."""
+        self.runs, self.memtable = runs, [] if memtable is None else [memtable]
+        return self
 
     # --- finding --------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.segments import first_later, sort_within
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
-from mta.keyed.standalone import AnyWindow, put_answer, results_now
+from mta.keyed.standalone import AnyWindow, put_answer
 from mta.keyed.table import STANDALONE, Lanes, Table
 from mta.keyed.work import results_at
 from mta.monoids.base import AbstractMonoid, empties
@@ -131,9 +131,7 @@ def answers(
         place = int(places[at])
         window = window_of(table, place)
         if moments is None:
-            results: list[Any] = results_now(kind, window)
-            for out, row in zip(found.outputs, results, strict=True):
-                monoid.outputs.put_at(out, np.array([at]), row)
+            window.engine.put_results(found.outputs, at)
             continue
         left, moment = int(table.left[place]) > 0, int(moments[at])
         found.gone[at] = put_answer(kind, window, moment, left, found.outputs, at)

@@ -26,7 +26,6 @@ from mta.keyed.moments import in_lanes
 from mta.keyed.standalone import StandaloneWindows, put_answer
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.keyed.work import Asked, union_of
-from mta.monoids.base import empties
 
 
 @dataclass(slots=True)
@@ -94,8 +93,3 @@ def _answer_lanes(
     found, _ = in_lanes(kind, monoid, union, of, questions.times[rows])
     for out, part in zip(questions.outputs, found, strict=True):
         monoid.outputs.put_at(out, rows, part)
-
-
-def unanswered(kind: Kind, count: int) -> list[Rows]:
-    """Room for so many answers, as those of no events."""
-    return [empties(kind.monoid, count) for _ in kind.policies]

@@ -18,9 +18,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mta.columns.schemas import Record
 from mta.errors import SnapshotMismatch
-from mta.keyed.changes import schemas_of
+from mta.keyed.changes import schema_of
 from mta.keyed.coverage import add_start
 from mta.keyed.kind import Span
 from mta.keyed.leaves import TableLayout
@@ -57,14 +56,14 @@ def repartition(
     for number, unread in found.items():
         if unread.snapshot.kind is None:
             continue
-        layout = _layout(unread.snapshot)
-        snapshot, targets = unread.read(layout), sorted(into(number))
+        tree = unread.tree(source, schema_of(unread.snapshot.columns), _CACHED)
+        snapshot, layout, targets = unread.snapshot, tree.layout, sorted(into(number))
         for at in targets:
             if at not in made:
                 made[at] = _Made(snapshot, layout, target, latest)
             made[at].join(snapshot, first=at == targets[0])
         held = 0
-        for table in _tables(snapshot, layout, source):
+        for table in tree.everything():
             for at, part in _parts(table, targets, place):
                 made[at].add(part)
             for standalone in table.snapshots:
@@ -102,7 +101,7 @@ class _Made:
             memtable=None, pending=PendingDeletions(), starts={},
         )  # fmt: skip
         self._pages = RunPages(target, layout, PageSize(_PAGE, _CACHED))
-        self._tree = LSMTree(layout, self._pages, _as_it_is, late=like.lateness is not None)
+        self._tree = LSMTree(layout, self._pages, like.lateness is not None)
         self._tree.number = number
 
     def join(self, snapshot: KeyedSnapshot, first: bool) -> None:
@@ -123,7 +122,7 @@ class _Made:
         for name, start in snapshot.starts.items():
             add_start(own.starts, name, start)
         if first:
-            for name in ("inserted", "late", "invalid"):
+            for name in ("inserted", "late", "invalid", "ahead"):
                 total = getattr(own.counts, name) + getattr(snapshot.counts, name)
                 setattr(own.counts, name, total)
 
@@ -150,24 +149,6 @@ class _Made:
         return self._snapshot.encode()
 
 
-def _layout(snapshot: KeyedSnapshot) -> TableLayout:
-    schemas = schemas_of(snapshot.columns)
-    bare = [name for name, _ in snapshot.columns] == [""]
-    schema = schemas[0] if bare else Record(schemas)
-    return TableLayout(snapshot.window, snapshot.kind or "bytes", schema, snapshot.timed)
-
-
-def _tables(snapshot: KeyedSnapshot, layout: TableLayout, store: PageStore) -> Iterable[Table]:
-    """All keys of a snapshot, range by range."""
-    pages = RunPages(store, layout, PageSize(1, _CACHED))
-    tree = LSMTree(layout, pages, _as_it_is, late=snapshot.lateness is not None)
-    tree.runs, tree.memtable = (
-        snapshot.runs,
-        [] if snapshot.memtable is None else [snapshot.memtable],
-    )
-    return tree.everything()
-
-
 def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:
     """What snapshots whose keys are put together have in common."""
     policies = sorted((name, fingerprint) for name, _, fingerprint in snapshot.policies)
@@ -180,7 +161,3 @@ def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:
         snapshot.retain_for,
         snapshot.columns,
     )
-
-
-def _as_it_is(table: Table) -> Table:
-    return table

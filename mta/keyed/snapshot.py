@@ -15,7 +15,8 @@ lateness = microseconds, or nil where events come in order; [late, asked] where 
 late     = [lateness, [microseconds then, up to which moment], ...]
 asked    = [retain_for, [microseconds then, up to which moment], ...]
 number   = of the newest run there ever was
-counts   = [keys, keys with a standalone window, accepted, late, invalid events]
+counts   = [keys, keys with a standalone window, accepted, late, invalid events, ones ahead of
+           the clock]
 expired = nil, or the latest moment at which the windows of an expired key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
 memtable = nil, or a table that weighs too little for pages, as a page of run 0
@@ -35,18 +36,21 @@ index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, NamedTuple
 
+from mta.columns.schemas import Schema
 from mta.errors import CorruptPage
 from mta.keyed import leaves, pages
 from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import Leaves, TableLayout
-from mta.keyed.lsm import PendingDeletions, Run
+from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, Run, RunPages
 from mta.keyed.pages import MAX_HEIGHT, Index
 from mta.keyed.table import Table
+from mta.monoids.base import same_value
 from mta.pages.snapshot import NAME, corrupt, seal, unseal
+from stores import PageStore
 
 MAGIC = "mta-keyed"
 VERSION = 1
@@ -80,6 +84,7 @@ class Counts:
     inserted: int = 0
     late: int = 0
     invalid: int = 0
+    ahead: int = 0
 
 
 @dataclass(slots=True)
@@ -143,6 +148,24 @@ class UnreadSnapshot:
     def decode(cls, data: bytes) -> UnreadSnapshot:
         """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
+
+    def layout(self, schema: Schema) -> TableLayout:
+        """How tables of events of a schema are laid out; without keys, as those of integers."""
+        found = self.snapshot
+        return TableLayout(found.window, found.kind or "int", schema, found.timed)
+
+    def tree(
+        self, store: PageStore, schema: Schema, cached: int,
+        trim: Callable[[Table], Table] = same_value,
+    ) -> LSMTree:  # fmt: skip
+        """The tables in a store, to be read, with so many bytes of pages in memory.
+
+        Raises CorruptSnapshot.
+        """
+        layout = self.layout(schema)
+        pages, found = RunPages(store, layout, PageSize(1, cached)), self.read(layout)
+        tree = LSMTree(layout, pages, found.lateness is not None, trim)
+        return tree.load(found.runs, found.memtable)
 
     def read(self, layout: TableLayout) -> KeyedSnapshot:
         """The snapshot. Raises CorruptSnapshot."""

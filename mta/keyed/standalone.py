@@ -14,6 +14,7 @@ larger leaf groups then, so that some ten of them hold what it begins with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
@@ -23,21 +24,32 @@ import numpy as np
 import xxhash
 
 from mta.columns.reading import as_given
-from mta.columns.schemas import Nullable, Rows, column_of
+from mta.columns.schemas import Nullable, Rows, Schema, column_of
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
+from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind, Retention
 from mta.keyed.table import ALL, STANDALONE, Table, join
-from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, left_of, union_of
-from mta.logs.base import OnDuplicate, OrderedEvents
+from mta.keyed.work import (
+    Asked,
+    Boundaries,
+    Found,
+    Work,
+    events_of,
+    left_of,
+    unanswered,
+    union_of,
+)
+from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
+from mta.logs.leaves import Leaf
 from mta.logs.levels.log import LeafReader, LevelLog
-from mta.monoids.base import AbstractMonoid
+from mta.logs.ranges import events_in, leaves_from
+from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Product, result_name
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
-from mta.triggers.rules import EveryCount, EveryPeriod, Progress
-from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
+from mta.triggers.rules import EveryCount
 from mta.windows import moments
 from mta.windows.engine import by_time
 from mta.windows.opaque import restore_opaque
@@ -239,7 +251,9 @@ class StandaloneWindows:
             return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
             return None
-        table = kind.trimmed(_gathered(work.new, place, events, left))
+        schema, keys, first = work.new.schema, work.new.keys.cut(place, place + 1), events.kept_from
+        leaves = leaves_from(events, first, schema)
+        table = kind.trimmed(table_of(schema, keys, left + first, leaves, kind.timed))
         return table if table.events <= few else None
 
     def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
@@ -293,15 +307,14 @@ class StandaloneWindows:
             assert self.kind.store is not None
             restore_opaque(snapshot, self.kind.store).engine.structure.delete_pages()
 
-    def due(self, expired: Table, trigger: EveryPeriod, ends: np.ndarray) -> list[Found]:
-        """The results of expired keys up to the boundaries at which their windows are empty."""
-        found, newest = [], expired.newest()
-        for place in expired.standalone.tolist():
-            window = self.pattern.restore_like(expired.snapshot_of(place))
-            due = _triggered(window, trigger, int(newest[place]))
-            moment = np.datetime64(int(ends[place]), "us")
-            found += _found_due(self.kind, place, due.advance(moment))
-        return found
+    def due(self, expired: Table, of: np.ndarray, moments: np.ndarray) -> Found:
+        """The results of expired keys at moments, by key and moment."""
+        outputs, last = unanswered(self.kind, len(of)), -1
+        for at, (place, moment) in enumerate(zip(of.tolist(), moments.tolist(), strict=True)):
+            if place != last:
+                window, last = self.pattern.restore_like(expired.snapshot_of(place)), place
+            window.engine.put_results(outputs, at, moment)
+        return Found(of, np.full(len(of), -1), outputs, moments)
 
 
 class _KeyBatch:
@@ -335,42 +348,58 @@ class _KeyBatch:
         rows, times, count = events_of(self._work.new, start, stop)
         return given_back(self.kind.reader, rows, count), _moments(times)
 
-    def _extend(self) -> None:
-        want, monoid, place, count = self.want, self.kind.monoid, self.place, self.stop - self.start
-        rows, times = self._given(self.start, self.stop)
-        if isinstance(want, Boundaries):
-            last = self._work.last
-            newest = None if last is None or not self._before else int(last[place])
-            due = _triggered(self.window, want.trigger, newest)
-            self._parts += _found_due(self.kind, place, due.extend(rows, times))
-            if want.ends:
-                self._parts += _found_due(self.kind, place, due.flush())
-            return
-        if want in ("changed", "newest"):
-            found = self._revised(rows, times, self.start)
-            self._parts.append(found.take(monoid, found.lasts) if want == "newest" else found)
-            return
-        picked = np.arange(count)
-        if isinstance(want, EveryCount):
-            picked = picked[(self._before + 1 + picked) % want.count == 0]
-        elif want != "each":
-            picked = picked[-1:]
-        # After the last of late ones the window is not as it is now.
-        late = want == "last" and self.kind.settings.allowed_lateness is not None
-        every = want == "each" or late or (isinstance(want, EveryCount) and len(picked) > 0)
-        results = self.window.extend(rows, times, "all" if every else "last")
-        if len(picked):
-            outputs = _outputs_of(self.kind, results)
-            if late or isinstance(want, EveryCount):
-                outputs = [monoid.outputs.take(each, picked) for each in outputs]
-            of, at = np.full(len(picked), place), self.start + picked
-            self._parts.append(Found(of, at, outputs))
+    def _take_in(self, start: int, stop: int) -> None:
+        """New events into the window, and the result after each."""
+        outputs = _outputs_of(self.kind, self.window.extend(*self._given(start, stop)))
+        of, line = np.full(stop - start, self.place), np.arange(start, stop)
+        self._parts.append(Found(of, line, outputs))
 
-    def _revised(self, values: Any, times: Any, first: int, before: int | None = None) -> Found:
-        """New events, from one on, into the window; results that change, up to a time if given."""
+    def _extend(self) -> None:
+        """New events into the window, and the results that are wanted."""
+        want, start, stop = self.want, self.start, self.stop
+        late = self.kind.settings.allowed_lateness is not None
+        if isinstance(want, Boundaries):
+            self._extend_to_boundaries()
+        elif want in ("changed", "newest"):
+            self._parts.append(self._revised(start, stop))
+            if want == "newest":
+                self._keep_last()
+        elif isinstance(want, EveryCount):
+            numbers = self._before + np.arange(1, stop - start + 1)
+            picked = np.flatnonzero(numbers % want.count == 0)
+            if len(picked):
+                self._take_in(start, stop)
+                self._parts = [self._parts[0].take(self.kind.monoid, picked)]
+            else:
+                self.window.extend(*self._given(start, stop), "last")
+        elif want == "each" or (want == "last" and late):
+            self._take_in(start, stop)
+            if want == "last":  # after the last of late ones the window is not as it is now
+                self._keep_last()
+        else:
+            results = self.window.extend(*self._given(start, stop), "last")
+            of, at = np.array([self.place]), np.array([stop - 1])
+            self._parts.append(Found(of, at, _outputs_of(self.kind, results)))
+
+    def _extend_to_boundaries(self) -> None:
+        """As ``_extend``, with the results at the boundaries that the events make due."""
+        places, engine, done = np.array([self.place]), self.window.engine, 0
+        _, slots, moments = self._work.due(places, self._work.new.take(places))
+        outputs = unanswered(self.kind, len(slots))
+        rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
+        for at, (slot, moment) in enumerate(zip(slots.tolist(), moments.tolist(), strict=True)):
+            engine.ingest(rows, micros, done, slot)
+            engine.put_results(outputs, at, moment)
+            done = slot
+        engine.ingest(rows, micros, done, count)
+        of, nowhere = np.full(len(slots), self.place), np.full(len(slots), -1)
+        self._parts.append(Found(of, nowhere, outputs, moments))
+
+    def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
+        """New events into the window; the results that change, up to a time if given."""
         monoid = self.kind.monoid
         assert isinstance(self.window, Window)
-        revision = self.window.revise(values, times)
+        revision = self.window.revise(*self._given(first, stop))
         index, moments = revision.index, revision.times.view("i8")
         given = revision.values
         if isinstance(given, dict) and not given:
@@ -393,13 +422,10 @@ class _KeyBatch:
             slot = int(taken.slots[at]) if at < last else end
             moment = int(taken.times[at]) if at < last else None
             if slot > done:
-                given, moments = self._given(done, slot)
                 if revises:
-                    self._parts.append(self._revised(given, moments, done, moment))
+                    self._parts.append(self._revised(done, slot, moment))
                 else:
-                    found = _outputs_of(self.kind, self.window.extend(given, moments))
-                    of, line = np.full(slot - done, self.place), np.arange(done, slot)
-                    self._parts.append(Found(of, line, found))
+                    self._take_in(done, slot)
                 own.add(times[done:slot])
                 done = slot
             if moment is None:
@@ -413,12 +439,11 @@ class _KeyBatch:
                     until = int(times[done]) + (own.on_duplicate == "append")
                 self._again(max(moment, int(taken.floors[at])), until, own)
         if self.want == "now":
-            of, at_none = np.array([self.place]), np.array([-1])
-            self._parts = [Found(of, at_none, results_now(self.kind, self.window))]
+            outputs = unanswered(self.kind, 1)
+            self.window.engine.put_results(outputs, 0)
+            self._parts = [Found(np.array([self.place]), np.array([-1]), outputs)]
         elif self._parts and self.want not in ("each", "changed"):
-            monoid = self.kind.monoid
-            found_all = Found.joined(self._parts, monoid, len(self.kind.policies))
-            self._parts = [found_all.take(monoid, found_all.lasts)]
+            self._keep_last()
 
     def _extend_and_answer(self, asked: Asked) -> None:
         """As ``_extend`` of a key with questions, each of which is answered in its turn."""
@@ -427,18 +452,20 @@ class _KeyBatch:
         for at in range(first, last + 1):
             slot = int(asked.slots[at]) if at < last else self.stop
             if slot > done:
-                found = _outputs_of(self.kind, self.window.extend(*self._given(done, slot)))
-                of, line = np.full(slot - done, self.place), np.arange(done, slot)
-                self._parts.append(Found(of, line, found))
+                self._take_in(done, slot)
                 done = slot
             if at < last:
                 moment, row = int(asked.times[at]), int(asked.rows[at])
                 put_answer(self.kind, self.window, moment, left, asked.outputs, row)
         if self.want != "each":
             assert self.want == "last", "questions go with results of events, or of the last ones"
-            monoid = self.kind.monoid
-            every = Found.joined(self._parts, monoid, len(self.kind.policies))
-            self._parts = [every.take(monoid, every.lasts)]
+            self._keep_last()
+
+    def _keep_last(self) -> None:
+        """Of all results the last one."""
+        monoid = self.kind.monoid
+        every = Found.joined(self._parts, monoid, len(self.kind.policies))
+        self._parts = [every.take(monoid, every.lasts)]
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """The results of earlier batches' events from a time on and before another."""
@@ -491,21 +518,11 @@ def _entries(work: Work, places: np.ndarray) -> Table:
     )  # fmt: skip
 
 
-def _gathered(new: Table, place: int, events: OrderedEvents, left: int) -> Table:
-    """All events of a key that its window retains, as a table; one page read per leaf."""
-    schema, first, stop = new.schema, events.kept_from, events.back
-    rows, at = schema.new(stop - first), first
-    times = None if new.times is None else np.empty(stop - first, "<i8")
-    while at < stop:
-        leaf = events.leaf(at)
-        begin, end = at - leaf.first, min(leaf.stop, stop) - leaf.first
-        schema.put_many(rows, at - first, schema.cut(leaf.rows, begin, end))
-        if times is not None and leaf.times is not None:
-            times[at - first : at - first + end - begin] = leaf.times[begin:end]
-        at = leaf.first + end
-    keys, bounds = new.keys.cut(place, place + 1), np.array([0, stop - first])
-    table = Table.of(schema, keys, bounds, times, rows, ALL)
-    table.left += left + first
+def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], timed: bool) -> Table:
+    """All events of one key, before which so many have left, as a table."""
+    events = events_in(leaves, schema, timed)
+    table = Table.of(schema, keys, np.array([0, events.size]), events.times, events.rows, ALL)
+    table.left += left
     return table
 
 
@@ -550,44 +567,13 @@ def put_answer(
     for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
         result, misses = result_at(window, name, policy, moment, kind.retention, left)
         missing |= misses
-        row = tuple(result.values()) if isinstance(result, dict) else result
-        kind.monoid.outputs.put(out, at, row)
+        kind.monoid.outputs.put(out, at, as_output(result))
     return missing
 
 
 def current(window: AnyWindow, name: str) -> Any:
     """The result of a window as of its newest event."""
     return window.query(name) if isinstance(window, SharedWindows) else window.query()
-
-
-def results_now(kind: Kind, window: AnyWindow) -> list[Rows]:
-    """The result of a window now, for each policy."""
-    outputs = []
-    for name in kind.policies:
-        result = current(window, name)
-        row = tuple(result.values()) if isinstance(result, dict) else result
-        outputs.append(kind.monoid.outputs.one(row))
-    return outputs
-
-
-def _triggered(
-    window: AnyWindow, trigger: EveryPeriod, newest: int | None
-) -> TriggeredWindow | SharedDue:
-    """A key's window with results at boundaries, all of those given up to its newest event."""
-    due: TriggeredWindow | SharedDue
-    if isinstance(window, SharedWindows):
-        due = SharedDue(window, trigger)
-    else:
-        due = TriggeredWindow(window, trigger)
-    due.progress = Progress(newest=newest)
-    return due
-
-
-def _found_due(kind: Kind, place: int, due: Due) -> list[Found]:
-    """What was due of a key, if anything was."""
-    count, moments = len(due.moments), due.moments.view("i8")
-    outputs = _outputs_of(kind, due.results)
-    return [Found(np.full(count, place), np.full(count, -1), outputs, moments)] if count else []
 
 
 def _outputs_of(kind: Kind, found: Any) -> list[Rows]:

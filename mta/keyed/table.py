@@ -39,7 +39,7 @@ from mta.columns.codec import pack
 from mta.columns.schemas import Record, Rows, Schema
 from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
-from mta.folds.sliding import SlidingFolds
+from mta.folds.sliding import SlidingFolds, has_kernel
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.ranges import rows_of
@@ -289,7 +289,8 @@ def _places_of(tables: Sequence[Table]) -> np.ndarray:
 
 #: Ranges are taken one by one where all together have at most so many rows for each row there is.
 _ONE_BY_ONE = 4
-#: All rows are gone through where there are at most so many for each range.
+#: All rows are gone through where there are at most so many for each range; by a compiled kernel,
+#: which is faster than any other way, also where ranges are longer than ``_ONE_BY_ONE`` has it.
 _IN_TURN = 2
 
 
@@ -384,11 +385,16 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
         return ranges.samples[id(lifted)]
     if monoid.folds_ranges:
         return RangeFolds(monoid, lifted, starts, stops)
-    if len(stops) * _IN_TURN >= count and monoid.is_columnar:
+    dense = int(lengths.sum()) > _ONE_BY_ONE * count
+    if len(stops) * _IN_TURN >= count:
+        in_order = monoid.is_columnar
+    else:
+        in_order = dense and has_kernel(monoid)
+    if in_order:
         ends = range(1, count + 1) if in_turn and len(stops) == count else stops
         return SlidingFolds(monoid, lifted, count).between(starts, ends)
     by_ufuncs = once and isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
-    if by_ufuncs and int(lengths.sum()) <= _ONE_BY_ONE * count:
+    if by_ufuncs and not dense:
         ends = np.stack((starts, stops), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
     return fold_ranges(monoid, lifted, count, starts, lengths)

@@ -17,32 +17,31 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from mta.columns.reading import plain
+from mta.columns.reading import result_of
 from mta.columns.schemas import Rows
 from mta.errors import (
     InvalidTime,
     InvalidValue,
     InvariantViolation,
     NotPageable,
-    SnapshotMismatch,
     UnsuitableKey,
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy, lifetime_of
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
     carry,
     pending_after,
     require_observed,
-    side_by_side,
+    require_suitable,
     starts_after,
     stored_after,
     with_marks,
 )
 from mta.keyed.coverage import incomplete
-from mta.keyed.keys import read_key, read_keys
+from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import Kind, as_stored, columns_of
 from mta.keyed.moments import answers, gone_of, paired
 from mta.keyed.questions import Questions
@@ -51,14 +50,21 @@ from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, Lanes, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
-from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product, reader_of, require_distinct, result_columns
+from mta.monoids.base import AbstractMonoid, any_of
+from mta.monoids.product import reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
+from mta.windows.intake import (
+    invalid_rows,
+    require_pageable,
+    require_times,
+    rows_without,
+    times_ahead,
+)
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
@@ -91,7 +97,7 @@ class KeyedStats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
@@ -281,9 +287,7 @@ class KeyedWindows(Publishable):
         if not each:
             return Latest(done.keys.as_column(), self.as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
-            place = np.argsort(done.line)
-            outputs = self.monoid.outputs
-            results_of = [outputs.take(rows, place) for rows in results_of]
+            results_of = done.found.by_row(self.monoid, done.line, len(batch))
         return self.as_columns(results_of)
 
     @alone
@@ -308,25 +312,25 @@ class KeyedWindows(Publishable):
         keys, codes = read_keys([key], self.bucket.key_kind)
         moment = np.array([to_time(time)], "<i8")
         rows = self.as_stored(self.reader.inputs.blank(1), 1)
-        batch = Batch(keys, codes, rows, moment)
-        self._mark(batch, [True])
+        marks = self._retractions([True], 1)
+        on_missing = self._kind.settings.on_missing
+        batch = Batch(keys, codes, rows, moment, retracts=marks, on_missing=on_missing)
         self.bucket.advance(batch, "last")
 
-    def _mark(self, batch: Batch, retracts: Any) -> None:
-        """Note which rows of a batch are retractions."""
+    def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
+        """Which rows of a batch are retractions; None if none is."""
         if self._kind.settings.allowed_lateness is None:
             raise UnsupportedOperation(
                 "these windows insert events in order and evict the oldest first: for retractions "
                 "set allowed_lateness, even 0"
             )
         marks = np.asarray(retracts)
-        if marks.dtype != bool or marks.shape != (len(batch),):
+        if marks.dtype != bool or marks.shape != (count,):
             raise InvalidValue(
-                f"retracts is a column of {len(batch)} booleans, one for each event, not "
+                f"retracts is a column of {count} booleans, one for each event, not "
                 f"{marks.dtype} of shape {marks.shape}"
             )
-        if marks.any():
-            batch.retracts, batch.on_missing = marks, self._kind.settings.on_missing
+        return marks if marks.any() else None
 
     def as_columns(self, results: list[Rows]) -> Any:
         """Results of a batch: one array, or a dictionary of columns."""
@@ -339,56 +343,43 @@ class KeyedWindows(Publishable):
             return found[0]
         return dict(zip(self._kind.policies, found, strict=True))
 
-    def read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
+    def read(
+        self, keys: Any, values: Any, times: Any, retracts: Any = None, asks: Any = None
+    ) -> Batch:
         """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
-        reader = self.reader
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
-        distinct, codes = read_keys(keys, self.bucket.key_kind)
+        return self.batch(*read_keys(keys, self.bucket.key_kind), values, micros, retracts, asks)
+
+    def batch(
+        self,
+        keys: Keys,
+        codes: np.ndarray,
+        values: Any,
+        times: np.ndarray | None,
+        retracts: Any = None,
+        asks: np.ndarray | None = None,
+    ) -> Batch:
+        """The events of distinct keys, whose values are read and checked.
+
+        Rows that ``asks`` marks are questions. Of these and of retractions values are not looked
+        at. Raises InvalidValue, InvalidTime, NotPageable.
+        """
+        reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
         if count != len(codes):
             raise InvalidValue(f"{count} values have {len(codes)} keys; pass one for each")
-        if micros is not None and len(micros) != count:
-            raise InvalidTime(f"{count} values have {len(micros)} times; pass one for each")
-        batch = Batch(distinct, codes, rows, micros)
-        if micros is not None:
-            batch.ahead = self._kind.settings.ahead(micros)
-        if retracts is not None:
-            self._mark(batch, retracts)
-        invalid = self._invalid(batch, count)
-        valid, left_out = rows, batch.retracts
-        if invalid is not None:
-            left_out = invalid if left_out is None else invalid | left_out
-        if left_out is not None:
-            valid = reader.inputs.take(rows, np.flatnonzero(~left_out))
-        if self.store is not None and (at := reader.inputs.unpageable(valid)) is not None:
-            raise NotPageable(
-                f"the value {reader.inputs.at(valid, at)!r} cannot be written to a page; make it "
-                "numbers, text, bytes, lists, tuples or dictionaries, or use store=None; nothing "
-                "was inserted"
-            )
-        batch.rows, batch.invalid = self.as_stored(rows, count), invalid
-        return batch
-
-    def _invalid(self, batch: Batch, count: int) -> np.ndarray | None:
-        """Which events to drop for their values; None for none. Raises InvalidValue."""
-        if self._kind.settings.nulls == "accept" or not count:
-            return None
-        invalid = self.reader.invalid(batch.rows, count)
-        if invalid is None:
-            return None
-        if batch.retracts is not None:
-            invalid &= ~batch.retracts
-            if not invalid.any():
-                return None
-        if self._kind.settings.nulls == "raise":
-            raise InvalidValue(
-                f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
-                f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
-                'was inserted; correct them, or choose nulls="drop_row" or nulls="skip"'
-            )
-        return invalid
+        require_times(count, times)
+        marks = None if retracts is None else self._retractions(retracts, count)
+        ignored = any_of((marks, asks))
+        invalid = invalid_rows(reader, rows, count, settings.nulls, self.monoid.name, ignored)
+        if self.store is not None:
+            require_pageable(reader.inputs, rows_without(reader.inputs, rows, invalid, ignored))
+        return Batch(
+            keys, codes, self.as_stored(rows, count), times, invalid, retracts=marks,
+            on_missing=settings.on_missing, ahead=times_ahead(times, settings), asks=asks,
+        )  # fmt: skip
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
         """Rows as the monoid, and what policies look at, reads them, as a bucket takes them."""
@@ -447,12 +438,8 @@ class KeyedWindows(Publishable):
         found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of, expired)
         if moments is not None and not partial and found.gone.any():
             raise gone_of(given, found.gone, moments)
-        if not one:
-            return self._as_results(found.outputs)
-        results = [self._lowered(rows, 0) for rows in found.outputs]
-        if self._kind.single is not None:
-            return results[0]
-        return dict(zip(self._kind.policies, results, strict=True))
+        results = self._as_results(found.outputs)
+        return result_of(results, 0) if one else results
 
     @alone
     def answers(self, batch: Batch) -> Questions:
@@ -463,12 +450,6 @@ class KeyedWindows(Publishable):
         questions = self.bucket.advance(batch, "last").questions
         assert questions is not None
         return questions
-
-    def _lowered(self, rows: Rows, at: int) -> Any:
-        column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))
-        if isinstance(column, dict):
-            return {alias: plain(part[0]) for alias, part in column.items()}
-        return plain(column[0])
 
     @alone
     def window(self, key: Any) -> AnyWindow:
@@ -526,10 +507,9 @@ class KeyedWindows(Publishable):
             before: The moment: seconds, or a datetime.
         """
         moment = to_time(before)
-        lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
-        if any(lifetime is None for lifetime in lifetimes):
+        lifetime = lifetime_of(self._kind.policies.values())
+        if lifetime is None:
             raise ValueError(f"time alone never empties the windows of {self.policy!r}")
-        lifetime = max(life for life in lifetimes if life is not None)
         gone = self.bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
@@ -655,7 +635,7 @@ class KeyedWindows(Publishable):
 
     def _restore(self, unread: UnreadSnapshot) -> None:
         found, kind = unread.snapshot, self._kind
-        self._require_suitable(found)
+        require_suitable(found, self._snapshot(), self.monoid)
         own = [(name, p.fingerprint) for name, p in kind.policies.items()]
         before = [(name, mark) for name, _, mark in found.policies]
         if found.monoid[1] != self.monoid.fingerprint or sorted(own) != sorted(before):
@@ -667,8 +647,8 @@ class KeyedWindows(Publishable):
         self._starts, bucket, tree = found.starts, self.bucket, self.bucket.tree
         tree.layout.kind = found.kind or ""
         unread.read(tree.layout)
-        tree.runs, tree.pending, tree.number = found.runs, found.pending, found.number
-        tree.memtable = [] if found.memtable is None else [found.memtable]
+        tree.load(found.runs, found.memtable)
+        tree.pending, tree.number = found.pending, found.number
         bucket.counts, bucket.expired = found.counts, found.expired
         self._note_spans(found)
 
@@ -679,32 +659,6 @@ class KeyedWindows(Publishable):
         before = (found.lateness or 0, found.retain_for)
         if before[0] < retention.late.length or max(before) < retention.asked.length:
             self.bucket.spans_until_now = before
-
-    def _require_suitable(self, found: KeyedSnapshot) -> None:
-        """Raises SnapshotMismatch if events of a snapshot cannot be those of these windows."""
-        why = None
-        named = isinstance(self.monoid, Product) and all(name for name, _ in found.columns)
-        if (
-            found.monoid[1] != self.monoid.fingerprint
-            and found.columns != columns_of(self.monoid)
-            and not named
-        ):
-            why = "the monoids read other values: give a Product of columns that are stored"
-        if (found.lateness is None) != (self._kind.settings.allowed_lateness is None):
-            why = "events are in the order in which they came, or in that of their times: " + (
-                "leave out allowed_lateness" if found.lateness is None else "set allowed_lateness"
-            )
-        if found.timed != self._kind.timed:
-            why = "events have times or have none: " + (
-                "set timed=True, as they have" if found.timed else "take windows by count alone"
-            )
-        for name, read in columns_of(self.monoid):
-            if (name, f"Nullable({read})") in found.columns and (name, read) not in found.columns:
-                why = f"as its events may have nulls in {name!r}: set nulls='skip'"
-        if why is not None:
-            titles = "the snapshot has", "asked for"
-            shown = side_by_side(_described(found), _described(self._snapshot()), titles)
-            raise SnapshotMismatch(f"the snapshot does not match these windows, {why}\n{shown}")
 
     def _carry_over(self, unread: UnreadSnapshot) -> None:
         """Go on from a snapshot of other windows or aggregations."""
@@ -730,7 +684,7 @@ class KeyedWindows(Publishable):
         if self.store is None:
             raise ValueError("these windows are only in memory (store=None); pass a store")
         unread = UnreadSnapshot.decode(snapshot)
-        self._require_suitable(unread.snapshot)
+        require_suitable(unread.snapshot, self._snapshot(), self.monoid)
         opened = require_store(store)
         if opened is None:
             raise ValueError("the pages of a snapshot are in a store: pass that store")
@@ -800,7 +754,7 @@ class KeyedWindows(Publishable):
         counts, tree = self.bucket.counts, self.bucket.tree
         return KeyedStats(
             counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
-            counts.invalid, self.bucket.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
+            counts.invalid, counts.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
             sum(int(table.weights.sum()) for table in tree.memtable),
         )  # fmt: skip
 
@@ -828,15 +782,3 @@ class KeyedWindows(Publishable):
         where = "memory" if self.store is None else self.store.url
         what = f"{self.monoid!r} over {self.policy!r}"
         return f"<KeyedWindows {self.name!r}: {what}, {len(self)} keys in {where}>"
-
-
-def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
-    """A snapshot's windows, line by line."""
-    lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
-    return [
-        ("monoid", snapshot.monoid[0]),
-        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
-        ("allowed lateness", lateness),
-        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
-        ("timed", str(snapshot.timed)),
-    ]

@@ -91,6 +91,19 @@ class Found:
             None if self.rows is None else monoid.inputs.take(self.rows, places),
         )
 
+    def by_row(self, monoid: AbstractMonoid, line: np.ndarray, count: int) -> list[Rows]:
+        """Results of the events in a line, in the order of their places among ``count`` rows."""
+        if len(line) < count:
+            is_event = np.zeros(count, bool)
+            is_event[line] = True
+            line = np.cumsum(is_event)[line] - 1
+        found = []
+        for rows in self.outputs:
+            room = monoid.outputs.new(len(line))
+            monoid.outputs.put_at(room, line, rows)
+            found.append(room)
+        return found
+
     @property
     def lasts(self) -> np.ndarray:
         """Where the last one of each key stands."""
@@ -256,7 +269,7 @@ class Work:
         want, union, bounds, corrected = self.want, self._union, part.bounds, self._corrected
         line, lanes = self._line(places, part), np.arange(len(places))
         if isinstance(want, Boundaries):
-            of, before, moments = self._due(places, part)
+            of, before, moments = self.due(places, part)
             rows = np.append(newest, 0)[before] - 1
             ends = before == bounds[of + 1]
             rows[ends] = union.bounds[of[ends] + 1] - 1
@@ -289,8 +302,11 @@ class Work:
             return of[picked], line[picked], newest[picked], None, False
         return of, line, newest, None, False
 
-    def _due(self, places: np.ndarray, part: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each boundary that is due its lane, the new event that comes after it, and itself."""
+    def due(self, places: np.ndarray, part: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each boundary that is due its lane, the new event that comes after it, and itself.
+
+        ``part`` has the new events of the keys at some places.
+        """
         want, times = self.want, part.times
         assert isinstance(want, Boundaries) and times is not None and self.last is not None
         before, trigger = np.empty_like(times), want.trigger
@@ -344,6 +360,11 @@ def results_at(
         return Found(of, at, outputs, moments)
     times = None if table.times is None else table.times[rows]
     return Found(of, at, outputs, times, monoid.inputs.take(table.rows, rows))
+
+
+def unanswered(kind: Kind, count: int) -> list[Rows]:
+    """Room for so many results of each window, as those of no events."""
+    return [empties(kind.monoid, count) for _ in kind.policies]
 
 
 def left_of(known: Table, at: np.ndarray) -> np.ndarray:

@@ -441,6 +441,19 @@ class Aggregator(EventLog):
         """
         raise NotImplementedError
 
+    @property
+    def spare(self) -> int:
+        """How many events may come in order without a store call."""
+        return 0
+
+    def pass_on(self, new: Events, gone: int) -> None:
+        """Have events that came in order, no more than ``spare``, and be without the oldest.
+
+        As ``sync``, where the frame ends before the newest event, so that nobody asks here for the
+        aggregate of the window.
+        """
+        raise NotImplementedError
+
     def settle(self, cut: Callable[[], int]) -> None:
         """Evict up to the cut after an ``insert``, or take the insertion back."""
         try:
@@ -453,10 +466,6 @@ class Aggregator(EventLog):
     def slide_to(self, position: int) -> None:
         """Move the front on to a position that the policy says; as ``evict_to``."""
         self.evict_to(position)
-
-    @abstractmethod
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events in memory, and the position of the first of them."""
 
     @abstractmethod
     def first_after(self, time: int) -> int:

@@ -329,12 +329,13 @@ class BlockPager(Pager):
 class BlockReader(LeafReader):
     """The events of blocks in order, for one range of them: the paper's range query.
 
-    Each page is read once, at most two a level; what was read stays in memory until the next range.
+    Each page is read once, at most two a level; what was read stays in memory until the next range,
+    unless it ``holds`` nothing.
     """
 
-    def __init__(self, pages: LevelPages, blocks: BlockPager) -> None:
+    def __init__(self, pages: LevelPages, blocks: BlockPager, holds: bool = True) -> None:
         super().__init__(pages)
-        self._blocks = blocks
+        self._blocks, self._holds = blocks, holds
         self._found: dict[Where, Block] = {}
 
     def fold(self, start: int, stop: int) -> Partial:
@@ -349,7 +350,8 @@ class BlockReader(LeafReader):
 
     def hold(self) -> None:
         """Keep what was read in memory until the next range."""
-        self._blocks.hold_ends(self._found)
+        if self._holds:
+            self._blocks.hold_ends(self._found)
 
     def group(self, level: int, number: int) -> Group:
         """The group of a block; a page read for it, and each above it, that is not in memory."""

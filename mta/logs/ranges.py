@@ -6,12 +6,17 @@ given where ``partial=True`` says that this will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from mta.errors import EventsGone, InvalidTime
+import numpy as np
+
+from mta.columns.schemas import Schema
+from mta.errors import CorruptPage, EventsGone, InvalidTime
+from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Remembered
+from mta.logs.base import OrderedEvents, Remembered
+from mta.logs.leaves import Leaf
 from mta.monoids.base import Partial
 from mta.times import clock
 
@@ -75,6 +80,29 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
         raise _gone(f"from position {start} on", events.kept_from)
     start = max(start, min(events.kept_from, stop))
     return events.fold(start, stop), stop - start
+
+
+def leaves_from(events: OrderedEvents, position: int, schema: Schema) -> Iterator[Leaf]:
+    """The events from a position on, a leaf at a time; reads each page once. Raises CorruptPage."""
+    while position < events.back:
+        leaf = events.leaf(position)
+        if not leaf.first <= position < leaf.stop:
+            raise CorruptPage(f"a leaf has other events than the one at position {position}")
+        start, stop = position - leaf.first, min(leaf.stop, events.back) - leaf.first
+        times = None if leaf.times is None else leaf.times[start:stop]
+        yield Leaf(position, schema.cut(leaf.rows, start, stop), times, stop - start)
+        position = leaf.first + stop
+
+
+def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:
+    """The events of some leaves as one group, with their times where ``timed``."""
+    leaves = list(leaves)
+    rows, at = schema.new(sum(leaf.count for leaf in leaves)), 0
+    for leaf in leaves:
+        schema.put_many(rows, at, leaf.rows)
+        at += leaf.count
+    times = [np.zeros(0, "<i8"), *(leaf.times for leaf in leaves if leaf.times is not None)]
+    return Events(rows, np.concatenate(times) if timed else None, at)
 
 
 def _gone(what: str, kept: int) -> EventsGone:

@@ -413,10 +413,14 @@ def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
     return mask if mask is not None and mask.any() else None
 
 
+def as_output(result: Any) -> Row:
+    """A result as a row of outputs: those of a product's columns as a tuple."""
+    return tuple(result.values()) if isinstance(result, dict) else result
+
+
 def empties(monoid: AbstractMonoid, count: int) -> Rows:
     """Outputs of so many windows without events."""
-    empty = monoid.empty
-    one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
+    one = monoid.outputs.one(as_output(monoid.empty))
     return monoid.outputs.take(one, np.zeros(count, np.intp))
 
 

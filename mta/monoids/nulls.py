@@ -9,6 +9,14 @@ So any monoid skips nulls, and heeds a filter, by being wrapped once. A result o
 ``min_samples`` is null, and without ``min_samples`` that of none; counts and lists are never null,
 they are 0 and empty.
 
+Of ``Last(skip_nulls=False)`` and its like a null row counts as any other, and a third part, the
+same over booleans, says whether the row that is chosen has a value. ``Lag`` skips nulls among the
+rows before the newest, as SQL does, so its third part says whether the newest row has a value:
+
+    values       3.0   5.0   null     Lag(1) is 5.0: the value before the newest row
+    Lag(1)       [5.0, 3.0]           its partial: the newest values, without nulls
+    newest       false                so a placeholder is combined on the right: [_, 5.0]
+
 >>> from mta.monoids.basic import Max
 >>> peak = SkipNulls(Max())
 >>> rows, count = peak.rows([3.0, None, float("nan"), 2.0])
@@ -42,6 +50,7 @@ from mta.monoids.base import AbstractMonoid, Partial, any_of
 from mta.monoids.basic import First, Last
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.parts import Parts
+from mta.monoids.positional import Lag, LagText, NthText, NthValue
 from mta.monoids.text import FirstText
 
 #: A column of booleans that says which rows count.
@@ -101,8 +110,7 @@ class SkipNulls(Parts[Any]):
     """A monoid without the rows that are null in any of its columns, or that a filter leaves out.
 
     With ``filtered`` the last column is the filter. ``refuses`` says that a null is no valid value:
-    then only filters leave rows out. ``Last(skip_nulls=False)`` and its like count null rows, and
-    their result is null where they choose one.
+    then only filters leave rows out.
     """
 
     def __init__(
@@ -128,14 +136,17 @@ class SkipNulls(Parts[Any]):
         self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs
         self.empty = None if self.least else monoid.empty
         self.result_type = monoid.result_type
-        self.name = monoid.name + (" filtered" if filtered else " skipping nulls")
         #: Whether a null row may be the one that is chosen.
         self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
-        parts: list[Any] = [(Samples(), _nothing), (monoid, _nothing)]
-        if self._chooses_nulls:
-            oldest = isinstance(monoid, First | FirstText)
-            parts.append((First("?") if oldest else Last("?"), _nothing))
-        super().__init__(parts)
+        rules = [
+            "filtered" if filtered else "",
+            "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls",
+        ]
+        self.name = " ".join(filter(None, [monoid.name, *rules]))
+        #: Of which rows have values, what the result needs beside the values.
+        self._flags = _flags_of(monoid)
+        parts = [Samples(), monoid, *([] if self._flags is None else [self._flags])]
+        super().__init__([(part, _nothing) for part in parts])
         self.lift = self._lift  # in place of that of parts that read rows of their own
 
     @property
@@ -204,9 +215,9 @@ class SkipNulls(Parts[Any]):
         counts = passes and (self._chooses_nulls or not is_null)
         fold = monoid.lift(self._bare_row(own)) if counts else monoid.identity
         samples = int(passes and not is_null)
-        if not self._chooses_nulls:
+        flags = self._flags
+        if flags is None:
             return samples, fold
-        flags = self.monoids[2]
         return samples, fold, flags.lift(np.bool_(not is_null)) if passes else flags.identity
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
@@ -221,21 +232,32 @@ class SkipNulls(Parts[Any]):
             samples = any_all(valid, passing).astype("i8")
         counted = passing if self._chooses_nulls else any_all(valid, passing)
         found = samples, _lifted(self.monoid, values, count, counted)
-        if not self._chooses_nulls:
+        if self._flags is None:
             return found
         flags = np.ones(count, bool) if valid is None else valid
-        return *found, _lifted(self.monoids[2], flags, count, passing)
+        return *found, _lifted(self._flags, flags, count, passing)
 
     def lower(self, partial: Partial) -> Any:
-        samples = partial[0]
-        if samples < self.least or (self._chooses_nulls and not partial[2][0]):
+        samples, fold, monoid = partial[0], partial[1], self.monoid
+        if samples < self.least:
             return None
-        return self.monoid.lower(partial[1]) if samples else self.monoid.empty
+        if samples and self._flags is not None and not self._flags.lower(partial[2]):
+            if self._chooses_nulls:
+                return None
+            fold = monoid.combine(fold, self._placeholder())
+        return monoid.lower(fold) if samples else monoid.empty
 
     def lower_rows(self, partials: Rows) -> Rows:
         samples, rows = partials[:2]
+        few = None
+        if self._flags is not None:
+            valued = self._flags.lower_rows(partials[2])
+            null = ~np.fromiter(map(bool, valued), bool, len(samples))
+            if self._chooses_nulls:
+                few = null
+            elif null.any():
+                rows = self._behind_nulls(rows, null)
         found, schema, least = self.monoid.lower_rows(rows), self.monoid.outputs, self.least
-        few = ~partials[2][0] if self._chooses_nulls else None
         if len(samples) and int(samples.min()) < max(least, 1):
             short = samples < max(least, 1)
             few = short if few is None else few | short
@@ -244,6 +266,19 @@ class SkipNulls(Parts[Any]):
         if not isinstance(self.outputs, Nullable):
             return with_row(schema, found, few, None if least else self.monoid.empty)
         return NullableColumn(np.where(few, np.zeros(1, found.dtype), found), ~few)
+
+    def _placeholder(self) -> Partial:
+        """The partial of an event whose value is not looked at."""
+        return self.monoid.lift(self._bare_row(None))
+
+    def _behind_nulls(self, rows: Rows, null: np.ndarray) -> Rows:
+        """Partials, those that a mask marks with one more event, which has no value; a copy."""
+        schema, places = self.monoid.partials, np.flatnonzero(null)
+        found = schema.take(rows, np.arange(len(null)))
+        there = schema.take(rows, places)
+        nothing = schema.take(schema.one(self._placeholder()), np.zeros(len(places), np.intp))
+        schema.put_at(found, places, self.monoid.combine_rows(there, nothing, len(places)))
+        return found
 
     def results(self, outputs: Rows) -> Any:
         """As those of the monoid; with nulls among them as ``NullableColumn.shown``."""
@@ -322,6 +357,19 @@ class SkipNulls(Parts[Any]):
             passes: np.ndarray = columns[-1].values  # False under a null
             passing = None if passes.all() else passes
         return bare[0] if self._width is None else tuple(bare), valid, passing
+
+
+def _flags_of(monoid: AbstractMonoid) -> AbstractMonoid | None:
+    """What to aggregate of which rows have values; None where nulls are only skipped."""
+    skips = getattr(monoid, "skip_nulls", True)
+    match monoid:
+        case Lag(n=n) | LagText(n=n):
+            return Last("?") if skips else Lag(n, "?")
+        case NthValue(n=n) | NthText(n=n) if not skips:
+            return NthValue(n, "?")
+        case First() | FirstText() if not skips:
+            return First("?")
+    return None if skips else Last("?")
 
 
 def _is_null(schema: Schema, value: Row) -> bool:

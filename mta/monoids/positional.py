@@ -9,7 +9,8 @@
 
 A partial holds at most n + 1, n or k values, so it is bounded; that of ``Concat`` is all of them,
 so it is for small windows. All are exact. ``Lag`` looks back within the window: its oldest event
-has nothing before it.
+has nothing before it. Nulls are as with SQL's IGNORE NULLS, or with ``skip_nulls=False`` as with
+its RESPECT NULLS; ``mta.monoids.nulls`` has the rule.
 
 >>> from mta import CountWindow, Window
 >>> Window(Lag(1), CountWindow(3), name="previous").extend([5.0, 7.0, 6.0]).tolist()
@@ -35,10 +36,12 @@ from mta.times import to_count
 class _Place(ColumnarMonoid[Any]):
     """A monoid of (count, values at one end), of the type of its column or of ``dtype``."""
 
-    _of_text: Callable[[int], AbstractMonoid]
+    _of_text: Callable[[int, bool], AbstractMonoid]
 
-    def __init__(self, n: int, width: int, dtype: Any) -> None:
+    def __init__(self, n: int, width: int, dtype: Any, skip_nulls: bool) -> None:
         kind, self.n, self._width = layout_of(dtype), n, width
+        #: Whether nulls take no place; it matters where windows take nulls.
+        self.skip_nulls = skip_nulls
         #: Whether the type has a value for a missing one.
         self._has_none = kind.dtype.kind in "fmM"
         self._follows, self._kind = dtype is None, kind
@@ -68,7 +71,9 @@ class _Place(ColumnarMonoid[Any]):
         (kind,) = types
         if not self._follows or kind is None:
             return self
-        return self._of_text(self.n) if kind is str else type(self)(self.n, kind)  # type: ignore[call-arg]
+        if kind is str:
+            return self._of_text(self.n, self.skip_nulls)
+        return type(self)(self.n, kind, self.skip_nulls)  # type: ignore[call-arg]
 
     def _lift(self, value: Any) -> Partial:
         values = np.zeros((*np.shape(value), self._width), self._kind.dtype)
@@ -92,9 +97,9 @@ class _Place(ColumnarMonoid[Any]):
         present, value = partial[0] >= self._width, partial[1][..., -1]
         if self._has_none:
             return np.where(present, value, _none_of(self._kind.dtype))[()]
-        if not np.ndim(present):
-            return shown(self._kind, value).item() if present else None
         listed = np.asarray(shown(self._kind, value)).tolist()
+        if not np.ndim(present):
+            return listed if present else None
         there = present.tolist()
         return [one if known else None for one, known in zip(listed, there, strict=True)]
 
@@ -109,7 +114,9 @@ def _none_of(dtype: np.dtype[Any]) -> Any:
 class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
     """The same of text and other objects, the values nearest to the end first."""
 
-    def __init__(self, n: int, width: int, newest: bool) -> None:
+    def __init__(self, n: int, width: int, newest: bool, skip_nulls: bool) -> None:
+        self.n, self.skip_nulls = n, skip_nulls
+
         def joined(left: Partial, right: Partial) -> Partial:
             return (right + left if newest else left + right)[:width]
 
@@ -128,6 +135,7 @@ class LagText(_PlaceOfText):
 
     Args:
         n: How many events back, at least 0.
+        skip_nulls: As of ``Lag``.
 
     >>> from mta import CountWindow, LagText, Window
     >>> list(Window(LagText(), CountWindow(3), name="LagText").extend(["b", "c", "a"]))
@@ -136,8 +144,9 @@ class LagText(_PlaceOfText):
 
     follows_column = True
 
-    def __init__(self, n: int = 1) -> None:
-        super().__init__(n, to_count(n, "n") + 1, newest=True)
+    def __init__(self, n: int = 1, skip_nulls: bool = True) -> None:
+        width = to_count(n, "n") + 1
+        super().__init__(n, width, newest=True, skip_nulls=skip_nulls and n > 0)
 
 
 class NthText(_PlaceOfText):
@@ -145,6 +154,7 @@ class NthText(_PlaceOfText):
 
     Args:
         n: The place, from 1.
+        skip_nulls: As of ``NthValue``.
 
     >>> from mta import CountWindow, NthText, Window
     >>> list(Window(NthText(2), CountWindow(3), name="NthText").extend(["b", "c", "a"]))
@@ -153,8 +163,8 @@ class NthText(_PlaceOfText):
 
     follows_column = True
 
-    def __init__(self, n: int) -> None:
-        super().__init__(n, to_count(n, "n", 1), newest=False)
+    def __init__(self, n: int, skip_nulls: bool = True) -> None:
+        super().__init__(n, to_count(n, "n", 1), newest=False, skip_nulls=skip_nulls)
 
 
 class Lag(_Place):
@@ -165,6 +175,8 @@ class Lag(_Place):
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
             ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
+        skip_nulls: Whether it goes back n values, past nulls, where windows take nulls; else n
+            events, and the result is null where that one has no value.
 
     >>> from mta import CountWindow, Lag, Window
     >>> Window(Lag(), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
@@ -173,8 +185,9 @@ class Lag(_Place):
 
     _of_text = LagText
 
-    def __init__(self, n: int = 1, dtype: Any = None) -> None:
-        super().__init__(n, to_count(n, "n") + 1, dtype)
+    def __init__(self, n: int = 1, dtype: Any = None, skip_nulls: bool = True) -> None:
+        width = to_count(n, "n") + 1  # the newest row itself is chosen for n = 0, null or not
+        super().__init__(n, width, dtype, skip_nulls and n > 0)
 
     def _joined(self, left: Partial, right: Partial) -> Partial:
         return self._at_end(right, left)
@@ -188,6 +201,8 @@ class NthValue(_Place):
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
             ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
+        skip_nulls: Whether nulls take no place where windows take them; else the result is null
+            where the n-th event has no value.
 
     >>> from mta import CountWindow, NthValue, Window
     >>> Window(NthValue(2), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
@@ -196,8 +211,8 @@ class NthValue(_Place):
 
     _of_text = NthText
 
-    def __init__(self, n: int, dtype: Any = None) -> None:
-        super().__init__(n, to_count(n, "n", 1), dtype)
+    def __init__(self, n: int, dtype: Any = None, skip_nulls: bool = True) -> None:
+        super().__init__(n, to_count(n, "n", 1), dtype, skip_nulls)
 
     def _joined(self, left: Partial, right: Partial) -> Partial:
         return self._at_end(left, right)

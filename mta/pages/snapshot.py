@@ -13,7 +13,7 @@
     timed    = whether pages keep times
     front, back = position of the oldest event, and the position after the newest
     front_time, last_time = microseconds since 1970 of the oldest and the newest event, or nil
-    counts   = [late events dropped, invalid events dropped]
+    counts   = [late, invalid, ahead]: events that were dropped, ahead of the clock
     levels, pages = how many levels the structure has, and about how many pages
     state    = array, what the aggregator itself keeps; its grammar stands with the aggregator
                (``evaluators.amortized_mta`` for Log MTA and Amortized MTA)
@@ -139,7 +139,7 @@ def _require_types(snapshot: Snapshot) -> None:
     for text, fingerprint in (snapshot.monoid, snapshot.policy):
         if type(text) is not str or type(fingerprint) is not bytes:
             raise corrupt("its fingerprints have the wrong types")
-    if [type(number) for number in snapshot.counts] != [int, int]:
+    if [type(number) for number in snapshot.counts] != [int, int, int]:
         raise corrupt("its counts have the wrong types")
     if any(abs(time or 0) >= 1 << 62 for time in (snapshot.last_time, snapshot.front_time)):
         raise corrupt("its times are out of range")

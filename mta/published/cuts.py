@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.reading import plain
-from mta.columns.schemas import Rows, shown_column
+from mta.columns.reading import result_of
+from mta.columns.schemas import shown_column
 from mta.errors import NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
-from mta.keyed.keys import Keys, read_keys
+from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
-from mta.monoids.base import AbstractMonoid, empties
+from mta.monoids.base import empties
 from mta.monoids.product import Product, result_columns, result_name
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
@@ -127,16 +127,16 @@ class Cut:
             raise ValueError("these windows have keys: give one, or a list of them")
         one = not are_many(keys) and not are_many(at)
         given = keys if are_many(keys) else [keys]
+        if one and unit is None and (quick := self.query_quickly(keys, at)) is not None:
+            return quick
         wanted, codes = self._read(given)
         codes, moments = paired(codes, at, unit)
-        if one and (quick := self._quick(wanted, moments)) is not None:
-            return quick
         found = self._results(wanted, codes, moments)
         if moments is not None and not partial and found.gone.any():
             raise gone_of(given, found.gone, moments)
         names, monoid = self.operation.policies, self.operation.monoid
         results = {
-            name: _lowered(monoid, rows) if one else monoid.results(rows)
+            name: result_of(monoid.results(rows), 0) if one else monoid.results(rows)
             for name, rows in zip(names, found.outputs, strict=True)
         }
         return results[""] if list(names) == [""] else result_columns(results)
@@ -145,15 +145,16 @@ class Cut:
         """See ``PublishedWindows.query_cached``."""
         if self.operation.what.shape != "keys":
             return None
-        return self._quick(self._read([key])[0], None if at is None else moments_of(at))
-
-    def _quick(self, key: Keys, moments: np.ndarray | None) -> Any:
-        """The results of one key, where it is simple; else None."""
-        bucket = 0 if self._bucket_of is None else self._bucket_of(key.packed(0))
-        view = self._view(bucket)
+        if self._pack is None:
+            wanted = read_key(key, self._key_kind)
+        else:
+            wanted = read_key(self._pack(key), "bytes")
+        moment = None if at is None else int(moments_of(at)[0])
+        packed = wanted.packed(0)
+        view = self._view(0 if self._bucket_of is None else self._bucket_of(packed))
         if view is None:
             return None
-        found = view.result(key, None if moments is None else int(moments[0]))
+        found = view.result(int(wanted.hashes[0]), packed, moment)
         if found is None:
             return None
         results = dict(zip(self.operation.policies, found, strict=True))
@@ -296,14 +297,6 @@ def _latest(found: Iterable[Incomplete]) -> tuple[Incomplete, ...]:
         name = each.window, each.aggregation
         by_name[name] = later(by_name.get(name, each), each)
     return tuple(by_name.values())
-
-
-def _lowered(monoid: AbstractMonoid, rows: Rows) -> Any:
-    """The result in the first of some rows."""
-    column = monoid.results(rows)
-    if isinstance(column, dict):
-        return {alias: plain(part[0]) for alias, part in column.items()}
-    return plain(column[0])
 
 
 def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> dict[str, np.ndarray]:

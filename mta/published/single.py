@@ -21,7 +21,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from mta.columns.reading import plain
+from mta.columns.reading import result_of
 from mta.columns.schemas import Array, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.frames.base import AbstractPolicy, Both
@@ -32,7 +32,7 @@ from mta.keyed.leaves import MAGIC, VERSION, TableLayout
 from mta.keyed.lsm import PageSize, Place, Run, RunPages
 from mta.keyed.pages import Index
 from mta.keyed.table import ALL, MORE, STANDALONE, Table
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, as_output
 from mta.pages.page import key_of
 from stores import PageStore
 
@@ -325,14 +325,9 @@ def results_of(
     rows = monoid.lower_rows(folds)
     for place, (start, stop) in enumerate(frames):
         if start == stop:  # time has emptied the window
-            empty = outputs.empty
-            row = tuple(empty.values()) if isinstance(empty, dict) else empty
-            outputs.outputs.put(rows, place, row)
+            outputs.outputs.put(rows, place, as_output(outputs.empty))
     found = outputs.results(rows)
-    if not isinstance(found, dict):
-        return [plain(value) for value in found]
-    columns = found.items()
-    return [{a: plain(column[at]) for a, column in columns} for at in range(len(policies))]
+    return [result_of(found, at) for at in range(len(policies))]
 
 
 def _frame(

@@ -27,7 +27,6 @@ from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
-from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
 from mta.keyed.snapshot import UnreadSnapshot
@@ -36,6 +35,7 @@ from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
+from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
@@ -104,9 +104,7 @@ class KeyedView:
         )  # fmt: skip
         self.kind.retention.read(found.earlier, found.earlier_asked)
         self.monoid, self.store = operation.monoid, operation.store
-        self._layout = TableLayout(
-            found.window, found.kind or "int", self.kind.reader.inputs, found.timed
-        )
+        self._layout = unread.layout(self.kind.reader.inputs)
         self.snapshot = unread.read(self._layout)
         self._pattern, self._indexes = open_window(self.kind), operation.indexes
         self._single = SingleKeys(
@@ -134,23 +132,21 @@ class KeyedView:
 
     def find(self, keys: Keys) -> Table:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
-        lateness = self.kind.settings.allowed_lateness
-        pages = IndexedPages(self.store, self._layout, self._indexes)
-        tree = LSMTree(self._layout, pages, self.kind.trimmed, lateness is not None)
-        tree.runs = self.snapshot.runs
-        tree.memtable = [] if self.snapshot.memtable is None else [self.snapshot.memtable]
-        return self.kind.trimmed(tree.find(keys))
+        found, pages = self.snapshot, IndexedPages(self.store, self._layout, self._indexes)
+        tree = LSMTree(self._layout, pages, found.lateness is not None, self.kind.trimmed)
+        return self.kind.trimmed(tree.load(found.runs, found.memtable).find(keys))
 
-    def result(self, key: Keys, moment: int | None) -> list[Any] | None:
+    def result(self, hashed: int, packed: bytes, moment: int | None) -> list[Any] | None:
         """The result of each window of one key as of its newest event, or at a later moment.
 
+        The key is given as its hash and its bytes.
         None where the general way, ``results``, is to answer. Raises MissingPage and CorruptPage.
         """
         simple = self.kind.vectorized and self._single.is_simple
         if not simple or (moment is not None and not self.timed):
             return None
         try:
-            events = self._single.find(int(key.hashes[0]), key.packed(0))
+            events = self._single.find(hashed, packed)
             if events is None:
                 return None
             policies = [*self.kind.policies.values()]
@@ -273,16 +269,9 @@ def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | 
     if not hasattr(events, "leaf"):
         raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
     first = events.kept_from if newest is None else max(events.kept_from, events.back - newest)
-    count, position = events.back - first, first
-    rows, times = monoid.inputs.new(count), np.zeros(count, "<i8")
-    while position < events.back:
-        leaf, at = events.leaf(position), position - first
-        stop = min(leaf.stop, events.back)
-        part = monoid.inputs.cut(leaf.rows, position - leaf.first, stop - leaf.first)
-        monoid.inputs.put_many(rows, at, part)
-        if leaf.times is not None:
-            times[at : at + stop - position] = leaf.times[position - leaf.first : stop - leaf.first]
-        position = stop
+    schema = monoid.inputs
+    found = events_in(leaves_from(events, first, schema), schema, window.engine.timed)
+    rows = found.rows
     if isinstance(monoid, Observed):
         rows, monoid = rows[0] if monoid.reads_times else rows, monoid.reader
-    return given_back(monoid, rows, count), times if window.engine.timed else None
+    return given_back(monoid, rows, found.size), found.times

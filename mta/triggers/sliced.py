@@ -23,20 +23,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
-from mta.columns.schemas import Row, Rows
-from mta.errors import SnapshotMismatch
+from mta.columns.schemas import Payload, Row, Rows
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
-from mta.monoids.base import AbstractMonoid, Out, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.pages.snapshot import Snapshot
 from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
-from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
+from mta.triggers.snapshot import TriggeredSnapshot, read_rows
 from mta.triggers.triggered import ResultsWhenDue
 from mta.windows.engine import WindowEngine, require_monoid, require_policy
 from mta.windows.intake import Intake
@@ -90,6 +89,29 @@ class Prelifted(AbstractMonoid):
         return rows
 
 
+class _SliceEngine(WindowEngine):
+    """The engine of a window over slices, which takes in events and stores partials."""
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policies: tuple[AbstractPolicy, AbstractPolicy],
+        store: StoreLike | None,
+        name: str,
+        settings: Settings,
+    ) -> None:
+        """``policies`` are those over events and over slices."""
+        of_events, of_slices = policies
+        # Slices are closed in order, so events come in order, whatever keeps the slices.
+        self._reads = monoid, of_events, monoid.name, replace(settings, allowed_lateness=None)
+        # What becomes of nulls is known once they are lifted.
+        lifted = replace(settings, nulls="raise", min_samples=None)
+        super().__init__(Prelifted(monoid), of_slices, store, name, lifted)
+
+    def _intake(self) -> Intake:
+        return Intake(*self._reads, None if self.store is None else "partials")
+
+
 class SlicedWindow(ResultsWhenDue[Out]):
     """A time or count window with a result every ``slide``, which stores one partial per slide.
 
@@ -125,8 +147,6 @@ class SlicedWindow(ResultsWhenDue[Out]):
     [3.0, 10.0, 18.0]
     """
 
-    engine: WindowEngine
-
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid[Out],
@@ -159,29 +179,25 @@ class SlicedWindow(ResultsWhenDue[Out]):
         trigger, over = slices_of(policy, slide)
         monoid = settings.aggregating(monoid)
         self.monoid, self.policy = monoid, policy
-        self._open, self._count = monoid.identity, 0
-        # Nothing such comes there.
-        beneath = replace(settings, on_late="raise", nulls="raise", min_samples=None)
-        self.engine = WindowEngine(Prelifted(monoid), over, store, name, beneath)
-        paged: Literal["partials"] | None = None if self.engine.store is None else "partials"
-        # Slices are closed in order, so events come in order, whatever keeps the slices.
-        in_order = replace(settings, allowed_lateness=None)
-        intake = Intake(monoid, policy, monoid.name, in_order, paged)
-        self._begin(trigger, intake, policy.lifetime)
+        #: The partial of the open slice, once it has events.
+        self._open, self._is_open = monoid.identity, False
+        self._begin(_SliceEngine(monoid, (policy, over), store, name, settings), trigger,
+                    policy.lifetime)  # fmt: skip
+
+    def _add(self, partial: Partial) -> None:
+        """Join a partial to the open slice."""
+        self._open = self.monoid.combine(self._open, partial) if self._is_open else partial
+        self._is_open = True
 
     def _ingest_one(self, row: Row, micros: int | None) -> None:
-        lifted = self.monoid.lift(row)
-        self._open = self.monoid.combine(self._open, lifted) if self._count else lifted
-        self._count += 1
+        self._add(self.monoid.lift(row))
 
     def _ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
         if start == stop:
             return
         monoid, size = self.monoid, stop - start
         lifted = monoid.lift_rows(monoid.inputs.cut(rows, start, stop), size)
-        new = monoid.fold(lifted, size)
-        self._open = monoid.combine(self._open, new) if self._count else new
-        self._count += size
+        self._add(monoid.fold(lifted, size))
         self._went(None if micros is None else int(micros[stop - 1]), size)
 
     def _put_next(
@@ -191,7 +207,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         ends = plan.stops[at : at + _CHUNK]
         empty = np.flatnonzero(np.diff(ends, prepend=start) == 0)
         ends = ends[: empty[0]] if len(empty) else ends
-        if self._count or len(ends) < 2:
+        if self._is_open or len(ends) < 2:
             return super()._put_next(plan, at, start, rows, micros, out)
         monoid, engine, moments = self.monoid, self.engine, plan.moments[at : at + len(ends)]
         outputs, events = monoid.outputs, int(ends[-1]) - start
@@ -199,7 +215,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         partials, results = fold_slices(monoid, lifted, ends - start), outputs.new(len(ends))
         before, given = engine.taken, 0
         try:
-            engine.slide(partials, moments if engine.timed else None, len(ends), results)
+            engine.slide(partials, self._kept(moments), len(ends), results)
             given = len(ends)
         except Exception:
             # Of the last slice that is in, the result may not be: it is overdue.
@@ -216,9 +232,9 @@ class SlicedWindow(ResultsWhenDue[Out]):
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         """Close the open slice at a moment, if it has events, and fold the window."""
-        if self._count:
-            self.engine.accept(self._open, moment if self.engine.timed else None)
-            self._open, self._count = self.monoid.identity, 0
+        if self._is_open:
+            self.engine.accept(self._open, self._kept(moment))
+            self._open, self._is_open = self.monoid.identity, False
         elif self.trigger.needs_times:
             self.engine.pass_to(moment)
         self.engine.put_result(out, at)
@@ -235,18 +251,9 @@ class SlicedWindow(ResultsWhenDue[Out]):
 
     # --- snapshots --------------------------------------------------------------------------------
 
-    def _slice_state(self) -> SliceState:
-        partials, intake = self.monoid.partials, self.intake
-        columns = partials.dump(partials.one(self._open)) if self._count else []
-        return SliceState(
-            self.policy.fingerprint,
-            self.monoid.fingerprint,
-            self._count,
-            columns,
-            intake.last_time,
-            intake.late_count,
-            intake.invalid_count,
-        )
+    def _open_slice(self) -> list[Payload] | None:
+        partials = self.monoid.partials
+        return partials.dump(partials.one(self._open)) if self._is_open else None
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
@@ -270,26 +277,15 @@ class SlicedWindow(ResultsWhenDue[Out]):
         Raises CorruptSnapshot, or SnapshotMismatch for another monoid, policy or slide.
         """
         state = TriggeredSnapshot.decode(snapshot)
-        if state.slice is None:
-            raise SnapshotMismatch("the snapshot is of a TriggeredWindow; restore it as one")
-        events, part = Snapshot.decode(state.window), state.slice
-        checked = Settings.read(locals()).of_snapshot(events)
-        monoid = checked.aggregating(monoid)
-        if (part.policy, part.monoid) != (window.fingerprint, monoid.fingerprint):
-            raise SnapshotMismatch(
-                "the snapshot was made with another monoid or policy than "
-                f"{monoid!r} and {window!r}; restore with the same ones"
-            )
+        slices = Snapshot.decode(state.window)
         restored = cls.__new__(cls)
-        restored._use(monoid, window, slide, store, events.window, checked)
-        restored.engine.restore(events)
+        settings = Settings.read(locals()).of_snapshot(slices)
+        restored._use(monoid, window, slide, store, slices.window, settings)
+        restored.engine.restore(slices)
         restored._restore(state)
-        if part.count:
-            open_slice = read_rows(monoid.partials, part.columns, 1)
-            restored._open, restored._count = monoid.partials.at(open_slice, 0), part.count
-        intake = restored.intake
-        intake.newest = part.last_time
-        intake.late_count, intake.invalid_count = part.late, part.invalid
+        if state.open is not None:
+            partials = restored.monoid.partials
+            restored._add(partials.at(read_rows(partials, state.open, 1), 0))
         return restored
 
 

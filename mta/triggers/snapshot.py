@@ -2,7 +2,7 @@
 
     snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
-    body     = msgpack array [magic, version, window, trigger, events, newest, given, held, slice]
+    body     = msgpack array [magic, version, window, trigger, events, newest, given, held, open]
     magic    = "mta-triggered"
     version  = 1
     window   = bytes, the snapshot of the window itself (``snapshot``)
@@ -12,11 +12,7 @@
     given    = the moment of the last result that was given, or nil
     moment   = microseconds since 1970 for a period, else a number of events
     held     = [moments, columns]: results that were due when a store failed, not yet given
-    slice    = nil, or of a sliced window [policy, monoid, count, columns, last_time, late, invalid]
-    policy, monoid = 16-byte fingerprints of the window over events, which the slices stand for
-    count    = events in the open slice; columns hold their partial, one row, or none without events
-    last_time = microseconds since 1970 before which events are late, or nil
-    late, invalid = how many events were dropped
+    open     = columns of one row: the partial of the open slice; nil where no events are in one
     columns  = array of [kind, bytes], as in a page
 
 What a window holds beside these is in its own snapshot.
@@ -39,19 +35,6 @@ _COUNTS = range(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
-class SliceState:
-    """The open slice of a sliced window as a snapshot has it."""
-
-    policy: bytes
-    monoid: bytes
-    count: int
-    columns: list[Payload]
-    last_time: int | None
-    late: int
-    invalid: int
-
-
-@dataclass(frozen=True, slots=True)
 class TriggeredSnapshot:
     """A snapshot's fields; see the module for what they mean."""
 
@@ -60,12 +43,12 @@ class TriggeredSnapshot:
     progress: Progress
     moments: list[int]
     columns: list[Payload]
-    slice: SliceState | None = None
+    open: list[Payload] | None = None
 
     def encode(self) -> bytes:
         """The snapshot as bytes."""
-        held, sliced = (self.moments, self.columns), self.slice and astuple(self.slice)
-        fields = [self.window, self.trigger, *astuple(self.progress), held, sliced]
+        held = self.moments, self.columns
+        fields = [self.window, self.trigger, *astuple(self.progress), held, self.open]
         return seal(MAGIC, VERSION, fields)
 
     @staticmethod
@@ -89,8 +72,8 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
 
 def _validated(values: list[Any]) -> TriggeredSnapshot:
     """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
-    window, trigger, events, newest, given, held, sliced = values
-    if [type(value) for value in (window, trigger, held)] != [bytes, str, list]:
+    window, trigger, events, newest, given, held, part = values
+    if [type(value) for value in (window, trigger, held, part or [])] != [bytes, str, list, list]:
         raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
     moments, columns = held
@@ -98,18 +81,7 @@ def _validated(values: list[Any]) -> TriggeredSnapshot:
         raise corrupt("its results are no lists")
     progress = Progress(_number(events, _COUNTS), _time(newest), _time(given))
     moments = [_number(moment, _TIMES) for moment in moments]
-    return TriggeredSnapshot(window, trigger, progress, moments, columns, _slice(sliced))
-
-
-def _slice(fields: Any) -> SliceState | None:
-    if fields is None:
-        return None
-    policy, monoid, count, columns, last_time, late, invalid = fields
-    prints = isinstance(policy, bytes) and isinstance(monoid, bytes)
-    if not prints or len(policy) != 16 or len(monoid) != 16 or not isinstance(columns, list):
-        raise corrupt("its slice has the wrong types")
-    numbers = [_number(number, _COUNTS) for number in (count, late, invalid)]
-    return SliceState(policy, monoid, numbers[0], columns, _time(last_time), *numbers[1:])
+    return TriggeredSnapshot(window, trigger, progress, moments, columns, part)
 
 
 def _time(value: Any) -> int | None:

@@ -19,21 +19,18 @@ from typing import Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from mta.columns.reading import plain
-from mta.columns.schemas import Record, Row, Rows, Schema
-from mta.errors import SnapshotMismatch, UnsupportedOperation
+from mta.columns.reading import plain, result_of
+from mta.columns.schemas import Payload, Row, Rows
+from mta.errors import SnapshotMismatch
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
-from mta.monoids.product import result_columns
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
-from mta.triggers.snapshot import SliceState, TriggeredSnapshot, read_rows
+from mta.triggers.snapshot import TriggeredSnapshot, read_rows
 from mta.windows.engine import PublicWindow, WindowEngine, alone, require_kind
-from mta.windows.intake import Intake
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
-from mta.windows.shared import SharedEngine, SharedWindows
 from mta.windows.window import Window
 from stores import StoreLike
 
@@ -55,27 +52,21 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     """
 
     #: That of the window, or of the slices.
-    engine: WindowEngine | SharedEngine
+    engine: WindowEngine
     #: What results are of.
     monoid: AbstractMonoid
 
-    def _begin(self, trigger: Trigger, intake: Intake, lifetime: int | None) -> None:
-        self.trigger, self.intake, self._lifetime = trigger, intake, lifetime
+    def _begin(self, engine: WindowEngine, trigger: Trigger, lifetime: int | None) -> None:
+        self.engine, self.intake = engine, engine.intake
+        self.trigger, self._lifetime = trigger, lifetime
         if trigger.needs_times:
-            intake.timed, intake.needed_by = True, trigger
+            self.intake.timed, self.intake.needed_by = True, trigger
         self.progress = Progress()
         #: Moments and results that are still to be given.
         self._held = self._nothing()
 
-    @property
-    def _outputs(self) -> Schema:
-        return self.monoid.outputs
-
-    def _results(self, out: Rows) -> Any:
-        return self.monoid.results(out)
-
     def _nothing(self) -> tuple[np.ndarray, Rows]:
-        return np.zeros(0, "<i8"), self._outputs.new(0)
+        return np.zeros(0, "<i8"), self.monoid.outputs.new(0)
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -146,7 +137,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         looking in between. Costs a fold, and changes no later result.
         """
         count = int(self.trigger.is_open(self.progress))
-        moments, out = np.zeros(count, "<i8"), self._outputs.new(count)
+        moments, out = np.zeros(count, "<i8"), self.monoid.outputs.new(count)
         if count:
             moments[0] = self.trigger.next_moment(self.progress)
             self._put_open(int(moments[0]), out)
@@ -162,7 +153,8 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         """Insert events up to each stop, and put its result; then the rest of the events."""
-        out, at, start, before = self._outputs.new(len(plan.stops)), 0, 0, self.progress.events
+        outputs, at, start, before = self.monoid.outputs, 0, 0, self.progress.events
+        out = outputs.new(len(plan.stops))
         try:
             while at < len(plan.stops):
                 at += self._put_next(plan, at, start, rows, micros, out)
@@ -171,7 +163,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         except Exception as error:
             given = self.progress.given
             at = 0 if given is None else int(np.searchsorted(plan.moments, given, side="right"))
-            self._held = self._joined(plan.moments[:at], self._outputs.cut(out, 0, at))
+            self._held = self._joined(plan.moments[:at], outputs.cut(out, 0, at))
             error.add_note(
                 f"{self.progress.events - before} of {count} events of the batch were accepted"
             )
@@ -201,7 +193,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     def _joined(self, moments: np.ndarray, out: Rows) -> tuple[np.ndarray, Rows]:
         """What is held, and these results behind it."""
-        outputs, (held, first) = self._outputs, self._held
+        outputs, (held, first) = self.monoid.outputs, self._held
         if not len(held):
             return moments, out
         rows = outputs.new(len(held) + len(moments))
@@ -213,7 +205,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         moments, out = self._joined(moments, out)
         self._held = self._nothing()
         shown = moments.view("M8[us]") if self.trigger.needs_times else moments
-        return Due(shown, self._results(out))
+        return Due(shown, self.monoid.results(out))
 
     def _kept(self, micros: Any) -> Any:
         """Times, where the window keeps them."""
@@ -255,14 +247,15 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         """
         moments, held = self._held
         # What may not be plain data first: once the window's snapshot is taken, older ones may go.
-        columns = self._outputs.dump(held) if len(moments) else []
-        part, trigger = self._slice_state(), self.trigger.describe()
+        columns = self.monoid.outputs.dump(held) if len(moments) else []
+        part, trigger = self._open_slice(), self.trigger.describe()
         window = self.engine.checkpoint(wait)
         return TriggeredSnapshot(
             window, trigger, self.progress, moments.tolist(), columns, part
         ).encode()
 
-    def _slice_state(self) -> SliceState | None:
+    def _open_slice(self) -> list[Payload] | None:
+        """The partial of events that are not in the window yet, as columns; None without any."""
         return None
 
     def _restore(self, state: TriggeredSnapshot) -> None:
@@ -273,7 +266,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
                 "restore with the same one"
             )
         if state.moments:
-            held = read_rows(self._outputs, state.columns, len(state.moments))
+            held = read_rows(self.monoid.outputs, state.columns, len(state.moments))
             self._held = np.array(state.moments, "<i8"), held
         self.progress = state.progress
 
@@ -307,13 +300,13 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     def __init__(self, window: Window[Out], trigger: Trigger) -> None:
         require_kind(window, Window, "a trigger is for a Window")
         require_kind(trigger, Trigger, "a trigger is one of mta's, as EveryPeriod('1 minute')")
-        self.window, self.engine, self.monoid = window, window.engine, window.monoid
-        if self.engine.intake.allowed_lateness and not isinstance(trigger, OnDemand):
+        self.window, self.monoid = window, window.monoid
+        if window.engine.intake.allowed_lateness and not isinstance(trigger, OnDemand):
             raise ValueError(
                 f"late events would change results that {trigger!r} has returned; choose "
                 "allowed_lateness=0, or OnDemand()"
             )
-        self._begin(trigger, self.engine.intake, window.policy.lifetime)
+        self._begin(window.engine, trigger, window.policy.lifetime)
 
     @alone
     def query(self) -> Out:
@@ -360,8 +353,6 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         Raises CorruptSnapshot, or SnapshotMismatch for another trigger, monoid or policy.
         """
         state = TriggeredSnapshot.decode(snapshot)
-        if state.slice is not None:
-            raise SnapshotMismatch("the snapshot is of a SlicedWindow; restore it as one")
         settings = Settings.read(locals())
         events = Window._of(WindowEngine.restored(state.window, monoid, window, store, settings))
         restored = cls(events, trigger)
@@ -369,60 +360,10 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         return restored
 
 
-class SharedDue(ResultsWhenDue[dict[str, Any]]):
-    """Multiple windows over one stream, with their results at boundaries.
-
-    Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for
-    long, there are results until time has emptied all windows that it empties. A boundary costs
-    each window O(log n) combines and a few page reads per level. ``Due.results`` has the columns of
-    ``SharedWindows.extend``. What was due before the newest event is taken to have been given
-    (``progress``), so there is nothing to save beside the windows.
-
-    >>> from mta import EveryPeriod, Max, SharedWindows, TimeWindow
-    >>> policies = {"short": TimeWindow(60), "long": TimeWindow(120)}
-    >>> due = SharedDue(SharedWindows(Max(), policies, name="demo"), EveryPeriod(60))
-    >>> moments, results = due.extend([5.0, 1.0, 2.0], [10, 70, 130])
-    >>> results["short"].tolist(), results["long"].tolist()
-    ([5.0, 1.0], [5.0, 5.0])
-    """
-
-    engine: SharedEngine
-
-    def __init__(self, windows: SharedWindows, trigger: EveryPeriod) -> None:
-        require_kind(trigger, EveryPeriod, "multiple windows have results by EveryPeriod(...)")
-        self.engine, self.monoid = windows.engine, windows.monoid
-        known = [policy.lifetime for policy in windows.windows.values()]
-        lifetime = max((one for one in known if one is not None), default=None)
-        self._begin(trigger, windows.engine.intake, lifetime)
-
-    @property
-    def _outputs(self) -> Schema:
-        return Record([self.monoid.outputs] * len(self.engine.cursors))
-
-    def _results(self, out: Rows) -> Any:
-        each = zip(self.engine.cursors, out, strict=True)
-        return result_columns({name: self.monoid.results(column) for name, column in each})
-
-    def _put(self, moment: int, out: Rows, at: int) -> None:
-        for cursor, column in zip(self.engine.cursors.values(), out, strict=True):
-            if cursor.policy.needs_times:
-                cursor.settle(moment)
-            self.engine.put_result(column, at, cursor)
-
-    def checkpoint(self, wait: bool = True) -> bytes:
-        raise UnsupportedOperation("take the snapshot of the windows themselves")
-
-
 def _pairs(due: Due) -> list[tuple[Any, Any]]:
     """Moments and results one by one, results as ``Window.query`` returns them."""
     moments = due.moments
     return [
-        (moment if moments.dtype.kind == "M" else plain(moment), _one(due.results, at))
+        (moment if moments.dtype.kind == "M" else plain(moment), result_of(due.results, at))
         for at, moment in enumerate(moments)
     ]
-
-
-def _one(results: Any, at: int) -> Any:
-    if isinstance(results, dict):
-        return {name: _one(column, at) for name, column in results.items()}
-    return plain(results[at])

@@ -11,7 +11,7 @@ and no warning of numpy's comes out of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -33,7 +33,8 @@ from mta.errors import (
 )
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.ends import stop_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.ends import stop_of, waiting_events
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
 from mta.folds.sliding import Events
@@ -41,12 +42,13 @@ from mta.frames.base import NEWEST, AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, Batch, EventLog, Setting
+from mta.logs.base import Aggregator, Batch, EventLog, Prefetched, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
-from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
+from mta.publishing.publisher import Publishable
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
@@ -57,6 +59,8 @@ from mta.windows.single import (
     UNKNOWN,
     Ahead,
     Asked,
+    Lag,
+    Moved,
     SingleEvents,
     WindowAhead,
     busy,
@@ -132,7 +136,7 @@ class PublicWindow:
             engine.store.close()
 
 
-class EventsWindow(PublicWindow, ABC, Generic[Out]):
+class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     """What users hold of an engine whose structure has the events themselves."""
 
     engine: Engine[Out]
@@ -206,6 +210,35 @@ class EventsWindow(PublicWindow, ABC, Generic[Out]):
         return engine.lowered(*fold_positions(engine.structure.remembered(), start, stop, partial))
 
     @alone
+    def checkpoint(self, wait: bool = True) -> bytes:
+        """Return a snapshot of a few kilobytes, once all pages are in the store.
+
+        Save the snapshot before you take the next one, which deletes the pages that none of the
+        last ``retain`` snapshots needs. If it fails, all of these can still be restored. Costs one
+        flush, and the deletion of pages that have left. Raises NotPageable.
+
+        Args:
+            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
+                snapshot is used.
+        """
+        self._settle_published()
+        data = self.engine.checkpoint(wait or self._publisher is not None)
+        self._publish(data)
+        return data
+
+    @alone
+    def snapshot(self) -> bytes:
+        """As ``checkpoint``, for callers that save several snapshots together.
+
+        Call ``hold`` once that is done, before the next event.
+        """
+        return self.engine.snapshot()
+
+    def hold(self) -> None:
+        """A snapshot was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        self.engine.hold()
+
+    @alone
     def delete_pages(self) -> None:
         """Delete every page; the window and all its snapshots are of no use afterwards."""
         self.engine.structure.delete_pages()
@@ -252,10 +285,14 @@ class Engine(Generic[Out]):
         self._structure: EventLog = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
-        paged: Literal["events"] | None = None if self.store is None else "events"
-        self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
+        self.intake = self._intake()
         #: Whether a call is under way.
         self.busy = False
+
+    def _intake(self) -> Intake:
+        """What reads and checks the events that come in."""
+        paged: Literal["events"] | None = None if self.store is None else "events"
+        return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
     @property
     def structure(self) -> EventLog:
@@ -280,8 +317,7 @@ class Engine(Generic[Out]):
         if count:
             monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))
             return
-        empty = monoid.empty
-        monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+        monoid.outputs.put(out, at, as_output(monoid.empty))
 
     def as_given(self, out: Rows) -> Any:
         """The results of a batch, in the order in which its events were given."""
@@ -331,7 +367,7 @@ class Engine(Generic[Out]):
             back=structure.back,
             front_time=structure.oldest_time() if setting.timed else None,
             last_time=intake.last_time,
-            counts=[intake.late_count, intake.invalid_count],
+            counts=intake.counts,
             levels=structure.height,
             pages=structure.page_count,
             state=structure.write_state(),
@@ -366,7 +402,7 @@ class Engine(Generic[Out]):
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
         self.intake.newest = snapshot.last_time
-        self.intake.late_count, self.intake.invalid_count = snapshot.counts
+        self.intake.counts = snapshot.counts
         self.hold()
 
     def restore_like(self, snapshot: Snapshot) -> Self:
@@ -390,14 +426,17 @@ class WindowEngine(Engine[Out]):
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
-        #: Whether frames end with the newest event; where they do not, they are folds of ranges.
-        self._is_newest = policy.end == NEWEST
-        if not self._is_newest:
+        #: The frame, where it ends before the newest event; else None.
+        self._frame: Cursor | None = None
+        if policy.end != NEWEST:
             _require_lagging(policy, self.settings.aggregator)
+            assert isinstance(self._structure, AmortizedMTA | FiBA)
+            self._frame = Cursor(self.monoid, policy, self._structure)
         #: A moment later than the newest event, for which the window was asked since that came.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
-        self._size = policy.size if type(policy) is CountWindow and self._is_newest else None
+        is_newest = self._frame is None
+        self._size = policy.size if type(policy) is CountWindow and is_newest else None
         #: Whether events have come since the policy, one on positions, was asked.
         self._is_behind = False
         self._asked: Asked | None = None
@@ -412,14 +451,19 @@ class WindowEngine(Engine[Out]):
                 return NativeEvents(self, block, paged)
         self._asked = self._as_asked()
         usual = self._asked is not None or type(self.policy) in (CountWindow, TimeWindow)
-        usual = usual and self._is_newest and any_time
-        return SingleEvents(self, usual, paged, self._asked)
+        return SingleEvents(self, usual and any_time, paged, self._asked)
 
     def ahead(self, most: int) -> Ahead | None:
         """What is prefetched for single events; see ``single.Owner``."""
-        structure, policy, asked = self.structure, self.policy, self._asked
-        # Under a policy on an aggregate, whatever moves the front must ask it.
-        found = structure.prefetched(most if asked is None else 0)
+        structure, policy, asked, lag = self.structure, self.policy, self._asked, None
+        if self._frame is None:
+            # Under a policy on an aggregate, whatever moves the front must ask it.
+            found = structure.prefetched(most if asked is None else 0)
+            length = len(structure)
+        else:
+            ahead = None if self._moment is not None else self._ahead_of_frame(most)
+            found, lag = (None, None) if ahead is None else ahead
+            length = len(self._frame)
         if found is None:
             return None
         if isinstance(policy, TimeWindow):
@@ -429,12 +473,44 @@ class WindowEngine(Engine[Out]):
         else:
             size = maxsize if asked is None else asked.size
         by_count = not isinstance(policy, TimeWindow)
-        window = WindowAhead(size, by_count, len(structure), found)
+        window = WindowAhead(size, by_count, length, found, lag)
         return Ahead({"": window}, found.room, found.late_from)
 
-    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
+    def _ahead_of_frame(self, most: int) -> tuple[Prefetched, Lag] | None:
+        """What is prefetched of a frame that ends before the newest event.
+
+        None where the next event needs more, or what could not be had.
+        """
+        structure, monoid, end = self._structure, self.monoid, self.policy.end
+        try:
+            frame = self._placed_frame()
+            if not len(frame) or not structure.spare:
+                return None
+            waiting = waiting_events(monoid, frame.events, frame.back, most // 2)
+            folds, known, times = frame.held(most, self.timed)
+        except Exception:  # an event that needs that will say so
+            return None
+        right = monoid.identity if frame.grown is None else frame.grown
+        room = min(structure.spare, most - waiting.size)
+        is_all = frame.back + waiting.size == structure.back
+        found = Prefetched(folds, known, right, times, room)
+        return found, Lag(end.delay, end.rows, waiting, is_all)
+
+    def _placed_frame(self) -> Cursor:
+        """The frame that ends before the newest event, where it is by now."""
+        frame = self._frame
+        assert frame is not None
+        frame.follow(self.structure.front, self._stop())
+        return frame
+
+    def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
         """Have what came, and be without what left, since ``ahead``; no store call."""
-        self._structure.sync(new, *gone[""])
+        came, left, right = moved[""]
+        if self._frame is None:
+            self._structure.sync(new, left, right)
+        else:
+            self._structure.pass_on(new, left)
+            self._frame.sync(came, left, right)
 
     def _as_asked(self) -> Asked | None:
         """The policy for single events, where it is one on an aggregate, alone or ``|`` a count."""
@@ -505,7 +581,7 @@ class WindowEngine(Engine[Out]):
         found = coverage_of(
             "", structure.remembered(), self.policy, structure.front, structure.back, time, late
         )
-        return found if self._is_newest else replace(found, events=len(self))
+        return found if self._frame is None else replace(found, events=len(self))
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -600,6 +676,12 @@ class WindowEngine(Engine[Out]):
 
     # --- results --------------------------------------------------------------------------------
 
+    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
+        """Write the result into a row of outputs, as of the newest event or at a later moment."""
+        if moment is not None:
+            self.pass_to(moment)
+        self.put_result(outs[0], at)
+
     def query(self, which: str = "", partial: bool = False) -> Out:
         """The result over the window; 1 combine, none where nothing has changed since."""
         del which, partial  # there is one window
@@ -641,21 +723,20 @@ class WindowEngine(Engine[Out]):
     def current(self) -> tuple[Partial, int]:
         """The aggregate of the window, and how many events it has.
 
-        1 combine, and O(log n) where the window ends before the newest event.
+        1 combine, and one for each event that has come into a frame that ends earlier.
         """
-        structure = self.structure
-        if self._is_newest or structure.front == structure.back:
+        if self._frame is None:
+            structure = self.structure
             count = len(structure)
             return (structure.query() if count else None), count
-        stop = self._stop()
-        return structure.remembered().fold(structure.front, stop), stop - structure.front
+        frame = self._placed_frame()
+        return (frame.query() if len(frame) else None), len(frame)
 
     def __len__(self) -> int:
         more = self.single.length()
         if more is not None:
-            return len(self._structure) + more
-        structure = self.structure
-        return len(structure) if self._is_newest else self._stop() - structure.front
+            return len(self._structure if self._frame is None else self._frame) + more
+        return len(self.structure if self._frame is None else self._placed_frame())
 
     def _stop(self) -> int:
         """The position after the window's last event."""

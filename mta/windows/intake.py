@@ -1,18 +1,87 @@
-"""What comes into a window: values and times are read, checked, and refused or dropped."""
+"""What comes into windows: values and times are read, checked, and refused or dropped.
+
+``Intake`` reads the events of one window; what it shares with ``KeyedWindows`` are functions.
+"""
 
 from __future__ import annotations
 
+from time import time
 from typing import Any, Literal
 
 import numpy as np
 
-from mta.columns.schemas import Row, Rows
-from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable
+from mta.columns.schemas import Row, Rows, Schema
+from mta.errors import AheadEvent, InvalidTime, InvalidValue, LateEvent, NotPageable
 from mta.frames.base import AbstractPolicy
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
-from mta.times import are_in_order, clock, read_times, to_time
-from mta.windows.settings import Settings
+from mta.times import MICROSECONDS, are_in_order, as_text, clock, read_times, to_time
+from mta.windows.settings import Nulls, Settings
+
+
+def require_times(count: int, times: np.ndarray | None) -> None:
+    """Raises InvalidTime unless so many events have a time each, where they have times."""
+    if times is not None and len(times) != count:
+        raise InvalidTime(f"{count} values have {len(times)} times; pass one for each")
+
+
+def times_ahead(times: np.ndarray | None, settings: Settings) -> np.ndarray | None:
+    """Which times lie further ahead of the clock than they may; None if none does.
+
+    Raises AheadEvent, unless such events are dropped.
+    """
+    most = settings.max_ahead
+    if most is None or times is None or not len(times):
+        return None
+    found: np.ndarray = times > round((settings.clock or time)() * MICROSECONDS) + most
+    if not found.any():
+        return None
+    if settings.on_ahead == "raise":
+        raise AheadEvent(
+            f"{int(found.sum())} of {len(times)} events are ahead of the clock by more than "
+            f"{as_text(most)}, the first at index {int(np.argmax(found))}, time "
+            f"{clock(int(times[found][0]))}; nothing was inserted; correct their times, or "
+            'choose on_ahead="drop"'
+        )
+    return found
+
+
+def invalid_rows(
+    monoid: AbstractMonoid, rows: Rows, count: int, nulls: Nulls, name: str,
+    ignored: np.ndarray | None = None,
+) -> np.ndarray | None:  # fmt: skip
+    """Which rows hold what a monoid does not take, which errors call by a name; None if none does.
+
+    The values of ``ignored`` rows are not looked at. Raises InvalidValue, unless such rows are
+    dropped or accepted.
+    """
+    mask = monoid.invalid(rows, count) if count and nulls != "accept" else None
+    if mask is not None and ignored is not None:
+        mask &= ~ignored
+    if mask is None or not mask.any():
+        return None
+    if nulls == "raise":
+        raise InvalidValue(
+            f"{int(mask.sum())} of {count} values are null, NaN or outside what {name} takes, "
+            f"the first at index {int(np.argmax(mask))}; nothing was inserted; correct them, or "
+            'choose nulls="drop_row" or nulls="skip"'
+        )
+    return mask
+
+
+def require_pageable(schema: Schema, rows: Rows) -> None:
+    """Raises NotPageable for values that no page, and so no snapshot, could ever hold."""
+    if (at := schema.unpageable(rows)) is not None:
+        raise NotPageable(
+            f"the value {schema.at(rows, at)!r} cannot be written to a page; {_PLAIN}, or use "
+            "store=None to keep the window in memory; nothing was inserted"
+        )
+
+
+def rows_without(schema: Schema, rows: Rows, *masks: np.ndarray | None) -> Rows:
+    """The rows that no mask marks."""
+    left_out = any_of(masks)
+    return rows if left_out is None else schema.take(rows, np.flatnonzero(~left_out))
 
 
 class Intake:
@@ -59,6 +128,15 @@ class Intake:
         """The newest time of an event that was taken in."""
         return None if self.newest is None else int(self.newest)
 
+    @property
+    def counts(self) -> list[int]:
+        """How many events were dropped: late ones, invalid ones, ones ahead of the clock."""
+        return [self.late_count, self.invalid_count, self.ahead_count]
+
+    @counts.setter
+    def counts(self, counts: list[int]) -> None:
+        self.late_count, self.invalid_count, self.ahead_count = counts
+
     def admit(self, value: Any, time: Any) -> tuple[Row, int | None] | None:
         """One event as input row and microseconds; None when it is dropped.
 
@@ -81,7 +159,7 @@ class Intake:
             self._require_none_needed()
             return self._stamped(row, self.last_time or 0), self.last_time or 0  # behind all others
         micros = to_time(time)
-        if self._settings.ahead(np.array([micros])) is not None:
+        if times_ahead(np.array([micros]), self._settings) is not None:
             self.ahead_count += 1
             return None
         if self.last_time is not None and micros < self.last_time - (self.allowed_lateness or 0):
@@ -129,19 +207,16 @@ class Intake:
         rows, count = self.monoid.rows(values, None if micros is None else len(micros))
         if micros is None and self.timed:
             micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
-        if micros is not None and len(micros) != count:
-            raise InvalidTime(f"{count} values have {len(micros)} times; pass one for each")
+        require_times(count, micros)
         self.last_accepted = self.order = None
         if count == 0:
             return rows, micros, 0
-        invalid = self._invalid_mask(rows, count)
+        invalid = invalid_rows(self.monoid, rows, count, self._nulls, self._name)
         if self.unproven or self._values_are_paged:
-            valid = rows
-            if invalid is not None:
-                valid = self.monoid.inputs.take(rows, np.flatnonzero(~invalid))
+            valid = rows_without(self.monoid.inputs, rows, invalid)
             self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
-        ahead = None if micros is None else self._settings.ahead(micros)
-        left_out = invalid if ahead is None else ahead | (False if invalid is None else invalid)
+        ahead = times_ahead(micros, self._settings)
+        left_out = any_of((invalid, ahead))
         late = None if micros is None else self._late_mask(micros, in_order, left_out)
         masks = (invalid, late, ahead)
         if any(mask is not None for mask in masks):
@@ -157,16 +232,10 @@ class Intake:
         return self._lined_up(rows, micros, in_order, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
-        """Raises NotPageable for values that no page, and so no snapshot, could ever hold.
-
-        What ``lift`` makes of values is tried once.
-        """
+        """As the function, and once of what ``lift`` makes of a value."""
         monoid = self.monoid
-        if self._values_are_paged and (at := monoid.inputs.unpageable(rows)) is not None:
-            raise NotPageable(
-                f"the value {monoid.inputs.at(rows, at)!r} cannot be written to a page; {_PLAIN}, "
-                "or use store=None to keep the window in memory; nothing was inserted"
-            )
+        if self._values_are_paged:
+            require_pageable(monoid.inputs, rows)
         if self.unproven and count:
             lifted = monoid.partials.one(monoid.lift(monoid.inputs.at(rows, 0)))
             if monoid.partials.unpageable(lifted) is not None:
@@ -187,18 +256,6 @@ class Intake:
             self.order = np.argsort(micros, kind="stable")
             rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
         return self._stamped(rows, micros), micros, count
-
-    def _invalid_mask(self, rows: Rows, count: int) -> np.ndarray | None:
-        if self._nulls == "accept":
-            return None
-        mask = self.monoid.invalid(rows, count)
-        if mask is not None and self._nulls == "raise":
-            raise InvalidValue(
-                f"{int(mask.sum())} of {count} values are null, NaN or outside what {self._name} "
-                f"takes, the first at index {int(np.argmax(mask))}; nothing was inserted; correct "
-                'them, or choose nulls="drop_row" or nulls="skip"'
-            )
-        return mask
 
     def _late_mask(
         self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None

@@ -19,7 +19,7 @@ from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.logs.base import Remembered
 from mta.logs.ranges import Positions
-from mta.monoids.base import AbstractMonoid, Out, Partial
+from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
 from mta.times import TimeUnit, are_many, clock, moments_of
 from mta.windows.intake import Intake
 
@@ -147,8 +147,7 @@ def column_of(monoid: AbstractMonoid[Any], results: Sequence[Any]) -> Any:
     """Results one by one as a column, as those of a batch."""
     outputs = monoid.outputs.new(len(results))
     for place, result in enumerate(results):
-        row = tuple(result.values()) if isinstance(result, dict) else result
-        monoid.outputs.put(outputs, place, row)
+        monoid.outputs.put(outputs, place, as_output(result))
     return monoid.results(outputs)
 
 

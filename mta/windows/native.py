@@ -15,19 +15,29 @@ import numpy as np
 
 from mta.columns.schemas import Array, Row
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.block import Block, Loaded, ProductBlock
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
 from mta.times import to_time
-from mta.windows.single import EXACT, SECOND, UNIT, UNKNOWN, Ahead, Owner, SingleEvents, busy
+from mta.windows.single import (
+    EXACT,
+    SECOND,
+    UNIT,
+    UNKNOWN,
+    Ahead,
+    Moved,
+    Owner,
+    SingleEvents,
+    busy,
+)
 
 
 def block_for(monoid: AbstractMonoid, policy: AbstractPolicy) -> Block | ProductBlock | None:
     """The block that takes single events of a window; None where there is no kernel for them."""
-    if type(policy) not in (CountWindow, TimeWindow) or policy.end != NEWEST:
+    if type(policy) not in (CountWindow, TimeWindow):
         return None
     if not isinstance(monoid, Product):
         return _block_of(monoid)
@@ -155,7 +165,7 @@ class NativeEvents(SingleEvents):
         if not self._held:
             return None
         stands = self.block.stands()
-        return stands.came - stands.left
+        return stands.entered - stands.left
 
     # --- the native buffer ----------------------------------------------------------------------
 
@@ -168,14 +178,17 @@ class NativeEvents(SingleEvents):
         (window,) = ahead.windows.values()
         last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
         by_count = window.by_count
+        found, lag = window.found, window.lag
         loaded = Loaded(
             self._room, window.spare if by_count else inf, last, bound,
             None if by_count else window.size, ahead.late_from,
             float(self._intake.allowed_lateness or 0),
+            *((0.0, 0, 0) if lag is None else (float(lag.delay), lag.rows, lag.waiting.size)),
         )  # fmt: skip
-        found = window.found
         self._evictions = found.size - 1
         self.block.load(loaded, found.folds, found.right, found.leaving)
+        if lag is not None:
+            self.block.put_waiting(lag.waiting.rows, lag.waiting.times)
         self._use_block()
 
     def _has_evictions(self) -> bool:
@@ -186,8 +199,9 @@ class NativeEvents(SingleEvents):
         self._shown = None
 
     def _sync(self) -> None:
-        came, left = self.block.stands()
+        came, left, entered = self.block.stands()
         if came or left:
             times = self.block.times().astype("<i8") if self._timed else None
             new = Events(self.block.values(), times, came)
-            self._owner.write_back(new, {"": (left, self.block.aggregates()[1])})
+            moved = Moved(entered, left, self.block.aggregates()[1])
+            self._owner.write_back(new, {"": moved})

@@ -32,6 +32,7 @@ from mta.logs.base import EventLog, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.leaves import Leaf
 from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
+from mta.logs.ranges import leaves_from
 from mta.monoids.base import Monoid, Partial
 from mta.pages.snapshot import MAX_ARITY, Snapshot, corrupt
 from mta.windows.engine import Engine
@@ -64,15 +65,7 @@ class Opaque:
             events = structure
         else:
             raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
-        at = events.kept_from
-        while at < events.back:
-            leaf = events.leaf(at)
-            if not leaf.first <= at < leaf.stop:
-                raise CorruptPage(f"a leaf has other events than the one at position {at}")
-            rows = monoid.inputs.cut(leaf.rows, at - leaf.first, leaf.count)
-            times = None if leaf.times is None else leaf.times[at - leaf.first : leaf.count]
-            yield Leaf(at, rows, times, leaf.stop - at)
-            at = leaf.stop
+        yield from leaves_from(events, events.kept_from, monoid.inputs)
 
 
 def restore_opaque(

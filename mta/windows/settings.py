@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from time import time
 from typing import Any, Literal, Self, get_args
 
-import numpy as np
-
-from mta.errors import AheadEvent, SnapshotMismatch
+from mta.errors import SnapshotMismatch
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.fiba import FiBA
 from mta.logs.base import Aggregator, EventLog, OnDuplicate
@@ -20,7 +17,7 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import skipping
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.pages.snapshot import MAX_ARITY, Snapshot
-from mta.times import MICROSECONDS, Duration, as_text, clock, to_count, to_duration
+from mta.times import Duration, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
 Nulls = Literal["skip", "raise", "drop_row", "accept"]
@@ -154,26 +151,6 @@ class Settings:
         if self.nulls != "skip" and self.min_samples is None:
             return monoid
         return skipping(monoid, self.nulls == "skip", self.min_samples)
-
-    def ahead(self, times: np.ndarray) -> np.ndarray | None:
-        """Which times lie further ahead of the clock than they may; None if none does.
-
-        Raises AheadEvent, unless such events are dropped.
-        """
-        if self.max_ahead is None or not len(times):
-            return None
-        most = round((self.clock or time)() * MICROSECONDS) + self.max_ahead
-        found: np.ndarray = times > most
-        if not found.any():
-            return None
-        if self.on_ahead == "raise":
-            raise AheadEvent(
-                f"{int(found.sum())} of {len(times)} events are ahead of the clock by more than "
-                f"{as_text(self.max_ahead)}, the first at index {int(np.argmax(found))}, time "
-                f"{clock(int(times[found][0]))}; nothing was inserted; correct their times, or "
-                'choose on_ahead="drop"'
-            )
-        return found
 
     def of_snapshot(self, snapshot: Snapshot) -> Self:
         """These with the arities of a snapshot. Raises SnapshotMismatch if others were given."""

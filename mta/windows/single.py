@@ -52,6 +52,31 @@ UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
 SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
 
 
+class Lag(NamedTuple):
+    """How a frame ends before the newest event, and the stored events that it comes to next.
+
+    An event is in once the newest one is ``delay`` later, and ``rows`` others have come after it.
+    """
+
+    delay: int
+    """In microseconds."""
+    rows: int
+    waiting: Events
+    is_all: bool
+    """Whether these are all that are stored."""
+
+
+class Moved(NamedTuple):
+    """What became of a window while single events came."""
+
+    came: int
+    """How many events its frame has more."""
+    left: int
+    """And how many it has lost."""
+    right: Partial
+    """The aggregate of what came; None without any."""
+
+
 class WindowAhead(NamedTuple):
     """What is prefetched of one window by count or time."""
 
@@ -61,6 +86,8 @@ class WindowAhead(NamedTuple):
     length: int
     """How many events are in it."""
     found: Prefetched
+    lag: Lag | None = None
+    """None where the window ends with the newest event."""
 
     def room(self, most: int) -> int:
         """How many events may come, of so many, before more leave than are prefetched."""
@@ -76,14 +103,17 @@ class WindowAhead(NamedTuple):
 
     def bound(self, last: float) -> float:
         """The time that events must be before; ``last`` is the newest one."""
-        leaving = self.found.leaving
+        leaving, most = self.found.leaving, EXACT
+        if self.lag is not None and not self.lag.is_all:
+            times = self.lag.waiting.times
+            most = -inf if times is None else min(most, float(times[-1]) + self.lag.delay)
         if self.by_count:
-            return EXACT
+            return most
         if not len(leaving):
             return -inf
         first, end = float(leaving[0]), float(leaving[-1])
         known = max(-EXACT, last - self.size) < first and end < EXACT
-        return min(EXACT, end + self.size) if known else -inf
+        return min(most, end + self.size) if known else -inf
 
 
 class Ahead(NamedTuple):
@@ -110,11 +140,8 @@ class Owner(Protocol):
     def ahead(self, most: int) -> Ahead | None:
         """Prefetch for so many events; None where the next one needs more."""
 
-    def write_back(self, new: Events, gone: dict[str, tuple[int, Partial]]) -> None:
-        """Add the events that came since, and be without those that left; no store call.
-
-        Of each window: how many left, and the aggregate of the new ones (None without any).
-        """
+    def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
+        """Add the events that came since, and be without those that left; no store call."""
 
     def insert(self, value: Any, time: Any) -> None:
         """Add an event in the way that serves every window, and every value."""
@@ -183,7 +210,9 @@ class Reader:
 class Evictions:
     """The next evictions of one window, as lists, in which Python is quick."""
 
-    __slots__ = ("at", "folds", "leaving", "right", "seen", "shown", "size", "spare")
+    __slots__ = (
+        "at", "entering", "folds", "leaving", "right", "seen", "shown", "size", "spare",
+    )  # fmt: skip
 
     def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
         #: The aggregate of what was there, after each eviction; empty where nobody has asked yet.
@@ -193,6 +222,8 @@ class Evictions:
         self.size, self.spare = 0.0, 0
         #: The aggregate of the new events; None without any.
         self.right: Partial | None = None
+        #: What the window has yet to come to, where it ends before the newest event.
+        self.entering: Entering | None = None
         if window is not None:
             self.right = window.found.right
             self.size, self.spare = float(window.size), window.spare
@@ -218,6 +249,22 @@ class Evictions:
                 at = bisect_right(leaving, until, at)
             self.at = at
         return at
+
+
+class Entering:
+    """The events that a frame which ends before the newest one has yet to come to.
+
+    First those that waited in the log, then all that came since.
+    """
+
+    __slots__ = ("came", "delay", "rows", "times", "values")
+
+    def __init__(self, lag: Lag, values: list[Row]) -> None:
+        self.delay, self.rows = float(lag.delay), lag.rows
+        self.values, times = values, lag.waiting.times
+        self.times = [-inf] * len(values) if times is None else times.astype(float).tolist()
+        #: How many have come into the frame.
+        self.came = 0
 
 
 class SingleEvents:
@@ -302,6 +349,9 @@ class SingleEvents:
             new = row if lift is None else lift(row)
             if window is None:
                 self._add(new)
+            elif window.entering is not None:
+                window.entering.values.append(row)
+                window.entering.times.append(micros)
             else:
                 right = new if window.right is None else combine(window.right, new)
                 if self._asked is not None and not self._stays(right, self._asked):
@@ -382,7 +432,9 @@ class SingleEvents:
         return shown if self._show is None else self._show(shown)
 
     def _result(self, window: Evictions) -> Any:
-        """The result of a window by now; 1 combine."""
+        """The result of a window by now; 1 combine, and one for each event that it comes to."""
+        if window.entering is not None:
+            self._enter(window, window.entering)
         count, right = len(self._rows), window.right
         if window.leaving:
             at = window.gone(count, self._last)
@@ -397,6 +449,16 @@ class SingleEvents:
         window.shown = shown = fold if lower is None else lower(fold)
         window.seen = count
         return shown
+
+    def _enter(self, window: Evictions, entering: Entering) -> None:
+        """Let a frame come to the events that are old enough by now."""
+        values, times, at = entering.values, entering.times, entering.came
+        stop, until, lift = len(values) - entering.rows, self._last - entering.delay, self._lift
+        while at < stop and times[at] <= until:
+            new = values[at] if lift is None else lift(values[at])
+            window.right = new if window.right is None else self._combine(window.right, new)
+            at += 1
+        entering.came = at
 
     def note(self, fold: Partial) -> None:
         """Note the aggregate of the only window, as long as nothing is prefetched."""
@@ -433,7 +495,8 @@ class SingleEvents:
             return None
         window = self._only
         assert window is not None
-        return len(self._rows) - window.gone(len(self._rows), self._last)
+        came, left, _ = self._moved(window)
+        return came - left
 
     # --- what is prefetched ---------------------------------------------------------------------
 
@@ -508,6 +571,12 @@ class SingleEvents:
             name: Evictions(listed(window.found.folds), window)
             for name, window in ahead.windows.items()
         }
+        for name, window in ahead.windows.items():
+            if window.lag is not None:
+                waiting = window.lag.waiting
+                # Rows without columns are not listed.
+                values = self._monoid.inputs.listed(waiting.rows) or [()] * waiting.size
+                self._windows[name].entering = Entering(window.lag, values)
         self._live = [window for window in self._windows.values() if window.folds]
         self._is_whole = ahead.is_whole and len(self._live) == len(self._windows)
         self._only = self._windows.get("")
@@ -528,14 +597,20 @@ class SingleEvents:
     def _sync(self) -> None:
         """Let the log have them."""
         count = len(self._rows)
-        gone = {
-            name: (window.gone(count, self._last), window.right)
-            for name, window in self._windows.items()
-        }
-        if count or any(number for number, _ in gone.values()):
+        moved = {name: self._moved(window) for name, window in self._windows.items()}
+        if count or any(each.left for each in moved.values()):
             times = packed(self._times, "<f8").astype("<i8") if self._timed else None
             new = Events(self._monoid.inputs.gathered(self._rows), times, count)
-            self._owner.write_back(new, gone)
+            self._owner.write_back(new, moved)
+
+    def _moved(self, window: Evictions) -> Moved:
+        """What became of a window by now."""
+        came = len(self._rows)
+        left = window.gone(came, self._last)
+        if window.entering is not None:
+            self._enter(window, window.entering)
+            came = window.entering.came
+        return Moved(came, left, window.right)
 
 
 def _micros(row: Row | None, time: Any) -> float:

@@ -20,7 +20,6 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.snapshot import Snapshot
-from mta.publishing.publisher import Publishable
 from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
@@ -49,7 +48,7 @@ class Stats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped since these windows were opened, as they were ahead of the clock."""
+    """Events dropped as they were ahead of the clock."""
 
     @property
     def dropped(self) -> int:
@@ -57,7 +56,7 @@ class Stats:
         return self.late + self.invalid + self.ahead
 
 
-class Window(Publishable, EventsWindow[Out]):
+class Window(EventsWindow[Out]):
     """The aggregate of the newest events, after every event.
 
     A window takes one call at a time: a call from a second thread raises WindowBusy. Raises
@@ -283,37 +282,8 @@ class Window(Publishable, EventsWindow[Out]):
 
     # --- snapshots and pages ----------------------------------------------------------------------
 
-    @alone
-    def checkpoint(self, wait: bool = True) -> bytes:
-        """Return the window as a snapshot of a few kilobytes, once all its pages are in the store.
-
-        Save the snapshot before you take the next one, which deletes the pages that none of the
-        last ``retain`` snapshots needs. If it fails, all of these can still be restored. Costs one
-        flush, and the deletion of pages that have left. Raises NotPageable.
-
-        Args:
-            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
-                snapshot is used.
-        """
-        self._settle_published()
-        data = self.engine.checkpoint(wait or self._publisher is not None)
-        self._publish(data)
-        return data
-
     def _what(self) -> tuple[What, int]:
         return what_of_engine("window", self.engine, {"": self.policy})
-
-    @alone
-    def snapshot(self) -> bytes:
-        """As ``checkpoint``, for callers that save several snapshots together.
-
-        Call ``hold`` once that is done, before the next event.
-        """
-        return self.engine.snapshot()
-
-    def hold(self) -> None:
-        """A snapshot was taken and saved: from now on its pages are kept, as ``retain`` says."""
-        self.engine.hold()
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
@@ -374,9 +344,7 @@ class Window(Publishable, EventsWindow[Out]):
             structure.back,
             structure.height,
             structure.resident_rows,
-            intake.late_count,
-            intake.invalid_count,
-            intake.ahead_count,
+            *intake.counts,
         )
 
     def _rows(self) -> list[tuple[str, Any]]:

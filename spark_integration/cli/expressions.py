@@ -13,8 +13,16 @@ from mta.columns.schemas import Record, Times
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.catalogue import factory_of, named
 from spark_integration.errors import InvalidRequest
+from spark_integration.request import filter_column
 
-_AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*", re.DOTALL)
+_AGGREGATION = re.compile(
+    r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?"
+    r"(?:\s*\bfilter\s*\(\s*where\b\s*(.+?)\s*\))?\s*",
+    re.DOTALL | re.IGNORECASE,
+)
+_HALF_FILTER = re.compile(r"\)\s*filter\b", re.IGNORECASE)
+#: What stands between quotes in an expression of SQL, a name in backticks, or a plain name.
+_TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`((?:[^`]|``)*)`|(\w+)""", re.DOTALL)
 _KEYWORD = re.compile(r"\w+\s*=\s*(.+)", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 #: What may stand behind a size: ``closed left``, ``delay 1 hour``, ``exclude current``.
@@ -35,14 +43,18 @@ class Aggregation:
     name: str
     function: str
     column: str
+    """Empty where it reads none, as ``count(*)``."""
     more: tuple[str, ...] = ()
     """Further columns that it reads."""
     arguments: str = ""
     """What stands behind the columns, as ``0.9``."""
+    condition: str = ""
+    """Of which rows it is, as an expression of Spark SQL; empty for all."""
 
     def __str__(self) -> str:
-        inside = ", ".join(filter(None, [self.column, *self.more, self.arguments]))
-        return f"{self.name}={self.function}({inside})"
+        inside = ", ".join(filter(None, [self.column or "*", *self.more, self.arguments]))
+        behind = f" filter (where {self.condition})" if self.condition else ""
+        return f"{self.name}={self.function}({inside}){behind}"
 
     @property
     def like_the_value(self) -> bool:
@@ -51,16 +63,26 @@ class Aggregation:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of values that are read; a count reads none."""
-        return () if isinstance(self.monoid(), mta.Count) else (self.column, *self.more)
+        """The columns of values that are read; a count of rows reads none."""
+        return (self.column, *self.more) if self.column else ()
 
-    def pair(self, time: str) -> tuple[tuple[str, ...], str]:
+    @property
+    def counts_values(self) -> bool:
+        """Whether it counts the values of a column, which may be of any type."""
+        return bool(self.column) and isinstance(self.monoid(), mta.Count)
+
+    def pair(self, time: str) -> tuple[Any, ...]:
         """It as ``sliding_aggregate`` takes it; some read the column of the time before the values.
 
-        That column is of timestamps by then.
+        That column is of timestamps by then. The filter is the name of its column.
         """
         times = (time,) if _reads_times(self.monoid()) else ()
-        return (*times, *self.columns), self._text
+        filters = (filter_column(self.name),) if self.condition else ()
+        return ((*times, *self.columns), self._text, *filters)
+
+    def mentions(self, name: str) -> bool:
+        """Whether the filter may read a column: names in its text are compared without case."""
+        return name.lower() in _names_in(self.condition)
 
     def monoid(self) -> AbstractMonoid:
         """What computes it."""
@@ -72,20 +94,27 @@ class Aggregation:
 
 
 def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
-    """``[name=]function[(column, ...)]``; the column defaults to the first of ``values``.
+    """``[name=]function[(column, ...)] [filter (where condition)]``.
 
-    Behind the columns may be arguments, as in ``quantile(watts, 0.9)``. Raises InvalidRequest.
+    The column defaults to the first of ``values``; ``count``, as ``count(*)``, reads none. Behind
+    the columns may be arguments, as in ``quantile(watts, 0.9)``. Raises InvalidRequest.
     """
     match = _AGGREGATION.fullmatch(text)
-    if match is None:
-        raise InvalidRequest(f"--agg {text!r} is not of the form name=function(column)")
-    name, function, inside = match.groups()
+    if match is None or _HALF_FILTER.search(match[3] or ""):
+        raise InvalidRequest(
+            f"--agg {text!r} is not of the form name=function(column), with a filter behind it "
+            "name=function(column) filter (where condition)"
+        )
+    name, function, inside, condition = match.groups()
     columns, arguments = _split(inside or "")
     try:
         factory_of(function)
         monoid = named(f"{function}({arguments})")
     except ValueError as error:
         raise InvalidRequest(f"--agg {text!r}: {error}") from error
+    if isinstance(monoid, mta.Count) and columns in ([], ["*"]):
+        name = name or _as_name(f"{function}_{condition or ''}")
+        return Aggregation(name, function, "", condition=condition or "")
     if not columns and not values:
         raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
     columns = columns or [values[0]]
@@ -96,8 +125,18 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
         raise InvalidRequest(
             f"--agg {text!r} names {len(columns)} of the {count} columns that {function} reads"
         )
-    name = name or _as_name(f"{function}_{'_'.join(columns)}_{arguments}")
-    return Aggregation(name, function, columns[0], tuple(columns[1:]), arguments)
+    name = name or _as_name(f"{function}_{'_'.join(columns)}_{arguments}_{condition or ''}")
+    return Aggregation(name, function, columns[0], tuple(columns[1:]), arguments, condition or "")
+
+
+def _names_in(condition: str) -> set[str]:
+    """The names in an expression of SQL in lower case: columns, functions and words."""
+    found = (match.groups() for match in _TOKEN.finditer(condition))
+    return {
+        (plain or quoted.replace("``", "`")).lower()
+        for quoted, plain in found
+        if plain or quoted is not None
+    }
 
 
 def _as_name(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,17 @@ def spark_errors() -> Iterator[None]:
         yield
     except PySparkException as error:
         raise RunFailed(explain(error)) from error
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Without what Spark logs of a refused expression, as JSON among a command's output."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def explain(error: PySparkException) -> str:

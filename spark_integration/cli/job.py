@@ -77,7 +77,7 @@ class Job:
     agg: tuple[str, ...] = _option(
         (),
         "max, mean, sum, count, std, median, quantile(COL, 0.9), ... (docs/catalogue.md has all); "
-        "default: max and mean of each value",
+        "filter (where CONDITION) behind one; default: max and mean of each value",
         "NAME=FUNCTION(COL)",
     )
     window: tuple[str, ...] = _option(
@@ -121,6 +121,10 @@ class Job:
     )
     nulls: Literal["skip", "raise", "drop_row"] = _option(
         "skip", "whether aggregations skip a row without a value, it stops the run, or is dropped"
+    )
+    nan: Literal["skip", "raise", "propagate"] = _option(
+        "skip",
+        "whether a NaN is a missing value, a wrong one as --on-invalid says, or makes results NaN",
     )
     min_samples: int | None = _option(None, "how few values make a result null; default: none", "N")
     idle: Literal["keep", "expire", "emit"] = _option(

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mta.windows.settings import Nan
 from spark_integration.cli.readers import Chunk, Layout, listed_paths, named_errors, read_chunks
 from spark_integration.errors import InvalidInput
 
@@ -46,9 +47,11 @@ class Selection:
     values: tuple[str, ...]
     needed: frozenset[str]
     """The values that aggregations read."""
-    skips_nulls: bool
-    """Whether these may be missing."""
+    required: frozenset[str]
+    """Those of them that no row may miss."""
+    nan: Nan
     carried: tuple[str, ...]
+    """What counts and filters read beside the values, and what goes to the results."""
     types: dict[str, pa.DataType]
     """The types of key, time and carried columns; the values are doubles."""
 
@@ -106,12 +109,12 @@ class Selection:
         columns.append(_as(self.types[self.time], found[self.time], path, self.time, families))
         faults.add_nulls(columns[1], missing_reason(self.time))
         for name in self.values:
-            numbers, wrong = to_numbers(found[name], path, name)
+            numbers, wrong = to_numbers(found[name], path, name, self.nan)
             columns.append(numbers)
             if name in self.needed:
                 faults.add(wrong, _no_number(name))
-                if not self.skips_nulls:
-                    faults.add_nulls(numbers, missing_reason(name))
+            if name in self.required:
+                faults.add_nulls(numbers, missing_reason(name))
         columns += [_as(self.types[name], found[name], path, name) for name in self.carried]
         columns += [pa.repeat(str(path), rows), pa.array(chunk.rows, pa.int64())]
         columns += faults.columns(rows)
@@ -190,13 +193,21 @@ def is_number(cell: Any) -> bool:
     return True
 
 
-def to_numbers(cells: Any, path: Path, name: str) -> tuple[pa.Array, dict[int, str]]:
-    """A column as doubles, null for missing, blank, NaN and wrong cells, and the wrong ones."""
+def to_numbers(cells: Any, path: Path, name: str, nan: Nan) -> tuple[pa.Array, dict[int, str]]:
+    """A column as doubles, null for missing, blank and wrong cells, and the wrong ones.
+
+    A NaN is null, or wrong, or stays, as ``nan`` says.
+    """
     if isinstance(cells, pa.Array):
         family = _family(cells.type)
         if family == "number":
             doubles = cells.cast(pa.float64(), safe=False)
-            return pc.if_else(pc.is_nan(doubles), pa.scalar(None, pa.float64()), doubles), {}
+            if nan == "propagate":
+                return doubles, {}
+            are = pc.is_nan(doubles)
+            found = pc.indices_nonzero(are).to_pylist() if nan == "raise" else ()
+            null = pa.scalar(None, pa.float64())
+            return pc.if_else(are, null, doubles), dict.fromkeys(found, "nan")
         if family not in ("text", "null"):
             raise InvalidInput(f"{path}: the column {name!r} holds {cells.type}, not numbers")
         cells = cells.to_pylist()
@@ -209,7 +220,11 @@ def to_numbers(cells: Any, path: Path, name: str) -> tuple[pa.Array, dict[int, s
             number = None
             if cell.strip():
                 wrong[at] = cell[:80]
-        numbers.append(None if number is None or math.isnan(number) else number)
+        if nan != "propagate" and number is not None and math.isnan(number):
+            number = None
+            if nan == "raise":
+                wrong[at] = "nan"
+        numbers.append(number)
     return pa.array(numbers, pa.float64()), wrong
 
 

@@ -12,9 +12,11 @@ from shlex import quote
 from signal import SIGINT, SIGTERM
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import BooleanType
 
 from mta.cli.console import own_command, plural, say
 from mta.monoids.product import result_name
@@ -30,7 +32,7 @@ from spark_integration.cli.expressions import (
     parse_every,
     parse_windows,
 )
-from spark_integration.cli.failures import spark_errors
+from spark_integration.cli.failures import spark_errors, unlogged
 from spark_integration.cli.job import Job, read_job
 from spark_integration.cli.progress import Progress, Reason, files_done, follow_query
 from spark_integration.errors import InvalidInput, InvalidRequest
@@ -41,6 +43,8 @@ from stores.files import open_no_link
 
 CLAIM = ".running"
 PLOT = "plot.png"
+#: A column that says which rows a filter passes.
+MARK = "__passes"
 
 try:
     import fcntl
@@ -58,10 +62,12 @@ def run(job: Job) -> Progress:
     Options(**arguments)  # raises for what does not go together, before anything is done
     with claimed(job.folder):
         ping_home(job.store_url, write=True)  # before an earlier run is deleted
+        if any(agg.condition for agg in aggregations):  # so are filters that Spark cannot read
+            with_conditions(stream.read_input(_spark(job), job, source), aggregations, job)
         _prepare_folder(job)
         _announce(job, source)
         say("starting Spark")
-        spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
+        spark = _spark(job)
         started = has_commits(job.checkpoint)
         with signalled(SIGINT, SIGTERM) as stop:
             batching = sources.plan_batches(job, source)
@@ -72,6 +78,7 @@ def run(job: Job) -> Progress:
                 )
             rows = _with_watermark(stream.read_input(spark, job, source, batching.files), job)
             progress = _new_progress(job, source)
+            arguments["aggregations"] = with_conditions(rows, aggregations, job)
             query = _start(sliding_aggregate(rows, **arguments), job)
             follow_query(query, progress, stop, by_work=job.follow)
             _report(spark, job, source, progress, started)
@@ -79,6 +86,10 @@ def run(job: Job) -> Progress:
                 plot_results(spark, job, over_windows(aggregations, job.window))
         _check_yield(job, source, progress)
         return progress
+
+
+def _spark(job: Job) -> SparkSession:
+    return local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
 
 
 def _new_progress(job: Job, source: sources.Source) -> Progress:
@@ -127,9 +138,38 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
         "emit_updates": job.emit_updates,
         "on_invalid": job.on_invalid,
         "nulls": job.nulls,
+        "nan": job.nan,
         "min_samples": job.min_samples,
         "idle": job.idle,
     }
+
+
+def with_conditions(
+    rows: DataFrame, aggregations: Sequence[Aggregation], job: Job
+) -> dict[str, tuple[Any, ...]]:
+    """The aggregations with their filters as expressions over the rows.
+
+    Raises InvalidRequest for a filter that Spark cannot read, or that is not boolean.
+    """
+    found = {}
+    for agg in aggregations:
+        columns, monoid, *_ = found[agg.name] = agg.pair(str(job.time))
+        if agg.condition:
+            try:
+                with unlogged():
+                    condition = F.expr(agg.condition)
+                    kind = rows.withColumn(MARK, condition).schema[MARK].dataType
+            except PySparkException as error:
+                said = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0]
+                raise InvalidRequest(f"--agg {str(agg)!r}: the filter: {said}") from error
+            if not isinstance(kind, BooleanType):
+                raise InvalidRequest(
+                    f"--agg {str(agg)!r}: the filter is {kind.simpleString()}, no boolean: write "
+                    "a condition, as status = 'declined'; what only filters read in CSV and JSON "
+                    "is text"
+                )
+            found[agg.name] = columns, monoid, condition
+    return found
 
 
 def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
@@ -165,7 +205,8 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
     path = job.folder / PLOT
     values = ", ".join(job.value)
     # Rows of boundaries have results alone.
-    shown = f"aggregates of {values}" if job.emit_every else f"{values}, and its aggregates"
+    alone = job.emit_every or not values
+    shown = f"aggregates of {values or 'rows'}" if alone else f"{values}, and its aggregates"
     over = "sliding windows," if "=" in job.windows else "a sliding window of"
     title = f"{shown} over {over} {job.windows}{_periods(job)}"
     results = read_results(spark, job)
@@ -175,7 +216,7 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         results = results.where("not ahead")
     if job.emit_updates:  # a picture of all rows would show both results of an event
         results = results.where("not corrected")
-    if job.idle == "emit":  # rows about idle keys have no values
+    if job.idle == "emit" and job.value:  # rows about idle keys have no values
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
     key = sources.key_column(job)
     which = draw(results, key, str(job.time), aggregations, title, path, job.plot_keys)
@@ -246,7 +287,7 @@ def _announce(job: Job, source: sources.Source) -> None:
     size = sum(path.stat().st_size for path in source.files)
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
-    say(f"columns   key {key}, time {time}, value {', '.join(job.value)}")
+    say(f"columns   key {key}, time {time}, value {', '.join(job.value) or 'none'}")
     say(f"window    {job.windows}: {', '.join(job.agg)}{_periods(job)}")
     say(f"output    {job.folder}")
 

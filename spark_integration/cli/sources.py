@@ -128,9 +128,9 @@ def resolve_columns(job: Job, source: Source) -> Job:
     if time is None:
         raise InvalidRequest(f"name a column with --time; {there_are}")
     asked = [parse_aggregation(text, job.value or ("",)) for text in job.agg]
-    named = [name for each in asked for name in (each.column, *each.more)]
-    value = tuple(dict.fromkeys([*job.value, *filter(None, named)]))
-    if not value:
+    read = [name for each in asked if not each.counts_values for name in each.columns]
+    value = tuple(filter(None, dict.fromkeys([*job.value, *read])))
+    if not value and ("" in read or not asked):
         numeric = _numeric(source, time, job.key)
         guessed = numeric[0] if len(numeric) == 1 else _named(VALUE_NAMES, source)
         if guessed is None:
@@ -138,8 +138,10 @@ def resolve_columns(job: Job, source: Source) -> Job:
         value = (guessed,)
     texts = job.agg or [f"{function}({name})" for name in value for function in ("max", "mean")]
     aggregations = [parse_aggregation(text, value) for text in texts]
+    counted = [name for each in aggregations if each.counts_values for name in each.columns]
     for option, names in (
-        ("key", filter(None, [job.key])), ("time", [time]), ("value", value), ("carry", job.carry)
+        ("key", filter(None, [job.key])), ("time", [time]), ("value", value), ("carry", job.carry),
+        ("agg", counted),
     ):  # fmt: skip
         for name in names:
             if name not in source.columns:
@@ -157,6 +159,17 @@ def resolve_columns(job: Job, source: Source) -> Job:
         )
     resolved = job.replace(time=time, value=value, agg=tuple(map(str, aggregations)))
     return resolved.replace(time_unit=time_unit(resolved, source))
+
+
+def other_columns(job: Job, source: Source) -> tuple[str, ...]:
+    """The columns that only counts of values, and filters, read; of a job that is resolved."""
+    own = {job.key, job.time, *job.value, *job.carry}
+    asked = [parse_aggregation(text, job.value) for text in job.agg]
+    return tuple(
+        name
+        for name in source.columns
+        if name not in own and any(name in each.columns or each.mentions(name) for each in asked)
+    )
 
 
 def guess_job(job: Job, source: Source) -> Job:

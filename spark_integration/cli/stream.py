@@ -31,7 +31,13 @@ from spark_integration.cli.rows import (
     type_of_time,
     unreadable_time,
 )
-from spark_integration.cli.sources import SUFFIXES, Source, key_column, time_unit
+from spark_integration.cli.sources import (
+    SUFFIXES,
+    Source,
+    key_column,
+    other_columns,
+    time_unit,
+)
 from spark_integration.errors import InvalidRequest
 
 #: What Spark's list of files has of each.
@@ -46,7 +52,7 @@ LARGE_FILE = 32 << 20
 def read_input(
     spark: SparkSession, job: Job, source: Source, files_per_batch: int | None = None
 ) -> DataFrame:
-    """The input as rows of key, time, values and kept columns.
+    """The input as rows of key, time, values, carried columns, and those of counts and filters.
 
     A stream of ``files_per_batch`` files at a time, or without it everything as one batch. A row
     that cannot be used fails the query with its file and line, or, with ``on_invalid="drop"``, has
@@ -93,7 +99,8 @@ def read_input(
     drops = job.on_invalid == "drop" or job.nulls == "drop_row"
     if drops and files_per_batch is not None:
         rows = rows.observe(INPUT_METRICS, *_counts(selection.reasons))
-    values = [F.col(f"c{at}").alias(name) for at, name in enumerate([*job.value, *job.carry], 2)]
+    names = [*selection.values, *selection.carried]
+    values = [F.col(f"c{at}").alias(name) for at, name in enumerate(names, 2)]
     selected: DataFrame = rows.select(
         F.col("c0").alias(key_column(job)), time.alias(selection.time), *values
     )
@@ -103,7 +110,8 @@ def read_input(
 def select_columns(job: Job, source: Source) -> Selection:
     """What the readers take from the files. Raises InvalidRequest for a type that has no use."""
     time, schema = str(job.time), source.schema
-    types = {name: pa.string() for name in (job.key, time, *job.carry) if name is not None}
+    carried = (*job.carry, *other_columns(job, source))
+    types = {name: pa.string() for name in (job.key, time, *carried) if name is not None}
     in_files = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
     for name in types.keys() & in_files.keys():
         kind, is_time = in_files[name], name == time
@@ -115,7 +123,8 @@ def select_columns(job: Job, source: Source) -> Selection:
                 f"the column {name!r} holds {kind}, a type unknown to Spark: leave it out, or "
                 "write it as text"
             ) from error
-    used = (parse_aggregation(text, job.value) for text in job.agg)
+    used = [parse_aggregation(text, job.value) for text in job.agg]
+    unfiltered = {name for each in used if not each.condition for name in each.columns}
     return Selection(
         layout=source.layout,
         roots=source.inputs,
@@ -125,8 +134,9 @@ def select_columns(job: Job, source: Source) -> Selection:
         time=time,
         values=job.value,
         needed=frozenset(name for each in used for name in each.columns),
-        skips_nulls=job.nulls == "skip",
-        carried=job.carry,
+        required=frozenset() if job.nulls == "skip" else frozenset(unfiltered),
+        nan=job.nan,
+        carried=carried,
         types=types,
     )
 

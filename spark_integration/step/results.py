@@ -58,23 +58,19 @@ class Counts(NamedTuple):
     rows_ahead: int = 0
     """Rows further ahead of the micro-batch's time than they may be."""
 
-    def with_ahead(self, ahead: int, dropped: bool) -> Counts:
-        """These with rows that are ahead, which count as invalid so far."""
-        return self._replace(
-            rows_ahead=ahead, rows_invalid=self.rows_invalid - ahead,
-            rows_dropped=self.rows_dropped - (0 if dropped else ahead),
-        )  # fmt: skip
 
-
-def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
-    """What became of the rows, so many of which were in what the windows began with."""
+def counts_of(
+    plan: Plan, read: int, before_cutover: int, ahead: int, done: Advance, incomplete: int
+) -> Counts:
+    """What became of the rows, so many of which were in what the windows began with, or ahead."""
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
     asked = 0 if done.questions is None else len(done.questions)
     taken = len(done.line) + len(done.retracted) + asked
-    invalid = read - before_cutover - taken - late - missing
+    invalid = read - before_cutover - ahead - taken - late - missing
     dropped = before_cutover + invalid + missing + (0 if plan.on_late == "side" else late)
-    return Counts(read, dropped, late, invalid, missing, incomplete)
+    dropped += 0 if plan.on_ahead == "side" else ahead
+    return Counts(read, dropped, late, invalid, missing, incomplete, ahead)
 
 
 def results_of(

@@ -89,9 +89,8 @@ def step(
         known.num_rows - later.num_rows,
         windows.incomplete(group.times[done.line]),
     )
-    counts = counts_of(plan, read, before_cutover, done, incomplete)
-    if ahead is not None:
-        counts = counts.with_ahead(ahead.num_rows, dropped=plan.on_ahead == "drop")
+    too_far = 0 if ahead is None else ahead.num_rows
+    counts = counts_of(plan, read, before_cutover, too_far, done, incomplete)
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone, ahead), counts)
     snapshot = windows.keyed.checkpoint(wait=False)

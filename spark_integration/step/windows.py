@@ -31,12 +31,12 @@ import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
 from mta.frames.base import AbstractPolicy, by_rows
-from mta.keyed.bucket import NEVER, Advance, Batch, Late
+from mta.keyed.bucket import NEVER, Advance, Late
 from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
-from mta.triggers.rules import EveryCount, EveryPeriod
+from mta.triggers.rules import EveryCount
 from spark_integration.plan import Plan
 from spark_integration.step.columns import DAY, Ints, to_values
 from spark_integration.step.rows import Sorted
@@ -68,7 +68,8 @@ class Windows:
     ) -> None:
         self.plan = plan
         settings: dict[str, Any] = {
-            "on_late": "drop", "nulls": "drop_row", "retain": plan.retain, "timed": True,
+            "on_late": "drop", "on_missing": "drop", "retain": plan.retain, "timed": True,
+            "nulls": "accept" if plan.nulls == "accept" or plan.nan == "propagate" else "drop_row",
         }  # fmt: skip
         if plan.sized or not vectorizes(plan):
             settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
@@ -118,28 +119,20 @@ class Windows:
     def advance(self, group: Sorted) -> Advance:
         """Take in sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
         plan = self.plan
-        keys = group.keys
-        codes = np.repeat(np.arange(len(keys)), np.diff(group.bounds))
+        codes = np.repeat(np.arange(len(group.keys)), np.diff(group.bounds))
         columns = {
             name: to_values(group.rows.column(name), name, plan.nulls, plan.nan)
             for name in plan.values
         }
-        count = group.rows.num_rows
-        reader = self.keyed.reader
-        rows, _ = reader.rows(columns or range(count), count)
-        accepts = plan.nulls == "accept" or plan.nan == "propagate"
-        invalid = reader.invalid(rows, count) if count and not accepts else None
-        rows, marks = self.keyed.as_stored(rows, count), None
+        count, marks = group.rows.num_rows, None
         if plan.without_values is not None and count:
             marked = pc.fill_null(group.rows.column(plan.without_values), False).to_numpy()
             marks = marked if marked.any() else None
-            if marks is not None and invalid is not None:
-                invalid = invalid & ~marks
         asks, retracts = (marks, None) if plan.asks is not None else (None, marks)
-        batch = Batch(
-            keys, codes, rows, group.times, invalid, late_first=True, retracts=retracts,
-            unordered=True, on_missing="drop", asks=asks,
-        )  # fmt: skip
+        batch = self.keyed.batch(
+            group.keys, codes, columns or range(count), group.times, retracts, asks
+        )
+        batch.late_first = batch.unordered = True
         done = self.bucket.advance(batch, _wanted(plan))
         if done.late is not None and plan.on_late == "raise":
             raise _late_event(done.late, group, codes, plan)
@@ -170,8 +163,7 @@ class Windows:
         )
         if not len(table):
             return None
-        trigger = plan.trigger
-        due = self.bucket.due(table, trigger) if isinstance(trigger, EveryPeriod) else None
+        due = None if period is None else self.bucket.due(table, period)
         return Expired(table, self._end_of(table.newest()), due)
 
     def _end_of(self, newest: Any) -> Any:
@@ -207,8 +199,8 @@ def vectorizes(plan: Plan) -> bool:
 
 
 def _wanted(plan: Plan) -> Want:
-    if isinstance(plan.trigger, EveryPeriod):
-        return Boundaries(plan.trigger, ends=plan.temporary)
+    if plan.period is not None:
+        return Boundaries(plan.period, ends=plan.temporary)
     if isinstance(plan.trigger, EveryCount):
         return plan.trigger
     if plan.emit_updates and plan.by_time:

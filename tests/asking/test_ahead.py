@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,15 @@ def test_events_ahead_of_the_clock_are_dropped_and_counted(kind: str) -> None:
         0,
         2,
     )
+
+
+@pytest.mark.parametrize("kind", ["Window", "SharedWindows", "KeyedWindows"])
+def test_the_counts_go_on_after_a_restore(kind: str) -> None:
+    windows, extend, _ = opened(kind, on_ahead="drop", nulls="drop_row", on_late="drop")
+    extend([1.0, float("nan"), 2.0, 3.0, 4.0], [NOW, NOW, 1e9, 1e9, NOW - 1])
+    again = windows.restore_like(windows.checkpoint())
+    stats = again.stats()
+    assert (stats.ahead, stats.invalid, stats.late) == (2, 1, 1)
 
 
 @pytest.mark.parametrize("kind", ["Window", "SharedWindows"])
@@ -144,6 +155,65 @@ def test_a_query_compares_with_the_time_of_its_micro_batch(spark: Any, tmp_path:
         max_ahead="1 hour", on_ahead="drop",
     ).collect()  # fmt: skip
     assert [row.n for row in found] == [1.0, 2.0]
+
+
+class SinkFailed(Exception):
+    """What the sink of a micro-batch raises, after it has seen the rows."""
+
+
+def test_a_micro_batch_that_failed_is_decided_again_by_the_time_in_its_log(
+    spark: Any, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import functions as F
+
+    from spark_integration import sliding_aggregate
+
+    (tmp_path / "input").mkdir()
+    now = spark.range(1).select(F.current_timestamp().alias("t")).first().t.timestamp()
+    day = 86400
+
+    def write(name: str, *ahead: int) -> None:
+        lines = [f'{{"k": "a", "t": {now + each}, "v": 1.0}}' for each in ahead]
+        (tmp_path / "input" / name).write_text("\n".join(lines))
+
+    def run(fail: bool) -> tuple[list[Any], Any]:
+        """What the sink sees of the next micro-batch, and how many rows were ahead."""
+        source = spark.readStream.schema("k string, t double, v double").json(f"{tmp_path}/input")
+        results = sliding_aggregate(
+            source, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("9 days"),
+            max_ahead="1 hour", on_ahead="side", store=f"file://{tmp_path}/pages", buckets=1,
+        )  # fmt: skip
+        found: list[Any] = []
+
+        def sink(frame: Any, _: int) -> None:
+            found.extend((row.n, row.ahead) for row in frame.collect())
+            if fail:
+                raise SinkFailed
+
+        writer = results.writeStream.foreachBatch(sink)
+        query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint")
+        query = query.trigger(availableNow=True).start()
+        if fail:
+            with pytest.raises(StreamingQueryException, match="SinkFailed"):
+                query.awaitTermination()
+            return found, None
+        query.awaitTermination()
+        return found, query.lastProgress["observedMetrics"]["sliding_aggregate"]["rows_ahead"]
+
+    write("one.json", -60, 0, day)
+    first, _ = run(fail=True)
+    assert first == [(1.0, False), (2.0, False), (None, True)]
+    assert run(fail=False) == (first, 1)
+    write("two.json", 1, day)
+    assert run(fail=True)[0] == [(3.0, False), (None, True)]
+    log = tmp_path / "checkpoint" / "offsets" / "1"
+    version, noted, *offsets = log.read_text().split("\n")
+    later = json.loads(noted)
+    later["batchTimestampMs"] += 2 * day * 1000
+    log.write_text("\n".join([version, json.dumps(later), *offsets]))
+    log.with_name(".1.crc").unlink(missing_ok=True)
+    assert run(fail=False) == ([(3.0, False), (4.0, False)], 0)
 
 
 def test_what_does_not_go_together_is_named_by_the_request() -> None:

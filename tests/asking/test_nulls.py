@@ -26,12 +26,15 @@ from mta import (
     ExactDistinctCount,
     First,
     KeyedWindows,
+    Lag,
+    LagText,
     Last,
     Max,
     Mean,
     Median,
     Min,
     Monoid,
+    NthValue,
     Product,
     SampleStdDev,
     SharedWindows,
@@ -65,6 +68,10 @@ SQL: dict[str, tuple[Any, str]] = {
     "newest": (("t", "last"), "last(t IGNORE NULLS)"),
     "as_is": (("i", Last(skip_nulls=False)), "last(i)"),
     "text_as_is": (("t", First(skip_nulls=False)), "first(t)"),
+    "third": (("i", NthValue(3)), "nth_value(i, 3 IGNORE NULLS)"),
+    "third_as_is": (("f", "nth_value(3, skip_nulls=False)"), "nth_value(f, 3)"),
+    "third_text": (("t", NthValue(3)), "nth_value(t, 3 IGNORE NULLS)"),
+    "third_text_as_is": (("t", NthValue(3, skip_nulls=False)), "nth_value(t, 3)"),
     "price": (("d", Sum()), "sum(d)"),
     "latest": (("m", Max()), "max(m)"),
     "any": (("b", AnyTrue()), "bool_or(b)"),
@@ -184,6 +191,10 @@ TYPED: dict[str, Any] = AGGREGATIONS | {
     "oldest": ("t", First().of_types(str)), "newest": ("t", Last().of_types(str)),
     "as_is": ("i", Last("int64", skip_nulls=False)),
     "text_as_is": ("t", First(skip_nulls=False).of_types(str)),
+    "third": ("i", NthValue(3, "int64")),
+    "third_as_is": ("f", NthValue(3, skip_nulls=False)),
+    "third_text": ("t", NthValue(3).of_types(str)),
+    "third_text_as_is": ("t", NthValue(3, skip_nulls=False).of_types(str)),
     "price": ("d", Sum(Decimals(2))), "latest": ("m", Max("M8[us]")),
     "peak_of_some": ("i", Max("int64"), "b"),
     "best": (("i", "i"), ArgMax("int64", "int64")),
@@ -257,6 +268,53 @@ def test_a_window_is_as_sql(frame: str, kind: str) -> None:
             for place, value in zip(places, values, strict=True):
                 found[alias][place] = value
     assert_same(found, seed, frame)
+
+
+#: Lags within windows that hold every row, and what SQL calls them: its lags know no frame.
+LAGS: dict[str, tuple[Any, str]] = {
+    f"{column}{n}{'' if skips else '_as_is'}": (
+        (column, Lag(n, kind, skips) if column != "t" else LagText(n, skips)),
+        f"lag({column}, {n} {'IGNORE' if skips else 'RESPECT'} NULLS)",
+    )
+    for column, kind in {
+        "f": None,
+        "i": "int64",
+        "d": Decimals(2),
+        "m": "M8[us]",
+        "t": None,
+    }.items()
+    for n in (0, 1, 3)
+    for skips in (True, False)
+}
+
+
+@pytest.mark.parametrize("columns", ["fidm", "fidmt"], ids=["vectorized", "plain"])
+def test_lags_are_as_sql_with_and_without_nulls(columns: str) -> None:
+    lags = {name: lag for name, lag in LAGS.items() if name[0] in columns}
+    events = table(5)
+    over = "OVER (PARTITION BY k ORDER BY ts)"
+    asked = ", ".join(f"{sql} {over} AS {name}" for name, (_, sql) in lags.items())
+    wanted = duckdb.sql(f"SELECT {asked} FROM events ORDER BY ts").to_arrow_table()
+    product = Product({name: given for name, (given, _) in lags.items()})
+    windows = KeyedWindows(product, CountWindow(ROWS), MemoryStore(), nulls="skip", page_bytes=256)
+    found: dict[str, list[Any]] = {name: [] for name in lags}
+    alone = [Window(product, CountWindow(ROWS), nulls="skip") for _ in range(3)]
+    for at in range(0, ROWS, 50):
+        part = events.slice(at, 50)
+        keys = part.column("k").to_pylist()
+        done = windows.extend(keys, columns_of(part))
+        windows = windows.restore_like(windows.checkpoint())
+        for name in lags:
+            found[name] += done[name].tolist()
+        for place, (key, row) in enumerate(zip(keys, part.to_pylist(), strict=True), at):
+            alone[key].insert(row)
+            for name, value in alone[key].query().items():
+                assert alike(value, wanted.column(name)[place].as_py()), (name, place)
+    for name, results in found.items():
+        for row, (one, other) in enumerate(
+            zip(results, wanted.column(name).to_pylist(), strict=True)
+        ):
+            assert alike(one, other), (name, row, one, other)
 
 
 def test_a_window_of_no_values_is_null_and_one_of_counts_and_lists_is_not() -> None:

@@ -9,6 +9,8 @@ from spark_integration.cli.expressions import (
 )
 from spark_integration.errors import InvalidRequest
 
+FILTERED = "n=sum(v) filter (where b)"
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -17,7 +19,12 @@ from spark_integration.errors import InvalidRequest
         (" peak = max ( watts ) ", ("peak", "max", "watts")),
         ("max(watts)", ("max_watts", "max", "watts")),
         ("mean", ("mean_volts", "mean", "volts")),
-        ("n=count", ("n", "count", "volts")),
+        ("n=count", ("n", "count", "")),
+        ("count(*)", ("count", "count", "")),
+        ("count()", ("count", "count", "")),
+        ("count(watts)", ("count_watts", "count", "watts")),
+        ("sum(a) FILTER (WHERE b = ')')", ("sum_a_b", "sum", "a", (), "", "b = ')'")),
+        ("n=count filter(where f(b))", ("n", "count", "", (), "", "f(b)")),
         ("max(net in/out)", ("max_net_in_out", "max", "net in/out")),
         ("max(net, in)", ("max_net_in", "max", "net, in")),
         ("quantile(watts, 0.9)", ("quantile_watts_0_9", "quantile", "watts", (), "0.9")),
@@ -29,7 +36,10 @@ def test_aggregation(text, expected):
     assert parse_aggregation(text, ["volts", "watts"]) == Aggregation(*expected)
 
 
-@pytest.mark.parametrize("text", ["max", "rank(x, 'min', pct=True)", "p=regr_slope(y, x)"])
+@pytest.mark.parametrize(
+    "text",
+    ["max", "count", "rank(x, 'min', pct=True)", "p=regr_slope(y, x) filter (where z > 0)"],
+)
 def test_an_aggregation_reads_back_what_it_prints(text):
     aggregation = parse_aggregation(text, ["watts"])
     assert parse_aggregation(str(aggregation), []) == aggregation
@@ -38,17 +48,30 @@ def test_an_aggregation_reads_back_what_it_prints(text):
 def test_an_aggregation_that_reads_times_is_given_the_column_of_the_time():
     pairs = {
         text: parse_aggregation(text, ["v"]).pair("ts")
-        for text in ("max", "count", "integral(v, 'linear')", "corr(v, w)")
+        for text in ("max", "count", "count(v)", "integral(v, 'linear')", "corr(v, w)", FILTERED)
     }
     assert pairs == {
         "max": (("v",), "max()"),
         "count": ((), "count()"),
+        "count(v)": (("v",), "count()"),
+        FILTERED: (("v",), "sum()", "__filter_n"),
         "integral(v, 'linear')": (("ts", "v"), "integral('linear')"),
         "corr(v, w)": (("v", "w"), "corr()"),
     }
 
 
-@pytest.mark.parametrize("text", ["", "peak=", "max(a)b", "a=b=max(c)", "max(watts"])
+def test_the_names_in_a_filter_are_found_beside_its_texts():
+    aggregation = parse_aggregation(
+        """n=count(*) filter (where `a b` > "c" and D.e = 'f''g')""", []
+    )
+    names = ("a b", "c", "d", "E", "f", "g", "count")
+    assert [name for name in names if aggregation.mentions(name)] == ["a b", "d", "E"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "peak=", "max(a)b", "a=b=max(c)", "max(watts", "sum(a) filter (b)", "sum(a) where b"],
+)
 def test_malformed_aggregation(text):
     with pytest.raises(InvalidRequest, match="not of the form"):
         parse_aggregation(text, ["watts"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import Max
-from mta.folds.fronts import EachFront, as_array, count_below, fronts_upto, joined, moved, rows_at
+from mta.folds.fronts import EachFront, as_array, count_below, joined, moved, rows_at
 
 FRONTS = st.one_of(
     st.builds(
@@ -25,8 +25,6 @@ FRONTS = st.one_of(
 def test_fronts_are_counted_cut_and_moved(fronts: EachFront, position: int, count: int) -> None:
     listed = list(fronts)
     assert count_below(fronts, position) == sum(front < position for front in listed)
-    upto = [front for front in listed if front <= position]
-    assert list(fronts_upto(fronts, position, count)) == upto[:count]
     assert list(moved(fronts, position)) == [front + position for front in listed]
     assert as_array(fronts, count).tolist() == listed[:count]
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product, Sum
-from mta.folds.sliding import Events, ShortRun, SlidingFolds, short_run_of
-from mta.frames import CountWindow, TimeWindow
+from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product
+from mta.folds.sliding import SlidingFolds
 from mta.kernels.native import numpy_alone
 from mta.monoids.base import AbstractMonoid
 
@@ -106,30 +105,3 @@ def test_prefixes_suffixes_and_the_total_are_the_same_with_blocks_and_without(
         rest = monoid.fold(monoid.partials.cut(rows.lifted, row, count), count - row)
         assert monoid.same(at(suffixes, row - 123), monoid.combine(rest, right))
     assert monoid.same(rows.total, monoid.fold(rows.lifted, count))
-
-
-def events(start: int, stop: int) -> Events:
-    return Events(np.arange(start, stop, dtype="f8"), np.arange(start, stop), stop - start)
-
-
-def test_a_short_window_and_what_comes_are_put_side_by_side() -> None:
-    run = ShortRun(Sum(), 10, [events(10, 12), events(12, 13)], events(13, 17))
-    for policy in (CountWindow(3), TimeWindow("3 microseconds")):
-        reported = run.folds(policy)
-        assert reported is not None
-        assert reported[0].tolist() == [11, 12, 13, 14]
-        assert reported[1].tolist() == [36.0, 39.0, 42.0, 45.0]
-    assert run.folds(CountWindow(9)) is None  # nothing leaves
-    longer = ShortRun(Sum(), 0, [events(0, 3000)], events(3000, 3005))
-    assert longer.folds(CountWindow(2000)) is None
-
-
-def test_which_runs_are_short() -> None:
-    assert short_run_of(Sum(), window=100, coming=60) == 60
-    assert short_run_of(Sum(), window=100, coming=1 << 20) == 1 << 16
-    wide = Product({str(at): ("x", Sum()) for at in range(50)})
-    assert short_run_of(wide, window=100, coming=1 << 20) == 4096
-    assert short_run_of(Sum(), window=100, coming=40) == 0
-    assert short_run_of(Sum(), window=300, coming=4096) == 0
-    plain, _ = KINDS["plain functions"](np.arange(1))
-    assert short_run_of(plain, window=1, coming=9) == 0

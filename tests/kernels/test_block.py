@@ -60,7 +60,12 @@ VALUES: list[Callable[[random.Random], Any]] = [
 
 
 def policy_of(rng: random.Random) -> Any:
-    return rng.choice([CountWindow, TimeWindow])(rng.choice([1, 2, 7, 60, 400]))
+    size = rng.choice([1, 2, 7, 60, 400])
+    if rng.random() < 0.5:
+        return rng.choice([CountWindow, TimeWindow])(size)
+    delay = rng.choice([1, 50, 700])
+    frames = [TimeWindow(size, closed="left"), TimeWindow(size, delay=delay)]
+    return rng.choice([*frames, CountWindow(size, exclude_current=True)])
 
 
 def given(monoid: Any, value: Any, other: Any) -> Any:
@@ -173,7 +178,17 @@ def test_long_scenarios() -> None:
 
 
 @pytest.mark.parametrize("kind", KEPT_BY[1:])
-@pytest.mark.parametrize("policy", [CountWindow(500), TimeWindow(500)], ids=str)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        CountWindow(500),
+        TimeWindow(500),
+        CountWindow(500, exclude_current=True),
+        TimeWindow(500, closed="left"),
+        TimeWindow(500, delay=700),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("make", [*MONOIDS, PRODUCTS[1]])
 def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
     window = Window(make(), policy, name="w", aggregator=kind)
@@ -326,11 +341,11 @@ def test_a_block_takes_what_was_loaded() -> None:
     block.load(Loaded(4, 2, 0.0, 10.0, None), folds, (1.0, 1.0), np.empty(0, "<i8"))
     found = [block.event(2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
     assert found == [12 / 5, 14 / 6, 12 / 6, 12 / 6, None]
-    assert block.stands() == (4, 2) and block.aggregates() == ((3.0, 1.0), (9.0, 5.0))
+    assert block.stands() == (4, 2, 4) and block.aggregates() == ((3.0, 1.0), (9.0, 5.0))
     assert block.values().tolist() == [2.0] * 4
     assert block.times().tolist() == [0.0, 1.0, 1.0, 9.0]
     block.clear()
-    assert block.event(1.0, 9.0) is None and block.stands() == (0, 0)
+    assert block.event(1.0, 9.0) is None and block.stands() == (0, 0, 0)
 
 
 def test_events_leave_a_block_by_time() -> None:
@@ -339,7 +354,7 @@ def test_events_leave_a_block_by_time() -> None:
     folds, leaving = np.array([5.0, 4.0, 3.0]), np.array([1, 2, 5], "<i8")
     block.load(Loaded(9, float("inf"), 10.0, 15.0, 10.0), folds, 0.0, leaving)
     found = [block.event(1.0, time) for time in (10.0, 11.0, 14.0, 15.0, 13.0)]
-    assert found == [5.0, 4.0, 3.0, None, None] and block.stands() == (3, 2)
+    assert found == [5.0, 4.0, 3.0, None, None] and block.stands() == (3, 2, 3)
 
 
 def test_a_block_holds_no_more_than_it_has_room_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from bisect import bisect_right
 from itertools import accumulate, pairwise
@@ -42,8 +43,10 @@ def test_bounds_and_spread(seed: int) -> None:
 @pytest.mark.parametrize("most", [1, 2, 300, 65_535, 65_536, 65_537, 1 << 20, (1 << 32) + 5])
 def test_group(most: int) -> None:
     rng = random.Random(most)
-    for count in (0, 1, 2, 500):
-        codes = [rng.choice([0, most - 1, rng.randrange(most)]) for _ in range(count)]
+    for count, run in itertools.product((0, 1, 2, 500), (1, 9)):
+        some = [rng.choice([0, most - 1, rng.randrange(most)]) for _ in range(count)]
+        codes = [code for code in some for _ in range(rng.randint(1, run))]
+        count = len(codes)
         expected = sorted(range(count), key=lambda row: codes[row])  # in their order
         for dtype in ("i8", "i4") if most < 1 << 31 else ("i8",):
             assert group(np.array(codes, dtype), most).tolist() == expected

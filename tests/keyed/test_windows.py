@@ -209,6 +209,23 @@ def test_queries_of_keys_known_and_unknown() -> None:
     assert tuples.query([("a", 1), ("a", 3)]).tolist() == [5, 0]
 
 
+@pytest.mark.parametrize("new", [1, 4, 40])
+def test_a_few_new_events_of_long_windows(new: int) -> None:
+    """Results for few rows of each key are folded in another way than those for most rows."""
+    keys, before, size = 20, 150, 100
+    values = np.random.default_rng(new).integers(-50, 50, (keys, before + new)).astype(float)
+    monoid = Product({"peak": ("v", Max()), "sum": ("v", Sum())})
+    windows = KeyedWindows(monoid, CountWindow(size))
+    windows.extend(np.repeat(np.arange(keys), before), {"v": values[:, :before].reshape(-1)})
+
+    found = windows.extend(np.repeat(np.arange(keys), new), {"v": values[:, before:].reshape(-1)})
+
+    ends = range(before + 1, before + new + 1)
+    frames = [row[end - size : end] for row in values for end in ends]
+    assert found["peak"].tolist() == [frame.max() for frame in frames]
+    assert found["sum"].tolist() == [frame.sum() for frame in frames]
+
+
 def test_products_and_several_policies() -> None:
     monoid = Product({"top": ("v", Max()), "n": Count()})
     windows = KeyedWindows(monoid, {"two": CountWindow(2), "all": CountWindow(99)})

@@ -108,6 +108,23 @@ def test_partitions_that_do_not_fit_the_cores_are_reported(
         unset.conf.set(PARTITIONS, "2")
 
 
+@pytest.mark.parametrize(
+    ("buckets", "why"),
+    [(None, None), (1, "1 have nothing to do"), (2, None), (16, None), (17, "8 in a row")],
+)
+def test_buckets_that_do_not_fit_the_cores_are_reported(
+    spark: SparkSession, tmp_path: Path, buckets: int | None, why: str | None
+) -> None:
+    job = Job(spark, tmp_path)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        sliding_aggregate(job.source(), **job.settings(buckets=buckets))
+    assert [f"has {buckets} buckets on 2 cores" in str(each.message) for each in found] == [
+        True
+    ] * (why is not None)
+    assert all(why in str(each.message) and each.filename == __file__ for each in found)
+
+
 def test_the_warning_names_the_line_that_starts_the_query(
     unset: SparkSession, tmp_path: Path
 ) -> None:

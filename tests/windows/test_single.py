@@ -250,11 +250,15 @@ def test_single_events_take_no_call_of_the_structure(
         insert(self, value, time)
 
     monkeypatch.setattr(WindowEngine, "insert", counted)
-    for policy in (CountWindow(1000), TimeWindow(1000)):
+    frames = CountWindow(1000, exclude_current=True), TimeWindow(1000, delay=900)
+    for policy in (CountWindow(1000), TimeWindow(1000), *frames):
         window = Window(Max(), policy, "memory://", "w", aggregator=kind, allowed_lateness=lateness)
+        before = slow
         for at in range(4000):
             window.insert(float(at), float(at))
-    assert slow <= 2 * 40
+        # Until the first event comes into a frame, nothing can be prefetched of it.
+        empty = 901 if isinstance(policy, TimeWindow) and policy.delay else 2
+        assert slow - before <= 40 + empty * (policy in frames)
 
 
 @dataclass
@@ -402,6 +406,33 @@ def test_what_events_in_order_take_where_others_may_come_late(policy: Any) -> No
     plain = [at for at, taken in enumerate(combines) if taken <= 2]
     assert len(plain) >= 0.95 * 6000 and sum(combines) <= 9 * 6000
     assert not any(calls[at] for at in plain) and sum(calls) <= 4 * 6000 / 64
+
+
+@pytest.mark.parametrize(
+    ("frame", "oldest", "newest"),
+    [
+        (CountWindow(1000, exclude_current=True), 1000, 1),
+        (TimeWindow(1000, closed="left"), 1000, 1),
+        (TimeWindow(1000, delay=700), 1699, 700),
+    ],
+)
+@pytest.mark.parametrize("lateness", [None, 300])
+def test_a_frame_that_ends_earlier_takes_as_many_combines(
+    frame: Any, oldest: int, newest: int, lateness: Any
+) -> None:
+    """One for each event that comes into it, and one for the result; leaves are folded as usual."""
+    counted, store = Counted(), FailingStore()
+    window = Window(
+        counted.max, frame, store, "w", allowed_lateness=lateness, arity=16, leaf_arity=64
+    )
+    combines = []
+    for at in range(6000):
+        before = counted.combines
+        window.insert(float(-at), float(at))
+        assert window.query() == (float(-max(0, at - oldest)) if at >= newest else -math.inf)
+        combines.append(counted.combines - before)
+    usual = [taken for taken in combines if taken <= 2]
+    assert len(usual) >= 0.9 * 6000 and sum(combines) <= 9 * 6000
 
 
 def test_a_late_event_takes_up_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Rows
-from mta.folds.sliding import Events, ShortRun, short_run_of
-from mta.logs.base import Aggregator, Batch, Lens
+from mta.logs.base import Aggregator, Lens
 from mta.logs.levels.pages import LevelPages
 from mta.monoids.base import Partial
 from mta.pages.page import Group
@@ -56,90 +54,15 @@ class SegmentedWindow(LevelPages, Aggregator):
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, as coarsely as it is in memory."""
 
-    # --- runs -----------------------------------------------------------------------------------
-
-    def run(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for many events at once; about two combines per event.
-
-        Where the window is short beside the batch, results are folds of ranges (``folds.sliding``).
-        Returns how many are in; 0 when the cuts cannot be known ahead.
-        """
-        short = short_run_of(self.monoid, len(self), batch.count - start)
-        held = self._held() if short else None
-        if held is not None:
-            new = batch.part(start, start + short)
-            found = ShortRun(self.monoid, self.front, held, new).folds(self.setting.policy)
-            if found is not None:  # else nothing leaves, or the window gets long
-                batch.put(start, found[1])
-                return self._follow(new, *found)
-        return self._run_long(batch, start)
-
-    def _run_long(self, batch: Batch, start: int) -> int:
-        """A run of a window that is not short, by what is known from its front on."""
-        del batch, start
-        return 0
-
-    def _held(self) -> list[Events] | None:
-        """The window's events, where they lie in the leaf tail and the one group before it."""
-        leaf, inputs = self.levels.tails[0], self.monoid.inputs
-        parts: list[tuple[Group, int, int]] = [(leaf, max(self.front - leaf.first, 0), leaf.count)]
-        if self.front < leaf.first:
-            head = self._head_part()
-            if head is None:
-                return None
-            parts.insert(0, head)
-        return [
-            Events(inputs.cut(g.rows, i, j), None if g.times is None else g.times[i:j], j - i)
-            for g, i, j in parts
-        ]
-
-    def _head_part(self) -> tuple[Group, int, int] | None:
-        """The group before the leaf tail and its events in the window; None if not in memory."""
-        return None
-
-    def _follow(self, new: Events, fronts: np.ndarray, folds: Rows) -> int:
-        """Bring the structure to where the folds of a short run are, group by group.
-
-        Returns how many events are in. When the store fails, they stay in, and their results
-        stand; the next run meets the failure again.
-        """
-        done = 0
-        while done < len(fronts):
-            try:
-                end = min(done + self.room(), len(fronts))
-                rows = self.monoid.inputs.cut(new.rows, done, end)
-                times = None if new.times is None else new.times[done:end]
-                fold = self.monoid.partials.at(folds, end - 1)
-                self._take_in(Events(rows, times, end - done), int(fronts[end - 1]), fold)
-            except Exception:
-                if done:
-                    return done
-                raise
-            done = end
-        return done
-
-    def _take_in(self, new: Events, front: int, fold: Partial) -> None:
-        """Add events for which there is room, all or none; the front and the fold after them."""
-        del fold
-        if front <= self.back:
-            self.evict_to(front)  # first, as it may need the store
-        self.append(*new)
-        self.evict_to(front)
-
     # --- times ----------------------------------------------------------------------------------
 
     def time_at_front(self) -> int:
         leaf = self.levels.tails[0]
         if leaf.times is not None and self.front >= leaf.first:
             return int(leaf.times[self.front - leaf.first])
-        return int(self.head_times()[1][0])
-
-    def head_times(self) -> tuple[int, np.ndarray]:
         frame = self.open_path()
-        if frame is None:
-            return self.front, np.empty(0, "<i8")
-        assert frame.group.times is not None
-        return self.front, frame.group.times[frame.next : frame.stop]
+        assert frame is not None and frame.group.times is not None
+        return int(frame.group.times[frame.next])
 
     # --- all events -----------------------------------------------------------------------------
 

@@ -577,6 +577,7 @@ def test_a_snapshot_whose_aggregates_count_other_events_is_refused(count: int) -
         aggregator=PagedReactiveAggregator,
     )
     window.extend([1.0] * 20)
+    window.query()
     tail = window.structure.levels.tails[2]
     tail.rows[1][: tail.count] = count
     snapshot = window.checkpoint()
