@@ -105,11 +105,11 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
 
 
 def delete_history(history: History) -> int:
-    """Delete what ``save_history`` has made, once no query needs it to start from.
+    """Delete a history that no query needs to start from any more.
 
-    That is, once each bucket of every query that started from it has had rows. What is published of
-    it is deleted too. Lists the store's keys; returns how many pages were deleted. Raises
-    MissingPage where there is none, and the store's errors.
+    That is, once each bucket of every query that started from it has had rows. Its published record
+    is deleted too. Lists the store's keys; returns how many pages were deleted. Raises MissingPage
+    if there is none, and errors of the store.
 
     Args:
         history: What ``save_history`` returned.

@@ -61,8 +61,8 @@ def inspect_query(
     Args:
         checkpoint: The query's checkpoint folder.
         store: The URL of the query's store.
-        aggregations: Those of the query, for results.
-        window: That of the query, for results.
+        aggregations: The aggregations of the query, to compute results.
+        window: The window of the query, to compute results.
     """
 
     def look(inside: _Inside) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def events_of_key(
     aggregations: Aggregations,
     window: Policies,
 ) -> pd.DataFrame:
-    """Return the events in one key's window, oldest first.
+    """Return the events in the window of a key, oldest first.
 
     The columns are what the aggregations read, and the times.
 
@@ -100,8 +100,8 @@ def events_of_key(
     Args:
         checkpoint: The query's checkpoint folder.
         store: The URL of the query's store.
-        key: The key's value, of several columns a tuple.
-        aggregations: Those of the query.
+        key: The key; for several columns a tuple.
+        aggregations: The aggregations of the query.
         window: That of the query.
     """
 

@@ -49,7 +49,7 @@ def read_topic(
     Args:
         spark: The session.
         servers: The brokers to ask first, such as "host:9092,other:9092".
-        topic: Its name, or several with commas between.
+        topic: The name of the topic, or several separated by commas.
         starting_offsets: Where a query starts that has no checkpoint yet: "earliest", "latest", or
             Spark's JSON of offsets. A query with a checkpoint continues where it stopped.
         timeout: How long a broker may take to answer one call, here and while the query runs. Spark
@@ -89,7 +89,7 @@ def check_topic(
     Args:
         spark: The session.
         servers: The brokers to ask first, such as "host:9092,other:9092".
-        topic: Its name, or several with commas between.
+        topic: The name of the topic, or several separated by commas.
         timeout: How long a broker may take to answer.
         options: Options of Kafka's clients with "kafka." before them, as for ``read_topic``.
     """
@@ -149,11 +149,11 @@ def parse_messages(
     optional: Sequence[str] = (),
     metrics: str | Observation = MESSAGES,
 ) -> DataFrame:
-    """Return the messages with two more columns: ``event``, and ``reason`` where it is unusable.
+    """Return the messages with two more columns: ``event``, and the ``reason`` if it is unusable.
 
     ``reason`` is null for a message that can be used, otherwise "no message", "no UTF-8", "no JSON
-    object", "no <field>" or "<field> is no <type>": the first that applies. Costs one parse of a
-    message, two if some field is missing. Raises InvalidRequest for arguments that do not fit.
+    object", "no <field>" or "<field> is no <type>": the first that applies. Parses each message
+    once, or twice if a field is missing. Raises InvalidRequest for invalid arguments.
 
     Args:
         messages: A stream or batch with a message of JSON in ``column``.

@@ -42,7 +42,7 @@ _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 @dataclass(frozen=True)
 class History:
-    """Windows that ``save_history`` has made.
+    """The windows that ``save_history`` saved.
 
     Args:
         name: Their name.

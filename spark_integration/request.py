@@ -503,9 +503,8 @@ def _require_filter(what: str, name: str, kind: T.DataType, schema: Schema) -> N
     if is_filter(schema) and not isinstance(kind, T.BooleanType):
         shown = "" if name.startswith(_FILTER) else f" {name!r}"
         raise InvalidRequest(
-            f"{what}: the filter{shown} is {kind.simpleString()}, no boolean: compare first, such "
-            "as "
-            "status = 'declined' in SQL, or F.col('status') == 'declined'"
+            f"{what}: the filter{shown} is {kind.simpleString()}, not boolean: compare first, such "
+            "as status = 'declined' in SQL, or F.col('status') == 'declined'"
         )
 
 

@@ -312,10 +312,10 @@ def column(name: str) -> Column:
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Return Spark settings for a streaming query with windows; set them before its first start.
 
-    A query that is started in this process needs none: what is not set is chosen as it starts
-    (``starting.py``). They are for queries that are started in other ways, as declarative pipelines
-    are. For ``spark://state`` set RocksDB beside them. Elsewhere Spark's own default is better: the
-    states are small, and a commit takes 2 ms with it, 60 to 110 ms with RocksDB.
+    A query that starts in this process needs none: unset values are chosen when it starts
+    (``starting.py``). They are for queries that start in other ways, such as declarative pipelines.
+    For ``spark://state``, also set RocksDB. Otherwise Spark's default is better: the states are
+    small, and a commit takes 2 ms with it and 60 to 110 ms with RocksDB.
 
     Version 1 of the checkpoint's format (Spark's own default) survives every death of a driver.
     With version 2, a driver that dies after a file sink has a batch and before Spark's log of

@@ -1,4 +1,4 @@
-"""``mta plan``: what windows will take, before they run."""
+"""``mta plan``: estimate the resources of windows before they run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
     add("--window", type=_window, required=True, metavar="SIZE",
         help="a time, or a number of events per key: '30 days', '1000 events'")  # fmt: skip
     add("--aggregations", type=at_least_one, default=1, metavar="N",
-        help="how many, each over a column of doubles; default: 1")  # fmt: skip
+        help="how many aggregations, each over its own column of doubles; default: 1")  # fmt: skip
     add("--store", default="file", metavar="STORE",
         help=f"its kind, or a URL: {', '.join(_STORES)}; default: file")  # fmt: skip
     add("--batch", dest="batch_seconds", type=_seconds, default=10.0, metavar="TIME",
@@ -44,10 +44,10 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
     add("--key-bytes", type=_bytes, default=0, metavar="N",
         help="the length of keys in bytes, 0 for integers; default: 0")  # fmt: skip
     add("--buckets", type=at_least_one, metavar="N",
-        help="how many groups of keys; default: as many as suit the cores")  # fmt: skip
+        help="how many groups of keys; default: chosen from the number of cores")  # fmt: skip
     add("--measure", action="store_true",
-        help="measure this machine first, a minute or two: in the store, if a URL is given, "
-        "otherwise on local disk; default: no")  # fmt: skip
+        help="measure this machine first, which takes a minute or two: in the store if a "
+        "URL is given, otherwise on local disk; default: no")  # fmt: skip
     add("--json", action="store_true", dest="as_json",
         help="print one JSON document, with sizes in bytes; default: lines of text")  # fmt: skip
 

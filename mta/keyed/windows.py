@@ -83,7 +83,7 @@ class Latest(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyedStats:
-    """The sizes of keyed windows, and what they have done."""
+    """The sizes and counts of keyed windows."""
 
     keys: int
     standalone: int
@@ -128,10 +128,10 @@ class KeyedWindows(Publishable):
         monoid: The aggregation.
         window: One frame, or several by name, as for ``SharedWindows``.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
-        name: Distinguishes the windows in a store, as for ``Window``.
-        timed: Whether events have times and come in their order, even if no frame looks at them.
-        arity: How many elements a group of a standalone window has.
-        leaf_arity: How many events a leaf group of a standalone window has.
+        name: The name of the windows in the store, as for ``Window``.
+        timed: Whether events have times and arrive in order, even if no frame depends on times.
+        arity: The number of elements in a group of a standalone window.
+        leaf_arity: The number of events in a leaf group of a standalone window.
         allowed_lateness: How much older than the newest event of its key an event may be: seconds
             or a duration. Without it the events of a key must come in order.
         on_duplicate: What to do with an event at the time of an existing one: "append" adds it,
@@ -153,11 +153,11 @@ class KeyedWindows(Publishable):
             default, any time ahead. A single event dated tomorrow makes all events of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
-        promote_at: How many events the window of a key may have before it becomes standalone.
+        promote_at: The number of events at which the window of a key becomes standalone.
         page_bytes: The approximate size of a page of keys; by default 256 KiB, and 16 KiB
             in a remote store.
         cache_bytes: The size of the page cache in bytes.
-        retain: How many of the newest snapshots can be restored.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import KeyedWindows, Max, TimeWindow
     >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="example")

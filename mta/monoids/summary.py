@@ -30,7 +30,7 @@ Summary = Any
 
 
 class SummaryMonoid(Monoid[Any, Any, Out]):
-    """An aggregation whose partial results are summaries, such as sketches; a base to derive from.
+    """An aggregation whose partial results are summaries, such as sketches; a base class.
 
     A subclass creates, fills, merges, queries and serializes summaries.
 

@@ -56,7 +56,7 @@ class EndText(_TextMonoid):
     """The first or last of objects."""
 
     def __init__(self, skip_nulls: bool = True) -> None:
-        #: As of ``First`` and ``Last``.
+        #: As for ``First`` and ``Last``.
         self.skip_nulls = skip_nulls
         super().__init__()
 

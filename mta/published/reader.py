@@ -28,7 +28,7 @@ Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
 
 
 class PublishedWindows:
-    """Windows that another process publishes, to be read: ``open_published`` opens them.
+    """Windows that another process publishes; ``open_published`` opens them.
 
     Any number of threads may call at once. No call writes to the store. Every call looks for a
     newer snapshot first, if the last look is longer ago than ``refresh``: one ``get_many`` of one
@@ -146,13 +146,13 @@ class PublishedWindows:
         return self._answer(lambda cut: cut.events(key, newest))
 
     def status(self) -> PublishedStatus:
-        """Return which batch is read, how recent it is, and how much there is; reads no page."""
+        """Return the batch, its age, and the numbers of keys and events; reads no page."""
         return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
 
     # --- following --------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Look for a newer snapshot now; return whether there is one. One or two store calls.
+        """Look for a newer batch now; return whether there is one. One or two store calls.
 
         Raises NotPublished if the name was unpublished, SnapshotMismatch where what is now
         published cannot be rebuilt, and what the store raises; then the present one is kept.
@@ -267,9 +267,9 @@ def open_published(
     refresh: float | Duration | None = "1 second",
     cache: int = 32 << 20,
 ) -> PublishedWindows:
-    """Open the windows that are published under a name in a store, to read them.
+    """Open the windows that are published under a name, to read them.
 
-    Any process that reaches the store may read. Two store calls. Raises NotPublished,
+    Any process with access to the store can read them. Two store calls. Raises NotPublished,
     SnapshotMismatch where something is missing or differs from what is published, CorruptSnapshot,
     and what the store raises.
 

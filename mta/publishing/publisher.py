@@ -156,7 +156,7 @@ def delete_keys(store: PageStore, keys: set[str]) -> None:
 
 
 def published_names(store: PageStore) -> list[str]:
-    """Return the names under which something is published; lists keys of the store.
+    """Return the published names; lists the keys of the store.
 
     Args:
         store: An open store.
@@ -165,10 +165,10 @@ def published_names(store: PageStore) -> list[str]:
 
 
 def unpublish(store: PageStore, name: str) -> int:
-    """Delete all that is published under a name, the head first; return how many records.
+    """Delete the published records of a name; return how many there were.
 
-    The pages of the windows stay: they belong to the publisher. Lists the keys of the name, where
-    the store can; otherwise what a killed process has left may stay.
+    The pages of the windows remain: they belong to the publisher. Lists the keys of the name if the
+    store can list keys; otherwise records of a killed process may remain.
 
     Args:
         store: An open store.

@@ -125,10 +125,10 @@ class SlicedWindow(ResultsWhenDue[Out]):
         slide: A duration for a TimeWindow, a number of events for a CountWindow; without it the
             window tumbles.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
-        name: Distinguishes the windows in a store, as for ``Window``.
-        arity: How many elements a group has; a full group is one page. The default depends on the
-            size of a partial result, and suits a single large window.
-        leaf_arity: How many slides a leaf group has.
+        name: The name of the windows in the store, as for ``Window``.
+        arity: The number of elements in a group; a full group is one page. The default depends on
+            the size of a partial result, and suits a single large window.
+        leaf_arity: The number of slides in a leaf group.
         aggregator: The algorithm that keeps the events: by default AmortizedMTA, or FiBA if other
             settings need it. With SteadyMTA, no single event waits while a group is folded; use it
             for expensive combines.
@@ -139,7 +139,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         min_samples: The number of values below which a result is null (None, or masked in an
             array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        retain: How many of the newest snapshots can be restored.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import CountWindow, SlicedWindow, Sum
     >>> sliced = SlicedWindow(Sum(), CountWindow(4), slide=2)

@@ -36,7 +36,7 @@ from stores import StoreLike
 
 
 class Due(NamedTuple):
-    """Results that were due, in their order."""
+    """Results that were due, in order."""
 
     moments: np.ndarray
     """Boundaries as datetime64[us] for a period; else how many events there were, as int64."""
@@ -278,7 +278,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
 
 class TriggeredWindow(ResultsWhenDue[Out]):
-    """A window that gives results when a trigger says so.
+    """A window that returns results when a trigger makes them due.
 
     Any window and frame. A frame on times is evaluated again at each boundary, so that what time
     alone evicts is out. Events must come in order: raises ValueError for a window with
@@ -286,7 +286,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     results that were given.
 
     Args:
-        window: The window; use it through this one only.
+        window: The window; do not use it directly afterwards.
         trigger: When results are due.
 
     >>> from mta import EveryCount, Max, CountWindow, TriggeredWindow, Window

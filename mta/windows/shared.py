@@ -72,7 +72,7 @@ _TRIM_GROUPS = 32
 
 @dataclass(frozen=True)
 class SharedStats:
-    """The sizes of multiple windows, and what they have done."""
+    """The sizes and counts of multiple windows."""
 
     windows: dict[str, int]
     """Events in each window."""
@@ -93,20 +93,21 @@ class SharedWindows(EventsWindow[Out]):
     """The aggregates of multiple windows over one stream, after every event.
 
     Events are stored once. With ``allowed_lateness`` they are kept in order of time, and a result
-    covers the window that ends with its event (for a frame that looks at values: with the newest).
+    covers the window that ends with its event (or with the newest event, if a frame depends on
+    values).
 
     Args:
         monoid: The aggregation.
         windows: The frame of each window, by its name.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
-        name: Distinguishes the windows in a store, as for ``Window``.
-        retain_for: Which events to retain though no window holds them, for earlier moments, ranges
-            and windows that are added later: a duration, as in ``Window``, or a window by count or
+        name: The name of the windows in the store, as for ``Window``.
+        retain_for: Which events to retain beyond the windows, for earlier moments, ranges and
+            windows that are added later: a duration, as in ``Window``, or a window by count or
             time.
-        timed: Whether events have times, even if no frame looks at them yet.
-        arity: How many elements a group has; a full group is one page. The default depends on the
-            size of a partial result, and suits a single large window.
-        leaf_arity: How many events a leaf group has; ``arity`` unless only that is given.
+        timed: Whether events have times, even if no frame depends on times yet.
+        arity: The number of elements in a group; a full group is one page. The default depends on
+            the size of a partial result, and suits a single large window.
+        leaf_arity: The number of events in a leaf group; by default ``arity``.
         allowed_lateness: How much older than the newest event an event may be: seconds or a
             duration. It selects FiBA, which keeps events in order of time, and a result covers the
             window that ends with its event. Without it events must come in order.
@@ -124,7 +125,7 @@ class SharedWindows(EventsWindow[Out]):
             default, any time ahead. A single event dated tomorrow makes all events of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
-        retain: How many of the newest snapshots can be restored.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import CountWindow, Max, SharedWindows
     >>> peaks = SharedWindows(Max(), {"two": CountWindow(2), "three": CountWindow(3)})
@@ -259,10 +260,10 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def add(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """Add a window over as many of the events that it asks for as are retained.
+        """Add a window, with those of its events that are retained.
 
-        At most one page read per level. Raises ValueError for a name that is taken, and for a frame
-        that needs times or aggregates that are not kept with these events.
+        At most one page read per level. Raises ValueError for an existing name, and for a frame
+        that needs times or aggregates that are not stored with these events.
 
         Args:
             name: The name of the window.
@@ -275,7 +276,7 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def resize(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """Give a window another frame, longer or shorter, from now on; costs as ``add``.
+        """Give a window another frame, longer or shorter; costs as ``add``.
 
         A longer one holds the events that are retained; the returned coverage says how many are
         missing, also for the results of late events.

@@ -33,7 +33,7 @@ from stores import StoreLike
 
 @dataclass(frozen=True)
 class Stats:
-    """The size of a window, and what it has done."""
+    """The sizes and counts of a window."""
 
     events: int
     """Events in the window."""
@@ -66,10 +66,10 @@ class Window(EventsWindow[Out]):
         monoid: The aggregation.
         window: The frame: which events the window holds.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
-        name: Distinguishes the windows in a store: 1 to 100 characters of A-Z a-z 0-9 . _ : -
-        arity: How many elements a group has; a full group is one page. The default depends on the
-            size of a partial result, and suits a single large window.
-        leaf_arity: How many events a leaf group has; ``arity`` unless only that is given.
+        name: The name of the window in the store: 1 to 100 characters of A-Z a-z 0-9 . _ : -
+        arity: The number of elements in a group; a full group is one page. The default depends on
+            the size of a partial result, and suits a single large window.
+        leaf_arity: The number of events in a leaf group; by default ``arity``.
         aggregator: The algorithm that keeps the events: by default AmortizedMTA, or FiBA if other
             settings need it. With SteadyMTA, no single event waits while a group is folded; use it
             for expensive combines.
@@ -93,7 +93,7 @@ class Window(EventsWindow[Out]):
             default, any time ahead. A single event dated tomorrow makes all events of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
-        retain: How many of the newest snapshots can be restored.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import CountWindow, Max, Window
     >>> window = Window(Max(), CountWindow(3), name="example")
