@@ -68,7 +68,7 @@ def _serve(published: str, store: str | None, **options: Any) -> None:
     if not job.get("publish"):
         raise InvalidRequest(
             f"the run in {folder} publishes nothing: run it again with a name, as in "
-            "'mta run --publish features', and run it again"
+            "'mta run --publish features'"
         )
     serving.serve(str(job["publish"]), store or str(job["store"]), **options)
 

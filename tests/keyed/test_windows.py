@@ -317,7 +317,7 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
 def test_in_memory_there_are_no_snapshots() -> None:
     windows = KeyedWindows(Max(), CountWindow(2), None)
     windows.extend(["a"], [1.0])
-    with pytest.raises(NotPageable, match="these windows are in memory alone"):
+    with pytest.raises(NotPageable, match="these windows are only in memory"):
         windows.checkpoint()
     windows.delete_pages()
     windows.close()

@@ -313,7 +313,7 @@ def test_what_cannot_be_made_again_is_refused(
     job, copy = stopped, tmp_path / "copy"
     shutil.copytree(job.checkpoint, copy)
     asked: Any = (job.spark, copy, tmp_path / "new", job.store)
-    with pytest.raises(InvalidRequest, match="nothing is to change"):
+    with pytest.raises(InvalidRequest, match="nothing to change"):
         migrate(*asked)
     with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
         migrate(*asked, buckets=1 << 17)

@@ -131,7 +131,7 @@ def test_what_cannot_be_says_what_to_do() -> None:
         windows.range(1, 2)
     with pytest.raises(ValueError, match="no range"):
         windows.range_by_position(1, 2)
-    with pytest.raises(ValueError, match="emit is"):
+    with pytest.raises(ValueError, match="emit must be"):
         windows.extend([1.0], emit="some")  # type: ignore[arg-type]
     with pytest.raises(NotPageable):
         SharedWindows(Max(), {"a": CountWindow(2)}, store=None).checkpoint()
