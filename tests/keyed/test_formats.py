@@ -257,7 +257,7 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "no version": (headed(0, 0), "format 1"),
     "version of later": (headed(0, 2), "format 1"),
     "run": (headed(1, 5), "page of 'w', 0/5"),
-    "keys": (headed(2, 1 << 40), "not as long"),
+    "keys": (headed(2, 1 << 40), "does not match its numbers"),
     "keys less than none": (headed(2, -1), "other lengths"),
     "events less than none": (headed(3, -1), "other lengths"),
     "events": (headed(3, 1 << 40), "without any bytes are too many"),
@@ -270,11 +270,11 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "marks": (tabled(marks=[0, 4]), "marks are invalid"),
     "left": (tabled(left=[-1, 0]), "counts are invalid"),
     "left without end": (tabled(left=[(1 << 63) - 1, 0]), "counts are invalid"),
-    "events before the first": (tabled(bounds=[0, -2, 5]), "ends before it begins"),
-    "events behind the last": (tabled(bounds=[0, 6, 5]), "ends before|end after"),
+    "events before the first": (tabled(bounds=[0, -2, 5]), "end before they begin"),
+    "events behind the last": (tabled(bounds=[0, 6, 5]), "end before|end after"),
     "order": (encode(INTS, 0, 4, int_table().take(np.array([1, 0]))), "out of order"),
     "another window's": (encode(replace(INTS, window="v"), 0, 4, int_table()), "page of 'v'"),
-    "texts": (encode(replace(TEXT, timed=False), 0, 4, text_table()), "too many|as long"),
+    "texts": (encode(replace(TEXT, timed=False), 0, 4, text_table()), "too many|does not match"),
 }
 
 

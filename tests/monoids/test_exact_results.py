@@ -348,7 +348,7 @@ def test_doubles_that_nobody_asked_for_round_nothing(make: Any, value: Any) -> N
 def test_a_product_refuses_what_one_of_its_parts_would_round() -> None:
     mean, top = ("v", Mean()), ("v", Max())
     for both in ({"mean": mean, "top": top}, {"top": top, "mean": mean}):
-        with pytest.raises(InvalidValue, match="is no double"):
+        with pytest.raises(InvalidValue, match="is not a double"):
             Window(Product(both), CountWindow(2)).insert({"v": BEYOND})
     Window(Product({"mean": mean}), CountWindow(2)).insert({"v": BEYOND})
 
