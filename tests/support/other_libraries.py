@@ -78,10 +78,9 @@ PANDAS: dict[str, str] = {
         "corr", "cov", "count", "kurt", "max", "mean", "median", "min", "quantile", "rank", "skew",
         "std", "sum", "var",
     )},
-    "kurt": "kurt; NaN where all values are equal, pandas: -3",
-    "skew": "skew; NaN where all values are equal, pandas: 0",
-    "sem": "sem; divides by the root of n, as `sem` of a series does, pandas' windows by that of "
-           "n - 1",
+    "kurt": "kurt; NaN if all values are equal, where pandas returns -3",
+    "skew": "skew; NaN if all values are equal, where pandas returns 0",
+    "sem": "sem; divides by sqrt(n), as `sem` of a series does; pandas' windows by sqrt(n - 1)",
     "nunique": "nunique", "first": "first", "last": "last",
     "agg": "- pass several aggregations as a dictionary", "aggregate": "- as `agg`",
     "apply": _OWN, "pipe": "- calls a function on the window object",
