@@ -52,9 +52,9 @@ demo: $(RUN)
 		$(if $(TIME_FORMAT),--time-format "$(TIME_FORMAT)") \
 		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
 
-# On every core, up to four: who has run out of tests takes some of another's.
-## run all tests, in a process for each core, up to four; ARGS="tests/cli -k java" runs some,
-## ARGS="-n 0 --pdb" in one process
+# Who has run out of tests takes some of another's.
+## run all tests, in a process for each core and one more, up to four; ARGS="tests/cli -k java"
+## runs some, ARGS="-n 0 --pdb" in one process
 test: $(ALL) $(CLASSES)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
@@ -144,11 +144,11 @@ spark-versions: $(ALL) spark-environments
 	echo "-- ran with PySpark $${ran:-none}; 'make test' runs all with" \
 		"$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
 
-## run thousands of kills and faults, and what else takes long, under an hour (MTA_SOAK_KILLS=2000
-## is how many writers are killed, and a Spark driver for each hundred; the printed MTA_SOAK_SEED
-## replays a run)
+## run thousands of kills and faults, what else takes long, and the combinations that make test
+## leaves out, in about an hour (MTA_SOAK_KILLS=2000 is how many writers are killed, and a Spark
+## driver for each hundred; the printed MTA_SOAK_SEED replays a run)
 soak: $(ALL) $(CLASSES)
-	@$(BIN)/python -m pytest -s -m soak $(ARGS)
+	@$(BIN)/python -m pytest -s -m "soak or rest" $(ARGS)
 
 ## run ruff, mypy and codespell
 lint: $(ALL)

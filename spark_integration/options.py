@@ -33,6 +33,8 @@ Lateness = float | Duration | None
 LATE = "late"
 #: The column that marks rows ahead of the clock, with ``on_ahead="side"``.
 AHEAD = "ahead"
+#: The column that marks the rows of ``at`` among the events.
+ASKED = "__asks"
 #: The column that marks updates of earlier results, with ``emit_updates=True``.
 CORRECTED = "corrected"
 MAX_BUCKETS = 1 << 16
@@ -339,7 +341,7 @@ class Options:
                     "or publish the windows for other processes to ask"
                 )
             return
-        what = f"asks is {self.asks!r}, but "
+        what = "at= is given, but " if self.asks == ASKED else f"asks is {self.asks!r}, but "
         if self.asks in (*self.keys, self.on, *self.carry):
             raise InvalidRequest(
                 f"{what}that column is a key, the time or a carried one: mark questions in a "

@@ -38,6 +38,7 @@ from spark_integration.step.step import Step, step
 from .chains import check_chain
 from .errors import InvalidRequest
 from .options import (
+    ASKED,
     Emit,
     EmitEvery,
     History,
@@ -240,7 +241,10 @@ def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
     keys = [given["by"]] if isinstance(given["by"], str) else list(given["by"])
     shared = [*keys, given["on"]]
     check_columns(df, by=keys, on=shared[-1:])
-    check_columns(at, by=keys, on=shared[-1:])
+    try:
+        check_columns(at, by=keys, on=shared[-1:])
+    except InvalidRequest as error:
+        raise InvalidRequest(f"at=, the DataFrame of questions: {error}") from error
     for name in shared:
         here, there = (frame.schema[name].dataType.simpleString() for frame in (df, at))
         if here != there:
@@ -249,12 +253,12 @@ def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
             )
     own = {name: f"__asked_{place}" for place, name in enumerate(at.columns) if name not in shared}
     asked = at.select(*(column(name).alias(own.get(name, name)) for name in at.columns))
-    both = df.withColumn(_ASKS, F.lit(False)).unionByName(
-        asked.withColumn(_ASKS, F.lit(True)), allowMissingColumns=True
+    both = df.withColumn(ASKED, F.lit(False)).unionByName(
+        asked.withColumn(ASKED, F.lit(True)), allowMissingColumns=True
     )
     results = sliding_aggregate(both, **{
         name: value for name, value in given.items() if name not in ("df", "at")
-    } | {"asks": _ASKS, "carry": [*own.values()]})  # fmt: skip
+    } | {"asks": ASKED, "carry": [*own.values()]})  # fmt: skip
     rest = [name for name in results.columns if name not in both.columns]
     taken = [name for name in rest if name.lower() in map(str.lower, at.columns)]
     if taken:
@@ -262,11 +266,7 @@ def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
             f"aggregation {taken[0]!r} has the name of a column of at=: choose another name"
         )
     answers = (column(own.get(name, name)).alias(name) for name in at.columns)
-    return results.where(column(_ASKS)).select(*answers, *map(column, rest))
-
-
-#: The column that marks the rows of ``at`` among the events.
-_ASKS = "__asks"
+    return results.where(column(ASKED)).select(*answers, *map(column, rest))
 
 
 def run_request(

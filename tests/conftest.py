@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, gocaves, mock_jar
 from tests.support.s3_server import go_s3, own_s3, s3_server
+from tests.support.sampling import mark_rest_of_sparse
 from tests.support.servers import (
     own_redis,
     redis_cluster_url,
@@ -30,8 +31,14 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 # The Javas of all tests together take a quarter of the processor's time.
 set_up_home()
 
-# How long an example takes is the machine's affair.
-settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes is the machine's affair. In CI the examples are always the same: what
+# stops a change is the change, and not the draw of that day.
+settings.register_profile(
+    "any",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+)
 settings.load_profile("any")
 
 pytest.register_assert_rewrite("stores.testing.conformance")
@@ -52,10 +59,13 @@ __all__ = [
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """How many processes ``-n auto`` spreads the tests over; each may come to start a Java."""
+    """How many processes ``-n auto`` spreads the tests over; each may come to start a Java.
+
+    One more than cores: a test that waits for a Java or a server leaves its core to another.
+    """
     # macOS and Windows do not say which of the machine's cores are a process's own.
     affinity = getattr(os, "sched_getaffinity", None)
-    return min(4, len(affinity(0)) if affinity else os.cpu_count() or 1)
+    return min(4, 1 + (len(affinity(0)) if affinity else os.cpu_count() or 1))
 
 
 def pytest_collection() -> None:
@@ -71,9 +81,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave the long runs out, unless ``-m`` says otherwise."""
+    """Leave the long runs and the rest of large families out, unless ``-m`` says otherwise."""
     if not config.option.markexpr:
-        config.option.markexpr = "not soak"
+        config.option.markexpr = "not soak and not rest"
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks are selected by
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let few combinations of parameters stand for many."""
+    mark_rest_of_sparse(items)
 
 
 @pytest.fixture(scope="session")

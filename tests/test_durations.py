@@ -121,7 +121,7 @@ OF_VALUES: dict[str, Entry] = {
 OF_TEXTS: dict[str, Entry] = {
     "mta run --window": lambda text: parse_window(text).size,
     "mta run --window session": lambda text: parse_window(f"session {text}").gap,
-    "mta run --emit-every": lambda text: EveryPeriod(parse_every(text)).period,
+    "mta run --emit-every": lambda text: EveryPeriod(str(parse_every(text))).period,
     "mta run --watermark": watermark,
     "mta gc --grace": lambda text: round(_seconds("--grace", text) * 1e6),
     "store URL": url_option,

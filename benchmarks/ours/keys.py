@@ -1,7 +1,8 @@
 """Very many keys: ``KeyedWindows`` beside the libraries that roll over groups, and over a store.
 
 In memory each gives, once over, the largest value of an hour for every event of every key. They
-all have the same columns, in order of time; polars runs on one thread.
+all have the same columns, in order of time; polars runs on one thread. It is faster with rows in
+order of keys, so it is compared with these, too.
 
 Over local disk a stream of batches goes in (``key_counts``), which fill the windows too. What is
 counted is what the store is given: bytes written a byte of events, pages read, the snapshot.
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -26,20 +28,25 @@ from mta import KeyedWindows, Max, TimeWindow
 KEYS, EACH = 100_000, 10
 HOUR = 3600
 STORED = 1_000_000
+#: The order of the rows, the peers that take them so, and the limit of the ratio to each.
+_LIMITS = {"time": {"polars": "<= 4", "pandas": "<= 0.2", "duckdb": ""}, "keys": {"polars": "<= 1"}}
 
 
 def run(size: float) -> list[Figure]:
     """Nanoseconds a row in memory, and what a stream over local disk costs."""
     keys = int(KEYS * size)
-    columns = _columns(keys)
-    ours = _seconds(lambda: _extend(columns))
-    figures = [Figure("rows in memory", f"{_each(ours, keys):.0f} ns", "")]
-    for name, limit in (("polars", "<= 4"), ("pandas", "<= 0.2"), ("duckdb", "")):
-        peer = _of_peer(name, keys)
-        if peer is not None:
-            what = f"max of an hour, {keys:,} keys x {EACH} rows, beside {name}"
-            taken = f"{_each(peer, keys):.0f} ns"
-            figures.append(Figure(what, f"{_each(ours, keys):.0f} ns", taken, ours / peer, limit))
+    figures = []
+    for order, limits in _LIMITS.items():
+        columns = _columns(keys, order)
+        ours = _seconds(partial(_extend, columns))
+        each = f"{_each(ours, keys):.0f} ns"
+        figures.append(Figure(f"rows in memory, in order of {order}", each, ""))
+        for name, limit in limits.items():
+            peer = _of_peer(name, keys, order)
+            if peer is not None:
+                what = f"max of an hour, {keys:,} keys x {EACH} rows by {order}, beside {name}"
+                taken = f"{_each(peer, keys):.0f} ns"
+                figures.append(Figure(what, each, taken, ours / peer, limit))
     stored, batch = int(STORED * size), int(BATCH * size)
     few, many = (stream(keys, batch, filling=batch) for keys in (stored // 10, stored))
     return [
@@ -71,11 +78,15 @@ def _seconds(work: Callable[[], object]) -> float:
 # --- in memory ------------------------------------------------------------------------------------
 
 
-def _columns(keys: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, values and times of events, in order of time."""
+def _columns(keys: int, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, values and times of events, in order of "time", or of "keys" and time."""
     random, count = np.random.default_rng(1), keys * EACH
     times = np.sort(random.integers(0, EACH * 1000, count)).astype("M8[s]").astype("M8[us]")
-    return random.integers(0, keys, count), random.random(count), times
+    codes, values = random.integers(0, keys, count), random.random(count)
+    if order == "time":
+        return codes, values, times
+    by_key = np.argsort(codes, kind="stable")
+    return codes[by_key], values[by_key], times[by_key]
 
 
 def _extend(columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Any:
@@ -112,17 +123,17 @@ def _with_duckdb(columns: tuple[np.ndarray, ...]) -> Any:
 _PEERS = {"polars": _with_polars, "pandas": _with_pandas, "duckdb": _with_duckdb}
 
 
-def _of_peer(name: str, keys: int) -> float | None:
+def _of_peer(name: str, keys: int, order: str) -> float | None:
     """The median seconds of a peer in a process of its own; None where it is not installed."""
-    command = [sys.executable, "-m", "benchmarks.ours.keys", name, str(keys)]
+    command = [sys.executable, "-m", "benchmarks.ours.keys", name, str(keys), order]
     environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found: float | None = json.loads(done.stdout)
     return found
 
 
-def _peer_alone(name: str, keys: int) -> float | None:
-    columns, work = _columns(keys), _PEERS[name]
+def _peer_alone(name: str, keys: int, order: str) -> float | None:
+    columns, work = _columns(keys, order), _PEERS[name]
     try:
         return _seconds(lambda: work(columns))
     except ModuleNotFoundError:
@@ -135,4 +146,4 @@ EXPERIMENTS = (
 
 
 if __name__ == "__main__":
-    json.dump(_peer_alone(sys.argv[1], int(sys.argv[2])), sys.stdout)
+    json.dump(_peer_alone(sys.argv[1], int(sys.argv[2]), sys.argv[3]), sys.stdout)

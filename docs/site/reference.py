@@ -36,7 +36,10 @@ GROUPS = {
 #: Where inherited methods are shown too; elsewhere they implement a base that has its own page.
 WITH_INHERITED = ("Windows", "Published windows")
 #: What other packages of the project call on windows, and nobody else.
-INTERNAL = {"engine", "structure", "as_stored", "reader", "snapshot", "hold", "take_over"}
+INTERNAL = {
+    "engine", "structure", "read", "batch", "answers", "as_columns", "as_stored", "reader",
+    "snapshot", "hold", "take_over",
+}  # fmt: skip
 ERRORS = ("stores.errors", "mta.errors", "spark_integration.errors")
 _NAME = re.compile(r"(?<![`\[])`((?:(?:mta|stores|spark_integration)\.)?(\w+))(?:\(\))?`(?![`\]])")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

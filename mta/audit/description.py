@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mta.errors import CorruptSnapshot
-from mta.logs.levels.log import LevelLog
-from mta.logs.levels.pages import check_tails
+from mta.logs.levels.log import LevelLog, check_tails
 from mta.pages.snapshot import Snapshot
 from mta.windows.shared_snapshot import WindowState, shared_snapshot
 

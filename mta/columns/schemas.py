@@ -199,11 +199,12 @@ class NullableColumn:
     Under a null is a zero, so that equal columns have equal bytes.
     """
 
-    __slots__ = ("_samples", "valid", "values")
+    __slots__ = ("_has_nulls", "_samples", "valid", "values")
 
     def __init__(self, values: Any, valid: np.ndarray | None = None) -> None:
         self.values, self.valid = values, valid
         self._samples: np.ndarray | None = None
+        self._has_nulls: bool | None = False if valid is None else None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -253,11 +254,17 @@ class NullableColumn:
 
     @property
     def has_nulls(self) -> bool:
-        """Whether there is a null."""
-        return self.valid is not None and not bool(self.valid.all())
+        """Whether there is a null; looked for once, until rows are written."""
+        if self._has_nulls is None:
+            self._has_nulls = self.valid is not None and not bool(self.valid.all())
+        return self._has_nulls
 
-    def changed(self) -> None:
-        """Note that rows are written."""
+    def changed(self, with_nulls: bool) -> None:
+        """Note that rows are written, with nulls among them or not."""
+        if with_nulls and self.valid is None:
+            self.valid = np.ones(len(self), bool)
+        if self.valid is not None:
+            self._has_nulls = True if with_nulls else None
         self._samples = None
 
     def samples(self) -> np.ndarray:
@@ -305,15 +312,15 @@ class Nullable(Schema):
         return f"Nullable({self.inner!r})"
 
     def new(self, capacity: int) -> NullableColumn:
-        return NullableColumn(self.inner.new(capacity), np.ones(capacity, bool))
+        return NullableColumn(self.inner.new(capacity))
 
     def blank(self, capacity: int) -> NullableColumn:
-        return NullableColumn(self.inner.blank(capacity), np.ones(capacity, bool))
+        return NullableColumn(self.inner.blank(capacity))
 
     def _put(self, room: NullableColumn, at: int, row: Row) -> None:
-        assert room.valid is not None
-        room.changed()
-        room.valid[at] = row is not None
+        room.changed(row is None)
+        if room.valid is not None:
+            room.valid[at] = row is not None
         if row is None:
             room.values[at : at + 1].view("u1")[:] = 0
         else:
@@ -328,10 +335,10 @@ class Nullable(Schema):
         self.put_at(room, slice(at, at + len(rows)), rows)
 
     def put_at(self, room: NullableColumn, indices: Any, rows: NullableColumn) -> None:
-        assert room.valid is not None
-        room.changed()
+        room.changed(rows.has_nulls)
         room.values[indices] = rows.values
-        room.valid[indices] = True if rows.valid is None else rows.valid
+        if room.valid is not None:
+            room.valid[indices] = True if rows.valid is None else rows.valid
 
     def listed(self, rows: NullableColumn) -> list[Row]:
         found, nulls = self.inner.listed(rows.values), rows.nulls()

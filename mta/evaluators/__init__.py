@@ -5,6 +5,6 @@
 - ``amortized_mta``, ``log_mta``, ``steady_mta``: the MTA paper's algorithms, cursors over levels
 - ``flatfat``, ``reactive``: FlatFAT and the Reactive Aggregator, over blocks
 - ``fiba``: FiBA, a cursor over the log of a finger tree
-- ``ends``, ``lagging``: frames that end before the newest event
+- ``ends``: frames that end before the newest event
 - ``coverage``: what a window misses
 """

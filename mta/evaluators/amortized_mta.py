@@ -30,7 +30,7 @@ Costs, in combines, with L = leaf_arity and a = arity; amortized but for the que
 So a slide with its query takes at most 7 at pairs, and little more than 3 where leaf groups are
 large. At once it is at most 2 (L + a * levels).
 
-In a snapshot, beside the common fields (for swept, kept and tails see ``logs.levels.pages``):
+In a snapshot, beside the common fields (for swept, kept and tails see ``logs.levels.log``):
 
 state    = [swept, kept, folds, tails]
 folds    = columns of two partials: the aggregate of the window, and that of the open leaf group
@@ -58,7 +58,7 @@ from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
 from mta.logs.leaves import Chunk
 from mta.logs.levels.log import LeafReader
 from mta.logs.levels.read_ahead import ReadAhead
-from mta.logs.levels.search import Frame, Segment, SegmentedWindow
+from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
@@ -215,20 +215,17 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         cursor = self._placed()
         try:
             cursor.hold()
-            folds, known, times = cursor.prefetched(most)
-            if self.setting.timed and not len(times):
-                if known == 1:
-                    times = np.array([self.oldest_time()], "<i8")
+            found = cursor.prefetched(most)
+            if self.setting.timed and not len(found.leaving):
+                if found.size == 1:
+                    found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
                 else:
                     cursor.look_at_leaf()
-                    times = cursor.prefetched(most)[2]
-                known = min(known, len(times))
+                    found = cursor.prefetched(most)
+                found = found.cut(len(found.leaving), self.monoid)
         except Exception:  # an event that needs what could not be had will say so
             return None
-        right = cursor.grown
-        right = self.monoid.identity if right is None else right
-        folds = self.monoid.partials.cut(folds, 0, known)
-        return Prefetched(folds, known, right, times[:known], room)
+        return found.beside(self.monoid.identity, room)
 
     @property
     def spare(self) -> int:
@@ -251,23 +248,21 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     def _follow_ahead(self, number: int) -> None:
         if self._ahead is not None:
-            arity = self.levels.arity
-            known = [Frame(at[0], at[1] * arity, g, 0, 0) for at, g in self._inner.items()]
-            self._ahead.follow(number, known)
+            self._ahead.follow(number, self._inner)
 
-    def open_path(self) -> Frame | None:
+    def open_path(self) -> Segment | None:
         if self.front == self.back:
             return None
         leaf = self._placed().leaf(self.front, self.back)
         group: Any = leaf  # which has the columns of a group
-        return Frame(0, leaf.first, group, self.front - leaf.first, leaf.count)
+        return Segment(0, leaf.first, group, self.front - leaf.first, leaf.count)
 
     def segments(self) -> Iterator[Segment]:
         if self.front == self.back:
             return
         levels, number = self.levels, self.front // self.levels.leaf_arity
         leaf: Any = self._leaf(number)
-        yield 0, leaf.first, leaf, self.front - leaf.first, leaf.count
+        yield Segment(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
         level = 0
         while number < levels.tails[level].number:
             level, index = level + 1, number + 1
@@ -275,9 +270,9 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             first = number * levels.arity
             if index < first + levels.arity:
                 group = self._group(level, number)
-                yield level, first, group, index - first, group.count
+                yield Segment(level, first, group, index - first, group.count)
         for tail in reversed(levels.tails[:level]):
-            yield tail.level, tail.first, tail, 0, tail.count
+            yield Segment(tail.level, tail.first, tail, 0, tail.count)
 
     # --- looking at it ----------------------------------------------------------------------------
 

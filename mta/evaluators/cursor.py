@@ -39,10 +39,21 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import frame_results
+from mta.evaluators.ends import frame_results, stop_of
 from mta.evaluators.observed import ObservedWindow
-from mta.folds.fronts import EachFront, Fronts, as_array, count_below, joined, moved, rows_at
-from mta.folds.sliding import has_kernel, kernel_lowers, sweep_goes_on, sweep_into
+from mta.folds.sliding import (
+    EachFront,
+    Fronts,
+    as_array,
+    count_below,
+    has_kernel,
+    joined,
+    kernel_lowers,
+    moved,
+    rows_at,
+    sweep_goes_on,
+    sweep_into,
+)
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
@@ -52,6 +63,9 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
+#: Where the window has no more than so many events for each new one, results that follow from all
+#: of them together take less than those that follow from folds.
+_ANSWERED = 24
 #: A leaf of so many events is searched by itself, and not put together with others.
 _MANY = 4096
 
@@ -212,9 +226,11 @@ class Cursor(ObservedWindow):
 
     def results(self, chunk: Chunk) -> Rows | None:
         """The result after each event of a chunk, as ``run`` has the aggregates."""
-        if self.policy.end != NEWEST and self.policy.predictable:
+        if self.policy.predictable and (self.policy.end != NEWEST or self._answers_ranges(chunk)):
             self._fresh()
-            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk)
+            is_next = self.policy.end == NEWEST and chunk.first == self.back
+            oldest = self.front if is_next else 0  # time alone may have moved it further
+            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
             self.place(front, chunk.stop)
             return outputs
         folds = self.run(chunk)
@@ -227,18 +243,17 @@ class Cursor(ObservedWindow):
         """
         if not self.policy.predictable:
             return False
-        if self.policy.end != NEWEST:
+        if self.policy.end != NEWEST or self._answers_ranges(chunk):
             batch.put_results(start, self.results(chunk))
             return True
         monoid, right = self.monoid, None
-        swept = has_kernel(monoid) and kernel_lowers(monoid)
+        swept = has_kernel(monoid)
         if swept:
             right = monoid.partials.one(monoid.identity)
         for done, fronts, is_stored in self._stretches(chunk):
             at, end, found = start + done, done + len(fronts), None
             if swept and (right is not None or not is_stored):
-                out = monoid.outputs.cut(batch.results, at, start + end)
-                found = self._sweep(chunk, done, fronts, right if is_stored else None, out)
+                found = self._sweep(chunk, done, fronts, right if is_stored else None, batch, at)
             if is_stored:
                 right = found
             if found is None:
@@ -246,6 +261,10 @@ class Cursor(ObservedWindow):
             elif end == chunk.count and is_stored and sweep_goes_on(monoid):
                 chunk.sliding.total = monoid.partials.at(found, 0)
         return True
+
+    def _answers_ranges(self, chunk: Chunk) -> bool:
+        """Whether the results follow from all events of the window for less than its folds take."""
+        return self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED
 
     def _stretches(self, chunk: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
         """Pieces of a chunk: where each begins, its fronts, and whether these are stored.
@@ -285,9 +304,9 @@ class Cursor(ObservedWindow):
         return monoid.combine_rows(folds, prefixes, count)
 
     def _sweep(
-        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, out: Rows
+        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, batch: Batch, at: int
     ) -> Rows | None:
-        """The results of a piece by a kernel, if one takes its rows.
+        """The results of a piece by a kernel, if one takes its rows, into those of a batch.
 
         With stored fronts ``right`` is the fold of the events of the chunk before it, and that with
         them is answered; without, fronts are in the chunk, whose events become the stack.
@@ -298,14 +317,21 @@ class Cursor(ObservedWindow):
         if right is None:
             one = schema.one(monoid.identity)
             sweep = Sweep(lifted, one, 0, 0, done, fronts, stops, one, turns=True)
+        else:
+            top = self._stack[-1]
+            origin = top.start - chunk.first
+            stack = schema.cut(top.rows, first - origin, last + 1 - origin)
+            if (behind := self._joined(top.right, top.since)) is not None:
+                stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
+            sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
+        if kernel_lowers(monoid):
+            out = monoid.outputs.cut(batch.results, at, at + len(fronts))
             return sweep_into(sweep, monoid, out, lowered=True)
-        top = self._stack[-1]
-        origin = top.start - chunk.first
-        stack = schema.cut(top.rows, first - origin, last + 1 - origin)
-        if (behind := self._joined(top.right, top.since)) is not None:
-            stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-        sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
-        return sweep_into(sweep, monoid, out, lowered=True)
+        out = schema.new(len(fronts))
+        found = sweep_into(sweep, monoid, out, lowered=False)
+        if found is not None:
+            batch.put(at, out)
+        return found
 
     def _fronts(self, chunk: Chunk) -> EachFront:
         """The front after each event of a chunk, never before what is retained or where it was.
@@ -582,22 +608,20 @@ class Cursor(ObservedWindow):
         """G, where the folds S are held; None where nothing has come since."""
         return self._stack[-1].since if self._is_held(self.front) else None
 
-    def held(self, most: int, timed: bool) -> tuple[Rows, int, np.ndarray]:
-        """S, how long it is, and the times from the front on, each for as many evictions.
+    def held(self, most: int, timed: bool) -> Prefetched:
+        """As ``prefetched``, each for as many evictions, of a window that is not empty.
 
-        For so many at most, in a window that is not empty. At most a page read per level.
+        At most a page read per level.
         """
         self.hold()
-        folds, known, times = self.prefetched(most)
-        if timed and not len(times):
+        found = self.prefetched(most)
+        if timed and not len(found.leaving):
             self.look_at_leaf()
-            times = self.prefetched(most)[2]
-        if timed:
-            known = min(known, len(times))
-        return self.monoid.partials.cut(folds, 0, known), known, times[:known]
+            found = self.prefetched(most)
+        return found.cut(len(found.leaving), self.monoid) if timed else found
 
-    def prefetched(self, most: int) -> tuple[Rows, int, np.ndarray]:
-        """S, how long it is, and the times from the front on, for so many evictions at most.
+    def prefetched(self, most: int) -> Prefetched:
+        """S, the times from the front on, and G, for so many evictions at most; see ``sync``.
 
         No store call. Each as far as it is held: S is empty before anybody has asked for the
         window's aggregate.
@@ -614,11 +638,6 @@ class Cursor(ObservedWindow):
         leaf = self._leaf
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
-        return folds, size, times
-
-    def ahead(self, most: int) -> Prefetched:
-        """What single events need of one of multiple windows; see ``sync``."""
-        folds, size, times = self.prefetched(most)
         return Prefetched(folds, size, self.grown, times[: size or None], most)
 
     def sync(self, count: int, gone: int, grown: Partial | None) -> None:
@@ -706,6 +725,44 @@ class Cursor(ObservedWindow):
             for i in range(leaf.stop - position):
                 yield self.monoid.partials.at(rows, i)
             position = leaf.stop
+
+
+class LaggingCursor(Cursor):
+    """A window whose frames end before the newest event.
+
+    Its front and its back are those of what it retains; ``end`` is where its frame ends, as far as
+    that is known: it is looked for when somebody asks, as it may depend on the time.
+    """
+
+    _end: int | None = None
+
+    def __len__(self) -> int:
+        return self.end - self.front
+
+    @property
+    def is_settled(self) -> bool:
+        return self._end is not None or self.front == self.back
+
+    @property
+    def end(self) -> int:
+        return self.back if self._end is None else max(self._end, self.front)
+
+    def place(self, front: int, back: int) -> None:
+        super().place(front, back)
+        self._end = None
+
+    def settle(self, time: int | None) -> None:
+        super().settle(time)
+        self._end = stop_of(self.policy, self.events, self.back, time)
+
+    def query(self) -> Partial:
+        """The aggregate of the frame; O(log n) combines."""
+        return self.events.fold(self.front, self.end)
+
+    def step(self, row: Row, time: int | None) -> None:
+        """Take in the next event, which is in the log already."""
+        del row, time
+        self.place(self.front, self.back + 1)
 
 
 class _CursorTimes:

@@ -19,8 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.fronts import as_array
-from mta.folds.sliding import Events, SlidingFolds, has_kernel, kernel_lowers, sweep_into
+from mta.folds.sliding import Events, SlidingFolds, as_array, has_kernel, kernel_lowers, sweep_into
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
@@ -28,6 +27,9 @@ from mta.logs.base import OrderedEvents, Remembered
 from mta.logs.leaves import Chunk
 from mta.monoids.base import AbstractMonoid, empties
 
+#: The frames of so many events are searched and folded at once, so that what that takes stays near
+#: the processor.
+_PIECE = 1 << 15
 #: Where bounds pass over more events than this at once, results are computed in halves.
 _MOST = 1 << 18
 
@@ -62,24 +64,34 @@ def waiting_events(monoid: AbstractMonoid, events: OrderedEvents, start: int, mo
 
 
 def frame_results(
-    monoid: AbstractMonoid, policy: AbstractPolicy, events: OrderedEvents, chunk: Chunk
+    monoid: AbstractMonoid,
+    policy: AbstractPolicy,
+    events: OrderedEvents,
+    chunk: Chunk,
+    oldest: int = 0,
 ) -> tuple[Rows, int]:
     """The result of the frame of each event of a chunk, and where the last frame starts.
+
+    No frame starts before the position ``oldest``.
 
     Of a policy that is ``predictable``. Events before the chunk must be in the log. About four
     whole-group combines per event, O(log n) combines, and a page read per leaf that a bound passes.
     """
-    seen = _Seen(monoid, events, chunk)
-    starts, stops = seen.bounds(policy)
-    has_events = starts < stops
-    if has_events.all():
-        out = monoid.outputs.new(chunk.count)
-        seen.put(out, range(chunk.count), starts, stops)
-        return out, int(starts[-1])
-    out, some = empties(monoid, chunk.count), np.flatnonzero(has_events)
-    if len(some):
-        seen.put(out, some, starts[some], stops[some])
-    return out, int(starts[-1])
+    seen, kept, front = _Seen(monoid, events, chunk), max(events.kept_from, oldest), 0
+    out = monoid.outputs.new(chunk.count)
+    size = chunk.count if monoid.folds_ranges else _PIECE
+    for done in range(0, chunk.count, size):
+        end = min(done + size, chunk.count)
+        starts, stops = seen.bounds(policy, kept, done, end)
+        has_events, front = starts < stops, int(starts[-1])
+        if has_events.all():
+            seen.put(out, range(done, end), starts, stops)
+            continue
+        monoid.outputs.put_many(out, done, empties(monoid, end - done))
+        some = np.flatnonzero(has_events)
+        if len(some):
+            seen.put(out, some + done, starts[some], stops[some])
+    return out, front
 
 
 class _Seen:
@@ -88,17 +100,23 @@ class _Seen:
     def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
         self.monoid, self.events, self.chunk = monoid, events, chunk
 
-    def bounds(self, policy: AbstractPolicy) -> tuple[np.ndarray, np.ndarray]:
-        """Where the frame of each event of the chunk starts, and the position after its last."""
-        chunk, end, kept = self.chunk, policy.end, self.events.kept_from
-        cuts = policy.cuts(self, chunk.first, chunk.times, chunk.count)
+    def bounds(
+        self, policy: AbstractPolicy, kept: int, start: int, stop: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where the frames of some events of the chunk start, and the positions after their last.
+
+        None starts before the position ``kept``.
+        """
+        end, first, count = policy.end, self.chunk.first + start, stop - start
+        times = None if self.chunk.times is None else self.chunk.times[start:stop]
+        cuts = policy.cuts(self, first, times, count)
         if end.delay:
-            assert chunk.times is not None
-            stops = self.first_after_each(chunk.times, end.delay)
+            assert times is not None
+            stops = self.first_after_each(times, end.delay)
         else:
-            stops = np.arange(chunk.first + 1, chunk.stop + 1) - end.rows
+            stops = np.arange(first + 1, first + 1 + count) - end.rows
         stops = np.maximum(stops, kept)
-        return np.minimum(np.maximum(as_array(cuts, chunk.count), kept), stops), stops
+        return np.minimum(np.maximum(as_array(cuts, count), kept), stops), stops
 
     def first_after_each(self, times: np.ndarray, age: int) -> np.ndarray:
         """The position of the oldest event that is less than ``age`` old at each of some times.
@@ -180,10 +198,13 @@ class _Seen:
     def _swept(self, sweep: Sweep, count: int) -> Rows | None:
         """Results by a kernel, if one has them."""
         monoid = self.monoid
-        if not (has_kernel(monoid) and kernel_lowers(monoid)):
+        if not has_kernel(monoid):
             return None
-        out = monoid.outputs.new(count)
-        return None if sweep_into(sweep, monoid, out, lowered=True) is None else out
+        lowers = kernel_lowers(monoid)
+        out = (monoid.outputs if lowers else monoid.partials).new(count)
+        if sweep_into(sweep, monoid, out, lowers) is None:
+            return None
+        return out if lowers else monoid.lower_rows(out)
 
     def _lifted(self, start: int, stop: int) -> Rows:
         """The events of some positions as partials; a page read a leaf."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
-from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,27 +207,20 @@ class FiBA(FingerTreeLog, Aggregator):
         if not room or self.back - self.front < 2:
             return None
         try:
-            folds, known, times = self._folds_ahead(most)
+            cursor = self._placed()
+            found = cursor.prefetched(most)
+            if not min(found.size, len(found.leaving)):
+                cursor.place(self.front, self.back)
+                cursor.query()
+                found = cursor.prefetched(most)
         except Exception:  # an event that needs what could not be had will say so
             return None
-        grown, count, partials = self._cursor.grown, min(known, len(times)), self.monoid.partials
-        right = self.monoid.identity if grown is None else grown
-        folds = partials.cut(folds, 0, count)
-        late_from, oldest = inf, self.tree.last_leaf
+        found = found.cut(len(found.leaving), self.monoid).beside(self.monoid.identity, room)
+        oldest = self.tree.last_leaf
         if self.monoid.commutative and oldest.count:
             # These go into the last leaf, where no page is needed, and leave after all others.
-            late_from = float(max(oldest.time_at(0), times[count - 1]))
-        return Prefetched(folds, count, right, times[:count], room, late_from)
-
-    def _folds_ahead(self, most: int) -> tuple[Rows, int, np.ndarray]:
-        """The folds from the front and each event after it on, and the times of these events."""
-        cursor = self._placed()
-        found = cursor.prefetched(most)
-        _, known, times = found
-        if not min(known, len(times)):
-            cursor.place(self.front, self.back)
-            cursor.query()
-            found = cursor.prefetched(most)
+            late_from = float(max(oldest.time_at(0), found.leaving[-1]))
+            found = found._replace(late_from=late_from)
         return found
 
     def pass_on(self, new: Events, gone: int) -> None:

@@ -29,12 +29,10 @@ Costs, in combines: insert none (a ``lift``) until the next query, which for the
 leaf block of a takes m (1 + ceil(log2(a/m))); evict none; query 2 log2(a) + 1 more, and once in a
 leaf block that the front has just come to, a + O(arity). So 3 log2(a) + O(1) an event, amortised.
 
-In a snapshot, beside the common fields (for swept, kept and tails see ``levels.pages``):
+In a snapshot, beside the common fields (for swept, kept and tails see ``levels.log``):
 
-    state    = [swept, kept, left, retired, tails]
+    state    = [swept, kept, left, tails]
     left     = columns of one partial, the aggregate from the front to the first event of tails
-    retired  = for each of the snapshots in ``kept``, the pages that blocks have lost since it was
-               taken: array of [level, group, name]
 """
 
 from __future__ import annotations
@@ -54,9 +52,9 @@ from mta.logs.flatfat import Block, BlockPager, BlockReader
 from mta.logs.leaves import Chunk
 from mta.logs.levels.queues import TOGETHER
 from mta.logs.levels.read_ahead import ReadAhead
-from mta.logs.levels.search import Frame, Segment, SegmentedWindow
+from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import Group, Layout, read_columns
+from mta.pages.page import Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
 
 #: So many changed blocks of a level wait to be written.
@@ -71,7 +69,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.blocks = BlockPager(self.levels, keeps_old=setting.store is not None)
+        self.blocks = BlockPager(self.levels, self.retired, keeps_old=setting.store is not None)
         self.levels.pager = self.blocks
         self._ahead = ReadAhead(self.levels) if self.blocks.reads_ahead else None
         #: The aggregate from the front to the open leaf block, and which front it is right for.
@@ -153,7 +151,7 @@ class PagedFlatFAT(SegmentedWindow):
         opens = not self.blocks.is_on_path(position)
         path = self.blocks.path_to(position)
         if opens and self._ahead is not None:
-            above = [Frame(b.level, b.first, b.group, 0, b.group.count) for b in path[1:]]
+            above = {(block.level, block.number): block.group for block in path[1:]}
             self._ahead.follow(path[0].number, above)
         return path
 
@@ -172,12 +170,12 @@ class PagedFlatFAT(SegmentedWindow):
         assert block is not None
         return block
 
-    def open_path(self) -> Frame | None:
+    def open_path(self) -> Segment | None:
         if not len(self):
             return None
         block = self.front_block()
         start = self.front - block.first
-        return Frame(0, block.first, block.group, start, block.group.count)
+        return Segment(0, block.first, block.group, start, block.group.count)
 
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, in parts of blocks in memory."""
@@ -191,14 +189,14 @@ class PagedFlatFAT(SegmentedWindow):
             assert block is not None  # on the front path, or open
             inside, count = start - block.first, block.group.count
             if inside < count:
-                yield level, block.first, block.group, inside, count
+                yield Segment(level, block.first, block.group, inside, count)
             if number == levels.tails[level].number:
                 break
             start, level = number + 1, level + 1
             number //= levels.arity_of(level)
         for tail in reversed(levels.tails[:level]):
             if tail.count:
-                yield tail.level, tail.first, tail, 0, tail.count
+                yield Segment(tail.level, tail.first, tail, 0, tail.count)
 
     # --- changes in the middle ------------------------------------------------------------------
 
@@ -227,7 +225,7 @@ class PagedFlatFAT(SegmentedWindow):
     def _write_dirty(self, most: int = 0) -> None:
         self.blocks.write_dirty(most)
         if self.discards:
-            self.blocks.retired.delete(0)
+            self.retired.delete(0)
 
     @contextmanager
     def undone_on_failure(self) -> Iterator[None]:
@@ -332,39 +330,24 @@ class PagedFlatFAT(SegmentedWindow):
 
     def prepare(self) -> None:
         self.blocks.write_dirty()
-        self.blocks.retired.delete(len(self.kept))
         super().prepare()
-
-    def hold(self, retain: int) -> None:
-        super().hold(retain)
-        self.blocks.retired.hold()
-
-    def delete_pages(self) -> None:
-        super().delete_pages()
-        self.blocks.retired.delete(0)
 
     def write_state(self) -> list[Any]:
         """The state, once all blocks are written; one page read per level if none is in memory."""
         levels, partials = self.levels, self.monoid.partials
         inside = self.front >= levels.tails[0].first
         left = partials.one(self.monoid.identity if inside else self.before_leaf())
-        retired = self.blocks.retired.state(len(self.kept))
-        return [levels.swept, self.kept, partials.dump(left), retired, self.tail_states()]
+        return [levels.swept, self.kept, partials.dump(left), self.tail_states()]
 
     def restore_state(self, snapshot: Snapshot) -> None:
-        if list(map(type, snapshot.state)) != [int, list, list, list, list]:
+        if list(map(type, snapshot.state)) != [int, list, list, list]:
             raise corrupt("its state is not one of FlatFAT")
-        swept, kept, left, retired, tails = snapshot.state
+        swept, kept, left, tails = snapshot.state
         self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
         partials = self.monoid.partials
         row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
         self.restore_front_time(snapshot.front_time)
         self.left, self.left_at = partials.at(row, 0), snapshot.front
-        self.blocks.retired.restore(retired, len(kept))
-
-    @property
-    def page_count(self) -> int:
-        return super().page_count + len(self.blocks.retired)
 
     @property
     def resident_rows(self) -> int:
@@ -380,19 +363,6 @@ class PagedFlatFAT(SegmentedWindow):
     def pages(self) -> Iterator[Named]:
         self.blocks.write_dirty()
         yield from super().pages()
-        levels = self.levels
-        for level, number, name in self.blocks.retired:
-            span = levels.span(level + 1)
-            yield Named(level, number, name, None, None, number * span, (number + 1) * span, False)
-
-    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        if named.fold is not None:  # of a retired page, those below are retired or its successor's
-            yield from super().pages_below(named, group)
-
-    def difference(self, named: Named, group: Group) -> str | None:
-        if named.fold is not None:
-            return super().difference(named, group)
-        return None
 
     def ordered_from(self, named: Named) -> int:
         # Before the front may be events that were moved from there to the back, behind younger ones

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, as_array
+from mta.folds.sliding import Fronts, as_array
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
 from mta.recipes import Recorded

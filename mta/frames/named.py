@@ -25,7 +25,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.basic import Max
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import EVENT_TIMES, Columns
-from mta.times import Duration, is_duration, to_count, to_duration
+from mta.times import Duration, as_text, is_duration, to_count, to_duration
 
 
 class DeltaWindow(Policy):
@@ -116,7 +116,7 @@ class SessionWindow(AbstractPolicy):
         gap: A duration, as for ``TimeWindow``.
 
     >>> SessionWindow("10 minutes")
-    SessionWindow(600000000 us)
+    SessionWindow('10 minutes')
     """
 
     needs_times = True
@@ -142,6 +142,9 @@ class SessionWindow(AbstractPolicy):
 
     def describe(self) -> str:
         return f"SessionWindow({self.gap} us)"
+
+    def __repr__(self) -> str:
+        return f"SessionWindow({as_text(self.gap)!r})"
 
 
 def _parts_of(dtype: Any, ends: bool) -> ColumnarMonoid:

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from mta.folds.fronts import Fronts
+from mta.folds.sliding import Fronts
 from mta.frames.base import NEWEST, AbstractPolicy, End, Ties, TimeSearch, View
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 

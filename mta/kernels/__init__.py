@@ -4,7 +4,6 @@
   ``monoids.h`` (what a partial is, and combine), ``folds.h`` (scans, Two-Stacks, ranges),
   ``keys.c`` (keys among those of pages), ``ranges.c`` (ranges out of many buffers), ``single.c``
   (single events), ``times.c`` (searches), ``module.c`` (as Python calls them)
-- ``block``: what ``single.c`` has prefetched
 - ``ranges``: ranges out of many buffers, and short integers
 - ``scans``: a ufunc folded up to each row, and counts
 - ``segments``: columns of many keys, one after the other, handled all at once; searches in times

@@ -92,7 +92,7 @@ typedef struct { const uint64_t *hashes; const int64_t *bounds; const char *byte
 int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
          const Wanted *wanted, int64_t *slots);
 
-/* single.c: numbers that mta/kernels/block.py lays down in one block; all of them are doubles. */
+/* single.c: numbers that mta/windows/native.py loads into one block; all of them are doubles. */
 #define MTA_LENT 1024
 typedef struct {
     double count, most, at, spare, right, base, last, bound, age, operation, floor, lateness;

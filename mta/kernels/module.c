@@ -1,4 +1,4 @@
-/* The kernels as Python calls them, from mta/kernels/native.py and block.py alone.
+/* The kernels as Python calls them, from mta/kernels/native.py and mta/windows/native.py alone.
  *
  * Columns come as buffers, contiguous ones; their types are checked there, their lengths here.
  * Loops run without the interpreter's lock. Where one is REFUSED, a ValueError is raised. */

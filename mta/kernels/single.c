@@ -1,4 +1,4 @@
-/* Single events of a window, each a call of its own: see mta/kernels/block.py. */
+/* Single events of a window, each a call of its own: see mta/windows/native.py. */
 #include "monoids.h"
 
 static F8 joined(F8 operation, F8 a, F8 b) {
@@ -18,11 +18,9 @@ int take_event(Lent *l, F8 value, F8 time, F8 *result) {
     l->times[count] = time;
     l->last = time > l->last ? time : l->last;
     l->count++;
-    /* Those come into the frame that are old enough: the event itself, unless the frame ends before
-     * the newest one. */
-    for (; l->entered < l->count - l->rows; l->entered++) {
-        const int64_t next = (int64_t)l->entered;
-        if (!(l->times[next] <= l->last - l->delay))
+    /* The frame comes to what is old enough: the event itself, unless it ends before that one. */
+    for (int64_t next; l->entered < l->count - l->rows; l->entered++) {
+        if (!(l->times[next = (int64_t)l->entered] <= l->last - l->delay))
             break;
         l->right = joined(l->operation, l->right, l->values[next]);
     }

@@ -178,18 +178,17 @@ class Bucket:
             least = int(batch.times.min())
             floors = self._floors(known, at, newest, least, cutoffs, lateness)
         questions = None
-        line, bounds, late = self._ordered(batch, newest, floors)
+        line, bounds, late, times = self._ordered(batch, newest, floors)
         if batch.asks is not None:
             questions, late = self._questions(batch, known, at, newest, late)
         taken, retracted, missing = None, line[:0], line[:0]
         if batch.retracts is not None and floors is not None:
             line, bounds, retracted, missing, taken = self._resolve(batch, line, known, at, floors)
+            times = None if batch.times is None else batch.times[line]
         last = None
-        if batch.times is not None and len(line):
-            first = batch.times[line[bounds[:-1] % len(line)]]
-            last = np.where(newest == NEVER, first, newest)
+        if times is not None and len(line):
+            last = np.where(newest == NEVER, times[bounds[:-1] % len(line)], newest)
         rows = self.kind.reader.inputs.take(batch.rows, line)
-        times = None if batch.times is None else batch.times[line]
         new, asked = Table.of(self.kind.reader.inputs, keys, bounds, times, rows), None
         if questions is not None:
             asked = answer(self.kind, questions, known, at, new, self.standalone)
@@ -322,16 +321,19 @@ class Bucket:
 
     def _ordered(
         self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray, Late | None]:
-        """The events that are taken, key by key, where each key's begin, and which are late."""
+    ) -> tuple[np.ndarray, np.ndarray, Late | None, np.ndarray | None]:
+        """The events that are taken, key by key, where each key's begin, which are late, and times.
+
+        The times are those of the taken events, in their order.
+        """
         count = len(batch.keys)
         line = _events_of(batch, count)
         codes = batch.codes[line]
         bad = None if batch.invalid is None else batch.invalid[line]
-        late, in_order = None, batch.times is None or not len(line)
-        if batch.times is not None and floors is not None:
+        times = None if batch.times is None else batch.times[line]
+        late, in_order = None, times is None or not len(line)
+        if times is not None and floors is not None:
             takes = None if batch.retracts is None else batch.retracts[line]
-            times = batch.times[line]
             in_order = _in_order(times, codes, floors)
             if not in_order:
                 behind = self._behind(times, codes, floors, bad, takes)
@@ -345,15 +347,12 @@ class Bucket:
                     bad = behind if bad is None else bad | behind
         if bad is not None:
             line, codes = line[~bad], codes[~bad]
-        if (
-            batch.times is not None
-            and self.kind.settings.allowed_lateness is not None
-            and not in_order
-        ):
-            order = sort_within(batch.times[line], codes)
+            times = None if times is None else times[~bad]
+        if times is not None and self.kind.settings.allowed_lateness is not None and not in_order:
+            order = sort_within(times, codes)
             if order is not None:
-                line = line[order]
-        return line, bounds_of(np.bincount(codes, minlength=count)), late
+                line, times = line[order], times[order]
+        return line, bounds_of(np.bincount(codes, minlength=count)), late, times
 
     def _questions(
         self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray, late: Late | None

@@ -154,7 +154,7 @@ def _reads(monoid: AbstractMonoid) -> Iterator[tuple[str, Columns]]:
     if not isinstance(monoid, Product):
         yield "", []
         return
-    for alias, part in zip(monoid.aliases, monoid.monoids, strict=True):
-        names = column_names(monoid.aggregations[alias][0])
+    for alias, (read, part) in monoid.aggregations.items():
+        names = column_names(read)
         schemas = part.inputs.schemas if isinstance(part.inputs, Record) else (part.inputs,)
         yield alias, [(n, repr(s)) for n, s in zip(names, schemas, strict=True)]

@@ -232,7 +232,7 @@ def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
 
 def null_key() -> UnsuitableKey:
     """The error for a null or a NaN among keys."""
-    return UnsuitableKey("some keys are null: drop these events, or give them a key")
+    return UnsuitableKey("some keys are null: drop these rows, or give them a key")
 
 
 def _of_parts(value: tuple[Any, ...]) -> bytes:

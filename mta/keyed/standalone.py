@@ -188,6 +188,7 @@ class StandaloneWindows:
         Of ``promoted`` keys the results are known, and what they retain begins a window. At last
         how many keys have a window no more, as they have become small.
         """
+        work.ask_at_boundaries(places)
         places = np.sort(np.concatenate((places, promoted)))
         is_promoted = np.isin(places, promoted)
         touched: dict[bytes, AnyWindow] = {}
@@ -337,6 +338,9 @@ class _KeyBatch:
         asked = self._work.asked
         if first < last:
             self._extend_and_retract(first, last)
+        elif isinstance(self.want, Boundaries):
+            assert asked is not None
+            self._extend_to_boundaries(asked)
         elif asked is not None and self.place in asked.of:
             self._extend_and_answer(asked)
         else:
@@ -358,9 +362,7 @@ class _KeyBatch:
         """New events into the window, and the results that are wanted."""
         want, start, stop = self.want, self.start, self.stop
         late = self.kind.settings.allowed_lateness is not None
-        if isinstance(want, Boundaries):
-            self._extend_to_boundaries()
-        elif want in ("changed", "newest"):
+        if want in ("changed", "newest"):
             self._parts.append(self._revised(start, stop))
             if want == "newest":
                 self._keep_last()
@@ -381,19 +383,16 @@ class _KeyBatch:
             of, at = np.array([self.place]), np.array([stop - 1])
             self._parts.append(Found(of, at, _outputs_of(self.kind, results)))
 
-    def _extend_to_boundaries(self) -> None:
-        """As ``_extend``, with the results at the boundaries that the events make due."""
-        places, engine, done = np.array([self.place]), self.window.engine, 0
-        _, slots, moments = self._work.due(places, self._work.new.take(places))
-        outputs = unanswered(self.kind, len(slots))
+    def _extend_to_boundaries(self, due: Asked) -> None:
+        """As ``_extend``, with the results at the boundaries that are due."""
+        engine, done = self.window.engine, 0
         rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
-        for at, (slot, moment) in enumerate(zip(slots.tolist(), moments.tolist(), strict=True)):
+        for at in range(*np.searchsorted(due.of, [self.place, self.place + 1]).tolist()):
+            slot = int(due.slots[at]) - self.start
             engine.ingest(rows, micros, done, slot)
-            engine.put_results(outputs, at, moment)
+            engine.put_results(due.outputs, at, int(due.times[at]))
             done = slot
         engine.ingest(rows, micros, done, count)
-        of, nowhere = np.full(len(slots), self.place), np.full(len(slots), -1)
-        self._parts.append(Found(of, nowhere, outputs, moments))
 
     def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
         """New events into the window; the results that change, up to a time if given."""
@@ -590,7 +589,7 @@ def _outputs_of(kind: Kind, found: Any) -> list[Rows]:
 def _as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
     """What ``extend`` of a window returned, as rows of outputs."""
     if isinstance(monoid, Product):
-        parts = zip(monoid.monoids, found.values(), strict=True)
+        parts = zip(monoid.readers, found.values(), strict=True)
         return tuple([_as_outputs(part, column) for part, column in parts])
     if isinstance(monoid.outputs, Nullable):
         return column_of(found)

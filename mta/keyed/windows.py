@@ -350,7 +350,12 @@ class KeyedWindows(Publishable):
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
-        return self.batch(*read_keys(keys, self.bucket.key_kind), values, micros, retracts, asks)
+        distinct = read_keys(keys, self.bucket.key_kind)
+        batch = self.batch(*distinct, values, micros, retracts, asks)
+        if self.store is not None:
+            schema, left_out = self._kind.reader.inputs, (batch.invalid, batch.retracts, asks)
+            require_pageable(schema, rows_without(schema, batch.rows, *left_out))
+        return batch
 
     def batch(
         self,
@@ -364,7 +369,7 @@ class KeyedWindows(Publishable):
         """The events of distinct keys, whose values are read and checked.
 
         Rows that ``asks`` marks are questions. Of these and of retractions values are not looked
-        at. Raises InvalidValue, InvalidTime, NotPageable.
+        at. Raises InvalidValue, InvalidTime.
         """
         reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
@@ -372,10 +377,8 @@ class KeyedWindows(Publishable):
             raise InvalidValue(f"{count} values have {len(codes)} keys; pass one for each")
         require_times(count, times)
         marks = None if retracts is None else self._retractions(retracts, count)
-        ignored = any_of((marks, asks))
-        invalid = invalid_rows(reader, rows, count, settings.nulls, self.monoid.name, ignored)
-        if self.store is not None:
-            require_pageable(reader.inputs, rows_without(reader.inputs, rows, invalid, ignored))
+        ignored, name = any_of((marks, asks)), self.monoid.name
+        invalid = invalid_rows(reader, rows, count, settings.nulls, name, ignored)
         return Batch(
             keys, codes, self.as_stored(rows, count), times, invalid, retracts=marks,
             on_missing=settings.on_missing, ahead=times_ahead(times, settings), asks=asks,
@@ -534,14 +537,16 @@ class KeyedWindows(Publishable):
         """
         if self.store is None:
             raise NotPageable("these windows are only in memory (store=None); pass a store")
-        self._settle_published()
+        if self._publisher is not None:
+            self._publisher.settle()
         self.bucket.write(INLINE_BYTES)
         if wait or self._publisher is not None:
             self.store.flush()
         self.bucket.retain()
         data = self._snapshot().encode()
         assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
-        self._publish(data)
+        if self._publisher is not None:
+            self._publisher.publish(data, self._what()[0])
         return data
 
     def _what(self) -> tuple[What, int]:

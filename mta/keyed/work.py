@@ -51,7 +51,10 @@ Want = Literal["each", "last", "now", "changed", "newest"] | EveryCount | Bounda
 
 @dataclass(slots=True)
 class Asked:
-    """Questions of standalone keys that have events in the batch too, by key and time."""
+    """Moments at which standalone keys with events in a batch are asked, by key and time.
+
+    Those of questions, or boundaries that the events make due.
+    """
 
     of: np.ndarray
     """The place of the key."""
@@ -269,7 +272,7 @@ class Work:
         want, union, bounds, corrected = self.want, self._union, part.bounds, self._corrected
         line, lanes = self._line(places, part), np.arange(len(places))
         if isinstance(want, Boundaries):
-            of, before, moments = self.due(places, part)
+            of, before, moments = self._due(places, part)
             rows = np.append(newest, 0)[before] - 1
             ends = before == bounds[of + 1]
             rows[ends] = union.bounds[of[ends] + 1] - 1
@@ -302,7 +305,7 @@ class Work:
             return of[picked], line[picked], newest[picked], None, False
         return of, line, newest, None, False
 
-    def due(self, places: np.ndarray, part: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _due(self, places: np.ndarray, part: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each boundary that is due its lane, the new event that comes after it, and itself.
 
         ``part`` has the new events of the keys at some places.
@@ -321,6 +324,17 @@ class Work:
             of, events = np.insert(of, rooms, lanes), np.insert(events, rooms, ends)
             moments = np.insert(moments, rooms, trigger.boundary(times[ends - 1]))
         return of, events, moments
+
+    def ask_at_boundaries(self, places: np.ndarray) -> None:
+        """Have the windows of standalone keys asked at the boundaries that are due, if any are."""
+        if not isinstance(self.want, Boundaries):
+            return
+        part = self.new.take(places)
+        of, slots, moments = self._due(places, part)
+        slots += (self.new.bounds[places] - part.bounds[:-1])[of]
+        outputs = unanswered(self.kind, len(of))
+        self.asked = Asked(places[of], moments, slots, np.arange(len(of)), outputs)
+        self.parts.append(Found(places[of], np.full(len(of), -1), outputs, moments))
 
 
 def results_at(

@@ -127,6 +127,17 @@ class Prefetched(NamedTuple):
     late_from: float = inf
     """From this time on they may come in any order: they go behind all that may leave."""
 
+    def cut(self, size: int, monoid: AbstractMonoid) -> Prefetched:
+        """The same with so many aggregates at most."""
+        size = min(size, self.size)
+        folds = monoid.partials.cut(self.folds, 0, size)
+        return self._replace(folds=folds, size=size, leaving=self.leaving[:size])
+
+    def beside(self, identity: Partial, room: int) -> Prefetched:
+        """The same for so many events, with an aggregate of no new ones."""
+        right = identity if self.right is None else self.right
+        return self._replace(right=right, room=room)
+
 
 class Remembered(Protocol):
     """Events by position and by time, oldest first: what a range is answered from."""

@@ -30,13 +30,11 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.in_order.flat_fat import FlatFAT
 from mta.logs.leaves import Leaf
-from mta.logs.levels.log import LeafReader
-from mta.logs.levels.pages import LevelPages
+from mta.logs.levels.log import LeafReader, LevelPages
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import NO_NAME, Group
-from mta.pages.pager import Pager, Place
-from mta.pages.retired import RetiredPages
+from mta.pages.pager import Pager, Place, RetiredPages
 
 #: Level and number of a block.
 Where = tuple[int, int]
@@ -145,7 +143,7 @@ class Block:
 class BlockPager(Pager):
     """A pager for level queues that knows the blocks in memory."""
 
-    def __init__(self, levels: Levels, keeps_old: bool) -> None:
+    def __init__(self, levels: Levels, retired: RetiredPages, keeps_old: bool) -> None:
         self._pager, self._levels = levels.pager, levels
         self.reads_ahead = levels.pager.reads_ahead
         #: Whether a block that is written again leaves its old page behind.
@@ -155,7 +153,7 @@ class BlockPager(Pager):
         self._ends: dict[Where, Block] = {}
         self._path: frozenset[Where] = frozenset()
         #: Pages that blocks no longer have.
-        self.retired = RetiredPages(levels.pager)
+        self.retired = retired
 
     # --- as a pager -----------------------------------------------------------------------------
 

@@ -78,6 +78,8 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     is_columnar: bool = False
     #: The result of no values is a value, as 0 of a count and [] of a list.
     never_null: bool = False
+    #: How many values a partial is of, or each row of partials, where partials say so.
+    values_in: Callable[[Any], Any] | None = None
     #: Results of ranges of events follow from the events; see ``mta.monoids.ranges``.
     folds_ranges: bool = False
     #: ``combine``, ``lift`` and ``lower`` do not call numpy: they take and return Python's own

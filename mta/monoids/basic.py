@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial as bound
-from operator import add, sub
+from operator import add, itemgetter, sub
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -336,6 +336,8 @@ class Mean(ColumnarMonoid[float]):
     [1.0, 2.0, 2.5, 1.0]
     """
 
+    values_in = itemgetter(1)
+
     def __init__(self) -> None:
         super().__init__(
             "Mean",
@@ -357,6 +359,8 @@ class GeometricMean(ColumnarMonoid[float]):
     >>> Window(GeometricMean(), CountWindow(2)).extend([1.0, 4.0, 4.0, 0.0]).tolist()
     [1.0, 2.0, 4.0, 0.0]
     """
+
+    values_in = itemgetter(1)
 
     def __init__(self) -> None:
         super().__init__(

@@ -7,6 +7,7 @@ squares overflow is inf.
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _TINY = 5e-324
 class _Moments(ColumnarMonoid[Out]):
     """A monoid of merged (n, mean, M2), never of a sum of squares, which would cancel."""
 
+    values_in = itemgetter(0)
     _lost_degrees: int
     #: What the compiled kernel lowers to; None where numpy does.
     _kernel_lost: int | None = None

@@ -9,7 +9,7 @@ times. Runs are never changed, so that the suffix folds of a stack share theirs.
 The cost for a window of n events: 8 bytes per event in each of the O(log n) levels of pages, and
 O(n) for most results, O(runs * log n) for quantiles. Where windows are answered from their events
 (``mta.monoids.ranges``), all results together take a few passes, whatever n is: in ``rolling``, in
-vectorized ``KeyedWindows`` and Spark, and in batches that are longer than the window.
+vectorized ``KeyedWindows`` and Spark, and in batches that are not much shorter than the window.
 
 Values are numbers, or with ``dtype=str`` text or other objects of a type that Python orders.
 Nothing is rounded. Where NaN is accepted, it is greater than all numbers.
@@ -36,6 +36,9 @@ Run = Any
 #: More runs than these are merged: where values come one by one, and where partials are combined,
 #: which often is for one result.
 _RUNS, _MOST_RUNS = 8, 32
+#: Runs that serve many rows are merged if these are fewer values than so many per row: to sort them
+#: takes as long as to look into a few runs more for each row.
+_SERVED = 64
 #: About what a partial weighs in a page, from which sizes of groups follow.
 _ROW_BYTES = 512
 
@@ -82,9 +85,9 @@ class SortedRuns:
             size += len(self.own[at])
         self.own[at:] = [merged(self.own[at:])]
 
-    def settled(self) -> SortedRuns:
-        """The same, as a single run from now on: what serves many rows is merged once."""
-        if self.rest is not None or len(self.own) > 1:
+    def settled(self, rows: int) -> SortedRuns:
+        """The same, as a single run from now on where it serves so many rows that this pays."""
+        if (self.rest is not None or len(self.own) > 1) and len(self) < rows * _SERVED:
             self.own, self.rest = [self.merged()], None
         return self
 
@@ -122,6 +125,11 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         #: Numbers lie in columns, and are sorted at once.
         self.is_columnar = isinstance(inputs, Array)
 
+    @property
+    def taken_as_they_come(self) -> frozenset[type]:
+        is_double = isinstance(self.inputs, Array) and self.inputs.kind == "<f8"
+        return frozenset({float}) if is_double else super().taken_as_they_come
+
     @abstractmethod
     def answer(self, summary: SortedRuns) -> Out:
         """The result of values."""
@@ -157,7 +165,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         rows, one = (left, right[0]) if len(right) == 1 else (right, left[0])
         if one is None:
             return list(rows)
-        shared, rests = self._as_runs(one).settled(), dict[int, SortedRuns]()
+        shared, rests = self._as_runs(one).settled(len(rows)), dict[int, SortedRuns]()
         found = []
         for row in rows:
             if row is None:
@@ -168,7 +176,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
             if runs.rest is not None:
                 at = id(runs.rest)
                 if at not in rests:
-                    rests[at] = self._combine(runs.rest, shared).settled()
+                    rests[at] = self._combine(runs.rest, shared).settled(len(rows))
                 rest = rests[at]
             found.append(SortedRuns(runs.own, rest))
         return found

@@ -106,8 +106,8 @@ class MissingColumns(Parts):
 def with_missing(product: Product, columns: Collection[tuple[str, str]]) -> Product:
     """A Product some of whose columns (name and kind) some events do not have."""
     aggregations: Pairs = {}
-    for alias, monoid in zip(product.aliases, product.monoids, strict=True):
-        names = column_names(product.aggregations[alias][0])
+    for alias, (read, monoid) in product.aggregations.items():
+        names = column_names(read)
         schemas = monoid.inputs.schemas if isinstance(monoid.inputs, Record) else [monoid.inputs]
         reads = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         marks = [mark_of(column) for column in dict.fromkeys(reads) if column in columns]

@@ -17,6 +17,9 @@ rows before the newest, as SQL does, so its third part says whether the newest r
     Lag(1)       [5.0, 3.0]           its partial: the newest values, without nulls
     newest       false                so a placeholder is combined on the right: [_, 5.0]
 
+The number of values stands beside the partial of the monoid, unless that says it itself
+(``values_in``, as that of a mean), or another aggregation of the same column does (``Product``).
+
 >>> from mta.monoids.basic import Max
 >>> peak = SkipNulls(Max())
 >>> rows, count = peak.rows([3.0, None, float("nan"), 2.0])
@@ -27,6 +30,7 @@ rows before the newest, as SQL does, so its third part says whether the newest r
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import add, sub
 from typing import Any
 
@@ -46,7 +50,7 @@ from mta.columns.schemas import (
 )
 from mta.errors import InvalidValue
 from mta.kernels.native import Kernel
-from mta.monoids.base import AbstractMonoid, Partial, any_of
+from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
 from mta.monoids.basic import First, Last
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.parts import Parts
@@ -84,6 +88,7 @@ class CountValues(ColumnarMonoid[int]):
     """How many values of a column are no nulls, of whatever type; ``Count("watts")``."""
 
     never_null = True
+    values_in = staticmethod(same_value)
 
     def __init__(self) -> None:
         super().__init__(
@@ -111,6 +116,9 @@ class SkipNulls(Parts[Any]):
 
     With ``filtered`` the last column is the filter. ``refuses`` says that a null is no valid value:
     then only filters leave rows out.
+
+    With ``counted_elsewhere`` it lifts rows to partials of the monoid alone, and who asks for
+    results gives the number of values; a Product folds the partials by the monoid itself.
     """
 
     def __init__(
@@ -119,9 +127,11 @@ class SkipNulls(Parts[Any]):
         filtered: bool = False,
         min_samples: int | None = None,
         refuses: bool = False,
+        counted_elsewhere: bool = False,
     ) -> None:
         self.monoid, self.filtered = monoid, filtered
         self.min_samples, self.refuses = min_samples, refuses
+        self.counted_elsewhere = counted_elsewhere
         #: Of fewer values than these the result is null.
         self.least = 1 if min_samples is None else min_samples
         if monoid.never_null:
@@ -145,6 +155,8 @@ class SkipNulls(Parts[Any]):
         self.name = " ".join(filter(None, [monoid.name, *rules]))
         #: Of which rows have values, what the result needs beside the values.
         self._flags = _flags_of(monoid)
+        #: Whether rows are one column, of which nothing but nulls is left out.
+        self._is_plain_column = isinstance(self.inputs, Nullable) and self._flags is None
         parts = [Samples(), monoid, *([] if self._flags is None else [self._flags])]
         super().__init__([(part, _nothing) for part in parts])
         self.lift = self._lift  # in place of that of parts that read rows of their own
@@ -152,6 +164,11 @@ class SkipNulls(Parts[Any]):
     @property
     def bare(self) -> AbstractMonoid:
         return self.monoid
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether the number of values must be beside the partial, whoever else has it."""
+        return self._flags is not None
 
     @property
     def follows_column(self) -> bool:
@@ -164,6 +181,12 @@ class SkipNulls(Parts[Any]):
     def of_types(self, *types: Any) -> AbstractMonoid:
         own = types[: len(self._own)]
         return SkipNulls(self.monoid.of_types(*own), self.filtered, self.min_samples, self.refuses)
+
+    def without_samples(self) -> SkipNulls:
+        """The same, for one who knows the number of values from elsewhere."""
+        return SkipNulls(
+            self.monoid, self.filtered, self.min_samples, self.refuses, counted_elsewhere=True
+        )
 
     # --- events coming in -----------------------------------------------------------------------
 
@@ -214,6 +237,8 @@ class SkipNulls(Parts[Any]):
         monoid, is_null = self.monoid, self._is_null(own)
         counts = passes and (self._chooses_nulls or not is_null)
         fold = monoid.lift(self._bare_row(own)) if counts else monoid.identity
+        if self.counted_elsewhere:
+            return fold
         samples = int(passes and not is_null)
         flags = self._flags
         if flags is None:
@@ -221,31 +246,45 @@ class SkipNulls(Parts[Any]):
         return samples, fold, flags.lift(np.bool_(not is_null)) if passes else flags.identity
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
+        if self._is_plain_column:
+            valid = rows.valid if rows.has_nulls else None
+            found = _lifted(self.monoid, rows.values, count, valid)
+            return found if self.counted_elsewhere else (rows.samples(), found)
         values, valid, passing = self._columns(rows)
-        if isinstance(rows, NullableColumn):
-            samples = rows.samples()
-        elif len(self._own) == 1 and passing is None and isinstance(rows[0], NullableColumn):
-            samples = rows[0].samples()
-        elif valid is None and passing is None:
-            samples = np.ones(count, "i8")
-        else:
-            samples = any_all(valid, passing).astype("i8")
         counted = passing if self._chooses_nulls else any_all(valid, passing)
-        found = samples, _lifted(self.monoid, values, count, counted)
-        if self._flags is None:
+        found = _lifted(self.monoid, values, count, counted)
+        if self.counted_elsewhere:
             return found
+        samples = self._samples(rows, valid, passing, count)
+        if self._flags is None:
+            return samples, found
         flags = np.ones(count, bool) if valid is None else valid
-        return *found, _lifted(self._flags, flags, count, passing)
+        return samples, found, _lifted(self._flags, flags, count, passing)
+
+    def _samples(
+        self, rows: Rows, valid: np.ndarray | None, passing: np.ndarray | None, count: int
+    ) -> np.ndarray:
+        """1 for each row that has a value, and 0 for others."""
+        if isinstance(rows, NullableColumn):
+            return rows.samples()
+        if len(self._own) == 1 and passing is None and isinstance(rows[0], NullableColumn):
+            return rows[0].samples()
+        mask: np.ndarray | None = any_all(valid, passing)
+        return np.ones(count, "i8") if mask is None else mask.astype("i8")
 
     def lower(self, partial: Partial) -> Any:
-        samples, fold, monoid = partial[0], partial[1], self.monoid
-        if samples < self.least:
-            return None
+        samples, fold = partial[0], partial[1]
         if samples and self._flags is not None and not self._flags.lower(partial[2]):
             if self._chooses_nulls:
                 return None
-            fold = monoid.combine(fold, self._placeholder())
-        return monoid.lower(fold) if samples else monoid.empty
+            fold = self.monoid.combine(fold, self._placeholder())
+        return self.lower_of(samples, fold)
+
+    def lower_of(self, samples: Any, fold: Partial) -> Any:
+        """The result that a partial of the monoid stands for, of so many values."""
+        if samples < self.least:
+            return None
+        return self.monoid.lower(fold) if samples else self.monoid.empty
 
     def lower_rows(self, partials: Rows) -> Rows:
         samples, rows = partials[:2]
@@ -257,6 +296,10 @@ class SkipNulls(Parts[Any]):
                 few = null
             elif null.any():
                 rows = self._behind_nulls(rows, null)
+        return self.lower_rows_of(samples, rows, few)
+
+    def lower_rows_of(self, samples: np.ndarray, rows: Rows, few: np.ndarray | None = None) -> Rows:
+        """``lower_of`` for each row; null where ``few`` says so, too."""
         found, schema, least = self.monoid.lower_rows(rows), self.monoid.outputs, self.least
         if len(samples) and int(samples.min()) < max(least, 1):
             short = samples < max(least, 1)
@@ -389,16 +432,30 @@ def _lifted(monoid: AbstractMonoid, values: Rows, count: int, counted: np.ndarra
     """Rows lifted, those that do not count to the identity."""
     if counted is None:
         return monoid.lift_rows(values, count)
-    schema = monoid.partials
-    if monoid.is_columnar and isinstance(schema, Array):
-        identity = np.asarray(monoid.identity, schema.dtype)
-        return np.where(counted, monoid.lift_rows(values, count), identity)
+    schema, identities = monoid.partials, _identities(monoid)
+    if identities is not None:
+        lifted = monoid.lift_rows(values, count)
+        if not isinstance(lifted, tuple):
+            return np.where(counted, lifted, identities[0])
+        pairs = zip(lifted, identities, strict=True)
+        return tuple([np.where(counted, column, identity) for column, identity in pairs])
     places = np.flatnonzero(counted)
     room = schema.take(schema.one(monoid.identity), np.zeros(count, np.intp))
     if len(places):
         there = monoid.lift_rows(monoid.inputs.take(values, places), len(places))
         schema.put_at(room, places, there)
     return room
+
+
+@lru_cache(maxsize=256)
+def _identities(monoid: AbstractMonoid) -> tuple[np.ndarray, ...] | None:
+    """The identity as numbers of the columns of partials; None where these are no numbers."""
+    schema = monoid.partials
+    schemas = schema.schemas if isinstance(schema, Record) else [schema]
+    if not monoid.is_columnar or not all(isinstance(each, Array) for each in schemas):
+        return None
+    one = schema.one(monoid.identity)
+    return one if isinstance(one, tuple) else (one,)
 
 
 def with_row(schema: Schema, rows: Rows, at: np.ndarray, row: Row) -> Rows:

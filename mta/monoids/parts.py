@@ -33,10 +33,18 @@ class Place:
 
 
 class Parts(AbstractMonoid[Out]):
-    """Monoids side by side, each on its own pick of the input."""
+    """Monoids side by side, each on its own pick of the input.
 
-    def __init__(self, parts: Sequence[tuple[AbstractMonoid, Pick]]) -> None:
+    ``readers`` lift rows in place of the monoids, to partials of these.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[AbstractMonoid, Pick]],
+        readers: Sequence[AbstractMonoid] | None = None,
+    ) -> None:
         self.monoids = tuple(monoid for monoid, _ in parts)
+        self.readers = self.monoids if readers is None else tuple(readers)
         self.picks = tuple(pick for _, pick in parts)
         self.identity = tuple(monoid.identity for monoid in self.monoids)
         self.partials = Record([monoid.partials for monoid in self.monoids])
@@ -44,7 +52,7 @@ class Parts(AbstractMonoid[Out]):
         self.folds_ranges = any(monoid.folds_ranges for monoid in self.monoids)
         self.commutative = all(monoid.commutative for monoid in self.monoids)
         self.is_plain = all(monoid.is_plain for monoid in self.monoids)
-        lifts = [m.lift if self.is_plain else _lift_of(m) for m in self.monoids]
+        lifts = [m.lift if self.is_plain else _lift_of(m) for m in self.readers]
         every = range(len(self.monoids))
         taken = [
             f"row[{pick.at}]" if isinstance(pick, Place) else f"pick{i}(row)"
@@ -65,7 +73,7 @@ class Parts(AbstractMonoid[Out]):
         return (type(self).__name__, self.name, *(monoid.fingerprint for monoid in self.monoids))
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
-        parts = zip(self.monoids, self.picks, strict=True)
+        parts = zip(self.readers, self.picks, strict=True)
         return tuple([monoid.lift_rows(pick(rows), count) for monoid, pick in parts])
 
     def fold(self, partials: Rows, count: int) -> Partial:

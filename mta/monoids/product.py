@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -121,20 +122,29 @@ class Product(Parts[dict[str, Any]]):
             reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
             judges.setdefault(reads, parts[-1])
             described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
-        super().__init__(parts)
+        #: By the index of a part whose number of values another part has, or it itself: how that
+        #: is told from the partials of which part.
+        self._counted: dict[int, tuple[int, Callable[[Any], Any]]] = {}
+        readers = self._share_counts(parts)
+        super().__init__(parts, readers)
         #: The parts that say which events are valid; one of those that judge alike.
         self._judges = tuple(judges.values())
         self.aliases = tuple(aggregations)
         self.name = f"Product({', '.join(described)})"
         self.inputs = Record(list(self._schemas.values()))
-        self.outputs = Record([monoid.outputs for monoid in self.monoids])
-        self.empty = {a: m.empty for a, m in zip(self.aliases, self.monoids, strict=True)}
-        lowers = [_lower_of(monoid) for monoid in self.monoids]
-        shown = [
-            f"alias{i}: {call_text(lower, f'f{i}', f'partial[{i}]')}"
-            for i, lower in enumerate(lowers)
-        ]
-        self.lower = written("partial", f"{{{','.join(shown)}}}", f=lowers, alias=self.aliases)
+        self.outputs = Record([reader.outputs for reader in readers])
+        self.empty = {a: m.empty for a, m in zip(self.aliases, readers, strict=True)}
+        lowers, counts = list(map(_lower_of, readers)), list[Callable[[Any], Any]]()
+        shown = []
+        for i, lower in enumerate(lowers):
+            arguments = [f"partial[{i}]"]
+            if i in self._counted:
+                by, count = self._counted[i]
+                arguments.insert(0, f"count{len(counts)}(partial[{by}])")
+                counts.append(count)
+            shown.append(f"alias{i}: {call_text(lower, f'f{i}', *arguments)}")
+        text = f"{{{','.join(shown)}}}"
+        self.lower = written("partial", text, f=lowers, alias=self.aliases, count=counts)
         self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
         #: Reads the columns of an event, where all are doubles and only a NaN is refused; returns
         #: None for an event with other values.
@@ -142,7 +152,7 @@ class Product(Parts[dict[str, Any]]):
         of_doubles = all(
             isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
         )
-        if of_doubles and self.is_plain and not any(m.has_own_rule for m in self.monoids):
+        if of_doubles and self.is_plain and not any(m.has_own_rule for m in readers):
             names, every = [name for name, _ in self._columns], range(len(self._columns))
             row = f"({''.join(f'event[name{i}],' for i in every)})"
             are = "".join(
@@ -150,6 +160,28 @@ class Product(Parts[dict[str, Any]]):
             )
             text = f"row if (row := {row}) is not None{are} else None"
             self.picks_doubles = written("event", text, name=names)
+
+    def _share_counts(self, parts: list[tuple[AbstractMonoid, Pick]]) -> list[AbstractMonoid]:
+        """Have the number of values once for all parts that skip the nulls of the same columns.
+
+        From the partials of one that say it, if there is one. Returns what reads the rows of each
+        part; in ``parts`` stays what folds them.
+        """
+        readers, groups = [monoid for monoid, _ in parts], dict[Hashable, list[int]]()
+        for i, (columns, monoid) in enumerate(self.aggregations.values()):
+            if isinstance(monoid, SkipNulls) and not monoid.needs_samples:
+                reads = *column_names(columns), repr(monoid.inputs), monoid.filtered
+                groups.setdefault((*reads, monoid.refuses), []).append(i)
+        for group in groups.values():
+            by = next((i for i in group if readers[i].bare.values_in is not None), None)
+            count = itemgetter(0) if by is None else readers[by].bare.values_in
+            others = group if by is not None else group[1:]
+            for i in others:
+                monoid, reader = readers[i].bare, readers[i]
+                assert isinstance(reader, SkipNulls) and count is not None
+                readers[i], parts[i] = reader.without_samples(), (monoid, parts[i][1])
+                self._counted[i] = group[0] if by is None else by, count
+        return readers
 
     def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
         """The same, and what policies look at; columns of its own stand first, as they stand here.
@@ -179,6 +211,11 @@ class Product(Parts[dict[str, Any]]):
         for monoid, rows, pick in zip(self.monoids, partials, self.picks, strict=True):
             values[pick(range(len(values)))] = monoid.values_of(rows)
         return tuple(values)
+
+    @property
+    def skips_nulls(self) -> bool:
+        """Whether results take the numbers of values, beside what is folded."""
+        return bool(self._counted)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -264,11 +301,19 @@ class Product(Parts[dict[str, Any]]):
         return any_of([monoid.invalid(pick(rows), count) for monoid, pick in self._judges])
 
     def lower_rows(self, partials: Rows) -> Rows:
-        return tuple([m.lower_rows(p) for m, p in zip(self.monoids, partials, strict=True)])
+        found = []
+        for i, (reader, rows) in enumerate(zip(self.readers, partials, strict=True)):
+            if i not in self._counted:
+                found.append(reader.lower_rows(rows))
+                continue
+            by, count = self._counted[i]
+            assert isinstance(reader, SkipNulls)
+            found.append(reader.lower_rows_of(count(partials[by]), rows))
+        return tuple(found)
 
     def results(self, outputs: Rows) -> Any:
-        parts = zip(self.aliases, self.monoids, outputs, strict=True)
-        return {alias: monoid.results(column) for alias, monoid, column in parts}
+        parts = zip(self.aliases, self.readers, outputs, strict=True)
+        return {alias: reader.results(column) for alias, reader, column in parts}
 
 
 class Observed(Parts[Out]):
@@ -344,11 +389,13 @@ class Observed(Parts[Out]):
 
 
 def _lower_of(monoid: AbstractMonoid) -> Callable[[Partial], Any]:
-    """``lower`` of a part, as one of Python's numbers."""
-    lower = monoid.lower
+    """``lower`` of a part, as one of Python's numbers; of the number of values, too, if need be."""
+    lower: Callable[..., Any] = monoid.lower
+    if isinstance(monoid, SkipNulls) and monoid.counted_elsewhere:
+        lower = monoid.lower_of
     if monoid.is_plain and monoid.is_columnar:
         return lower
-    return lambda partial: plain(lower(partial))
+    return lambda *partial: plain(lower(*partial))
 
 
 def _of_pair(pick: Pick) -> Pick:

@@ -1,18 +1,32 @@
-"""Pagers: where sealed groups go. One puts pages into a store, one keeps groups in memory."""
+"""Where sealed groups go, and when they are deleted.
+
+One pager puts pages into a store, one keeps groups in memory. Pages that a structure no longer
+names are *retired*: kept until no snapshot that may be restored needs them. In a snapshot:
+
+    retired  = array of arrays of notes: for each of the earlier snapshots that are still to be
+               restorable, the pages that were retired before the next one
+    note     = [level, number, name, gone]
+    gone     = below how many of the page's subtrees all is retired as well; -1 for all
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from mta.errors import CorruptPage, MissingPage
 from mta.pages import page
-from mta.pages.page import NO_NAME, Group, Layout
+from mta.pages.page import NO_NAME, Group, Layout, is_name
+from mta.pages.snapshot import MAX_LEVELS, corrupt
 from stores import PageStore
 
 #: A page's place: level, number of the group in that level, name.
 Place = tuple[int, int, bytes]
-
+#: A retired page, as it is in a snapshot.
+Note = list[Any]
+#: The level of pages that hold notes; no structure is so high.
+NOTES = 255
 
 #: So many groups of a level are remembered.
 _LAST = 2
@@ -152,3 +166,87 @@ class StorePager(Pager):
             return page.decode(data, self._window, level, number, name, self._layout_of(level))
         except CorruptPage:  # whoever reads it gets the error
             return None
+
+
+class RetiredPages:
+    """Retired pages by how many snapshots were taken before, the oldest first.
+
+    ``below`` gives what goes with a page, as notes; without it nothing does.
+    """
+
+    def __init__(
+        self, pager: Pager, below: Callable[[int, Group, int], Iterable[Note]] | None = None
+    ) -> None:
+        self._pager, self._below = pager, below
+        #: Every snapshot begins another list: what is retired from then on is needed by one more.
+        self._lists: list[list[Note]] = [[]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lists))
+
+    def __iter__(self) -> Iterator[Note]:
+        return (note for notes in self._lists for note in notes)
+
+    @property
+    def newest(self) -> list[Note]:
+        """What has been retired since the last snapshot."""
+        return self._lists[-1]
+
+    def add(self, places: Iterable[Place], gone: int = 0) -> None:
+        """These are no longer named."""
+        self.newest.extend([*place, gone] for place in places)
+
+    def hold(self) -> None:
+        """A snapshot has been taken."""
+        self._lists.append([])
+
+    def delete(self, snapshots: int) -> None:
+        """Delete what was retired before the last so many snapshots, with 0 of them all of it.
+
+        Children go before parents. At most one store call, and reads of the pages with others below
+        them. Those already gone are no error, so a deletion that was cut short can be done again.
+        """
+        going = self._lists[: max(0, len(self._lists) - snapshots)]
+        places = [place for notes in going for place in self._with_those_below(notes)]
+        if places:
+            self._pager.delete(places)
+        self._lists = self._lists[len(going) :] if snapshots else [[]]
+
+    def _with_those_below(self, notes: Iterable[Note]) -> Iterator[Place]:
+        for level, number, name, gone in notes:
+            if gone and self._below is not None:
+                try:
+                    group = self._pager.read(level, number, name)
+                except (MissingPage, CorruptPage):
+                    continue  # deleted once already, or nobody can tell what was below
+                yield from self._with_those_below(self._below(level, group, gone))
+            yield level, number, name
+
+    def state(self) -> list[list[Note]]:
+        """As a snapshot holds it."""
+        return self._lists
+
+    def restore(self, state: Any, most: int | None = None) -> None:
+        """Have what a snapshot says, for so many earlier ones at most. Raises CorruptSnapshot."""
+        lists = isinstance(state, list) and all(isinstance(notes, list) for notes in state)
+        if not lists or not state or (most is not None and len(state) > max(most, 1)):
+            raise corrupt("its lists of retired pages are not one for each earlier snapshot")
+        for notes in state:
+            for note in notes:
+                check_note(note)
+                if note[3] and self._below is None:
+                    raise corrupt("a note of a retired page names what is below it")
+        self._lists = state
+
+
+def check_note(note: Any) -> None:
+    """Raises CorruptPage for what cannot be a note of a retired page."""
+    if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
+        raise CorruptPage("the record of a retired page has the wrong type")
+    level, number, name, gone = note
+    if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
+        raise CorruptPage("the record of a retired page is invalid")
+    if level == 0 and gone:
+        raise CorruptPage("the record of a retired leaf names children")
+    if not is_name(name):
+        raise CorruptPage("the record of a retired page has no name")

@@ -99,16 +99,6 @@ class Publishable:
             unpublish(self._publisher.store, self._publisher.name)
             self._publisher = None
 
-    def _settle_published(self) -> None:
-        """Before a checkpoint deletes pages: publish what failed to be."""
-        if self._publisher is not None:
-            self._publisher.settle()
-
-    def _publish(self, snapshot: bytes) -> None:
-        """After a checkpoint: publish its snapshot, whose pages are in the store."""
-        if self._publisher is not None:
-            self._publisher.publish(snapshot, self._what()[0])
-
 
 def read_head(store: PageStore, name: str) -> Head | None:
     """The head of a name, None where nothing is published; one store call.

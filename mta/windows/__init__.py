@@ -8,6 +8,5 @@
 - ``shared``, ``shared_snapshot``: multiple windows over one stream
 - ``moments``: the window as of any moment
 - ``display``: tables in notebooks, sizes in people's units
-- ``published``: what readers of published windows must know
 - ``opaque``: windows out of their snapshots alone
 """

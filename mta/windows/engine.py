@@ -11,7 +11,7 @@ and no warning of numpy's comes out of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -49,6 +49,7 @@ from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.publishing.publisher import Publishable
+from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake
@@ -221,9 +222,11 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
             wait: Whether to wait for the store. If not, call the store's ``flush`` before the
                 snapshot is used.
         """
-        self._settle_published()
+        if self._publisher is not None:
+            self._publisher.settle()
         data = self.engine.checkpoint(wait or self._publisher is not None)
-        self._publish(data)
+        if self._publisher is not None:
+            self._publisher.publish(data, self._what()[0])
         return data
 
     @alone
@@ -269,6 +272,9 @@ class Engine(Generic[Out]):
         self.main, self.policy, self.settings = monoid, policy, settings
         observed = [(columns, observer) for _, columns, observer in policy.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
+        #: What they are in snapshots.
+        self._monoid_is = self.monoid.name, self.monoid.fingerprint
+        self._policy_is = policy.describe(), policy.fingerprint
         self.timed = policy.needs_times or settings.aggregator.by_time
         sizes = settings.group_sizes(self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
@@ -358,8 +364,8 @@ class Engine(Generic[Out]):
         return Snapshot(
             window=setting.window,
             algorithm=structure.name,
-            monoid=(self.monoid.name, self.monoid.fingerprint),
-            policy=(self.policy.describe(), self.policy.fingerprint),
+            monoid=self._monoid_is,
+            policy=self._policy_is,
             leaf_arity=setting.leaf_arity,
             arity=setting.arity,
             timed=setting.timed,
@@ -412,6 +418,13 @@ class Engine(Generic[Out]):
         engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure)
         engine.restore(snapshot)
         return engine
+
+    def what(self, shape: Shape, policies: Mapping[str, AbstractPolicy]) -> tuple[What, int]:
+        """What readers of published windows must know, and how many snapshots are retained."""
+        settings = self.settings
+        late, name = settings.allowed_lateness, self.structure.name
+        what = what_of(shape, self.main, policies, settings.on_duplicate, late, name)
+        return what, settings.retain
 
     def where(self) -> str:
         """Where the pages are, for people."""
@@ -487,14 +500,12 @@ class WindowEngine(Engine[Out]):
             if not len(frame) or not structure.spare:
                 return None
             waiting = waiting_events(monoid, frame.events, frame.back, most // 2)
-            folds, known, times = frame.held(most, self.timed)
+            found = frame.held(most, self.timed)
         except Exception:  # an event that needs that will say so
             return None
-        right = monoid.identity if frame.grown is None else frame.grown
         room = min(structure.spare, most - waiting.size)
         is_all = frame.back + waiting.size == structure.back
-        found = Prefetched(folds, known, right, times, room)
-        return found, Lag(end.delay, end.rows, waiting, is_all)
+        return found.beside(monoid.identity, room), Lag(end.delay, end.rows, waiting, is_all)
 
     def _placed_frame(self) -> Cursor:
         """The frame that ends before the newest event, where it is by now."""

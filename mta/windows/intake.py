@@ -105,8 +105,10 @@ class Intake:
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else _as_it_is
         self._on_late, self._nulls = settings.on_late, settings.nulls
         self.allowed_lateness = lateness = settings.allowed_lateness
-        #: The policy or trigger that needs a time with every event, if there is one.
+        #: The policy, trigger or option that needs a time with every event, if there is one.
         self.needed_by: object = policy if policy.needs_times else None
+        if self.needed_by is None and settings.retain_for is not None:
+            self.needed_by = "retain_for="
         #: Whether times are read, and put to the test.
         self.timed = policy.needs_times or lateness is not None
         #: How the last batch was put in order of time; None where it was in order.
@@ -174,7 +176,9 @@ class Intake:
 
     def _require_none_needed(self) -> None:
         if self.needed_by is not None:
-            raise InvalidTime(f"{self.needed_by!r} needs a time with every event")
+            by = self.needed_by
+            name = by if isinstance(by, str) else repr(by)
+            raise InvalidTime(f"{name} needs a time with every event")
 
     @property
     def _too_old(self) -> str:

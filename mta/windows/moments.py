@@ -131,7 +131,7 @@ def asked(
     """
     moments = moments_of(at, unit)
     if not engine.timed:
-        raise InvalidTime("these windows keep no times: leave out at=, or set timed=True")
+        raise InvalidTime("these windows keep no times: leave out at=, or set retain_for=")
     found = []
     for moment in moments.tolist():
         result, misses = result_at(engine, policy, moment, current)

@@ -1,23 +1,27 @@
 """Single events that a kernel takes: what is prefetched for them is loaded into a native buffer.
 
-As in ``single``, which prefetches; here what is prefetched goes into a block (``kernels.block``),
-and each event is one call, until one needs more. For aggregations whose partials are a number, or a
+As in ``single``, which prefetches; here what is prefetched goes into one *block* of numbers, and
+each event is one call, until one needs more: it looks whether the event may come, notes it, moves
+the front on, and returns the result (``single.c``). Times and counts are doubles as well, so that
+one buffer, which Python owns, has it all. For aggregations whose partials are a number, or a
 mean's, products of these, and windows by count or time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Array, Row
+from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.kernels.block import Block, Loaded, ProductBlock
+from mta.kernels import native
+from mta.kernels.native import Kernel
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
@@ -33,6 +37,213 @@ from mta.windows.single import (
     SingleEvents,
     busy,
 )
+
+#: The most events that a block has room for, as in ``columns.h``.
+MOST = 1024
+#: How kinds combine. A partial is one number, that of a mean has a count beside it.
+_OPERATIONS = {"sum_f8": 0.0, "mean": 0.0, "max_f8": 1.0, "min_f8": -1.0}
+#: The first ones of a block: see ``load`` and ``stands``.
+_NUMBERS = 16
+
+
+class Loaded(NamedTuple):
+    """How many events may come, and when each makes one leave; times as whole microseconds."""
+
+    most: int
+    """How many may come."""
+    spare: float
+    """How many may before each makes one leave; infinite where they leave by time."""
+    last: float
+    """The newest time."""
+    bound: float
+    """And all must be before this one."""
+    age: float | None
+    """So much later than an event the newest one is when it leaves; None where it does by count."""
+    floor: float = inf
+    """From this time on events may be older than the newest one."""
+    lateness: float = 0.0
+    """By so much at most."""
+    delay: float = 0.0
+    """So much later than an event the newest one is when the window comes to it."""
+    rows: int = 0
+    """And so many have come after it."""
+    waiting: int = 0
+    """How many stored events the window comes to first (``put_waiting``)."""
+
+
+class Stands(NamedTuple):
+    """How many events came, how many left, and how many the window has come to."""
+
+    came: int
+    left: int
+    entered: int
+
+
+class Block:
+    """A block for one window; without anything prefetched no event may come.
+
+    Rows of partials are an array, or for a mean a tuple of sums and counts.
+    """
+
+    __slots__ = (
+        "_buffer", "_counts", "_is_mean", "_leaving", "_numbers", "_operation", "_stack", "_times",
+        "_values", "event",
+    )  # fmt: skip
+
+    def __init__(self, kind: str) -> None:
+        self._operation, self._is_mean = _OPERATIONS[kind], kind == "mean"
+        #: Without room until it is needed: of many windows few have single events.
+        self._use(bytearray())
+
+    def _use(self, buffer: bytearray) -> None:
+        self._buffer = buffer
+        #: The result after an event of a value and a time; None where it may not come, and then
+        #: nothing has changed.
+        self.event: Callable[[Any, float], Any] = partial(native.compiled.event, buffer)
+
+    def _make_room(self) -> None:
+        buffer = bytearray(8 * (_NUMBERS + 2 * MOST + 3 * (MOST + 1)))
+        ends = np.cumsum([_NUMBERS, MOST, MOST, MOST + 1, MOST + 1])
+        columns = np.split(np.ndarray(len(buffer) // 8, "<f8", buffer), ends)
+        self._numbers, self._values, self._times = columns[:3]
+        self._stack, self._counts, self._leaving = columns[3:]
+        self._use(buffer)
+
+    @classmethod
+    def of(cls, kernel: Kernel | None) -> Block | None:
+        """None where there is no such loop, or nothing is compiled."""
+        if native.compiled is None or kernel is None or kernel.kind not in _OPERATIONS:
+            return None
+        return cls(kernel.kind)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes any memory."""
+        return bool(self._buffer)
+
+    def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
+        """Load what is prefetched; from then on events may come.
+
+        ``folds`` are the aggregates of what was there before, now and after each eviction,
+        ``right`` the one to which new events are combined; ``leaving`` has the times of those that
+        leave.
+        """
+        if not self._buffer:
+            self._make_room()
+        base = -1.0
+        if self._is_mean:
+            (folds, counts), (right, base) = folds, right
+            self._counts[: len(counts)] = counts
+        self._stack[: len(folds)] = folds
+        most, spare, last, bound, age, floor, lateness, delay, behind, waiting = loaded
+        times = 0 if age is None else len(leaving)
+        self._leaving[:times], self._leaving[times:] = leaving[:times], inf
+        self._numbers[:] = (
+            waiting, min(waiting + most, MOST), 0, spare, right, base, last, bound, age or 0,
+            self._operation, floor, lateness, 0, delay, behind, waiting
+        )  # fmt: skip
+
+    def put_waiting(self, values: np.ndarray, times: np.ndarray | None) -> None:
+        """Have the stored events that the window comes to before the new ones."""
+        self._values[: len(values)] = values
+        self._times[: len(values)] = -inf if times is None else times
+
+    def evict(self) -> None:
+        """Have the oldest event leave, of those that are prefetched, before any more come."""
+        self._numbers[2] += 1
+        self._numbers[3] = max(self._numbers[3], 0) + 1
+
+    def stands(self) -> Stands:
+        """Where it stands by now."""
+        numbers = self._numbers.tolist()
+        return Stands(int(numbers[0] - numbers[15]), int(numbers[2]), int(numbers[12]))
+
+    def values(self) -> np.ndarray:
+        """The values of the events that came."""
+        return self._values[int(self._numbers[15]) : int(self._numbers[0])].copy()
+
+    def times(self) -> np.ndarray:
+        """Their times, as they came."""
+        return self._times[int(self._numbers[15]) : int(self._numbers[0])].copy()
+
+    def aggregates(self) -> tuple[Any, Any]:
+        """What is left of the events before, and the new ones."""
+        _, _, gone, _, right, base, *_, entered, _, _, _ = self._numbers.tolist()
+        left = self._stack[int(gone)].item()
+        if not self._is_mean:
+            return left, right
+        return (left, self._counts[int(gone)].item()), (right, base + entered)
+
+    def clear(self) -> None:
+        """Have nothing prefetched."""
+        if self._buffer:
+            self._numbers[:] = 0
+
+
+class ProductBlock:
+    """A block for each part of a product, which stand alike; rows are tuples of columns."""
+
+    __slots__ = ("_aliases", "_blocks", "_lanes", "_places")
+
+    def __init__(
+        self, aliases: Sequence[str], blocks: Sequence[Block], places: Sequence[int]
+    ) -> None:
+        self._aliases, self._blocks, self._places = tuple(aliases), tuple(blocks), tuple(places)
+        self._note_events()
+
+    def _note_events(self) -> None:
+        #: Of each part its alias, the function of its block, and its column.
+        events = [block.event for block in self._blocks]
+        self._lanes = tuple(zip(self._aliases, events, self._places, strict=True))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes any memory."""
+        return self._blocks[0].has_room
+
+    def event(self, row: Any, time: float) -> dict[str, Any] | None:
+        """The results after an event without NaN; None where it may not come."""
+        found = {alias: event(row[at], time) for alias, event, at in self._lanes}
+        return None if found[self._aliases[0]] is None else found  # where one takes it, all do
+
+    def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
+        """Load what is prefetched, as columns of the parts."""
+        for block, column, newer in zip(self._blocks, folds, right, strict=True):
+            block.load(loaded, column, newer, leaving)
+        self._note_events()
+
+    def put_waiting(self, values: Sequence[np.ndarray], times: np.ndarray | None) -> None:
+        """Have the stored events that the window comes to first, by column."""
+        for block, at in zip(self._blocks, self._places, strict=True):
+            block.put_waiting(values[at], times)
+
+    def evict(self) -> None:
+        """Have the oldest event leave."""
+        for block in self._blocks:
+            block.evict()
+
+    def stands(self) -> Stands:
+        """Where it stands by now."""
+        return self._blocks[0].stands()
+
+    def values(self) -> tuple[np.ndarray, ...]:
+        """The values of the events that came, by column."""
+        columns = dict(zip(self._places, self._blocks, strict=True))
+        return tuple([columns[at].values() for at in sorted(columns)])
+
+    def times(self) -> np.ndarray:
+        """Their times, as they came."""
+        return self._blocks[0].times()
+
+    def aggregates(self) -> tuple[Any, Any]:
+        """What is left of the events before, and the new ones."""
+        lefts, rights = zip(*[block.aggregates() for block in self._blocks], strict=True)
+        return lefts, rights
+
+    def clear(self) -> None:
+        """Have nothing prefetched."""
+        for block in self._blocks:
+            block.clear()
 
 
 def block_for(monoid: AbstractMonoid, policy: AbstractPolicy) -> Block | ProductBlock | None:

@@ -149,13 +149,8 @@ def _of_result(state: list[Any], timed: bool) -> tuple[int, int]:
     return _values(tails, timed), len(result)
 
 
-def _of_left(state: list[Any], timed: bool) -> tuple[int, int]:
-    _, _, left, _, tails = state
-    return _values(tails, timed), len(left)
-
-
 def _of_holes(state: list[Any], timed: bool) -> tuple[int, int]:
-    values, partials = _of_left(state[2], timed)
+    values, partials = _of_result(state[2], timed)
     return values - 1, partials - 1  # beside marks and counts
 
 
@@ -180,7 +175,7 @@ _COLUMNS: dict[type[EventLog], Callable[[list[Any], bool], tuple[int, int]]] = {
     AmortizedMTA: _of_result,
     LogMTA: _of_result,
     LevelLog: _of_kept,
-    PagedFlatFAT: _of_left,
+    PagedFlatFAT: _of_result,
     PagedReactiveAggregator: _of_holes,
     FiBA: _of_tree,
     FingerTreeLog: _of_tree,

@@ -31,8 +31,7 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvariantViolation
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import Cursor
-from mta.evaluators.lagging import LaggingCursor
+from mta.evaluators.cursor import Cursor, LaggingCursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, AbstractPolicy
@@ -56,7 +55,6 @@ from mta.windows.engine import (
     require_policy,
 )
 from mta.windows.moments import asked
-from mta.windows.published import what_of_engine
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
 from mta.windows.single import UNKNOWN, Ahead, Moved, SingleEvents, WindowAhead
@@ -335,7 +333,7 @@ class SharedWindows(EventsWindow[Out]):
     # ------------------------------------------------------------------------
 
     def _what(self) -> tuple[What, int]:
-        return what_of_engine("windows", self.engine, self.windows)
+        return self.engine.what("windows", self.windows)
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
@@ -668,7 +666,7 @@ class SharedEngine(Engine[Out]):
             policy = cursor.policy
             by_count = isinstance(policy, CountWindow)
             size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
-            found[name] = WindowAhead(size, by_count, len(cursor), cursor.ahead(room))
+            found[name] = WindowAhead(size, by_count, len(cursor), cursor.prefetched(room))
         is_whole = len(found) == len(self._windows)
         return Ahead(found, room, is_whole=is_whole)
 

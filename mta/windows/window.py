@@ -24,7 +24,6 @@ from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine, alone
-from mta.windows.published import what_of_engine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.single import busy
@@ -283,7 +282,7 @@ class Window(EventsWindow[Out]):
     # --- snapshots and pages ----------------------------------------------------------------------
 
     def _what(self) -> tuple[What, int]:
-        return what_of_engine("window", self.engine, {"": self.policy})
+        return self.engine.what("window", {"": self.policy})
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)

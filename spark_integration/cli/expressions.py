@@ -25,10 +25,12 @@ _HALF_FILTER = re.compile(r"\)\s*filter\b", re.IGNORECASE)
 _TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`((?:[^`]|``)*)`|(\w+)""", re.DOTALL)
 _KEYWORD = re.compile(r"\w+\s*=\s*(.+)", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
-#: What may stand behind a size: ``closed left``, ``delay 1 hour``, ``exclude current``.
-_BOUND = re.compile(r"\s*(closed|delay|ties|exclude)\s+(.+?)\s*")
-_COMMA = re.compile(r",(?=\s*(?:closed|delay|ties|exclude)\b)")  # durations may have others
+#: What may stand behind a size: ``closed left``, ``delay 1 hour``, ``exclude current``, a zone.
+_BOUND = re.compile(r"\s*(closed|delay|ties|exclude|zone|offset)\s+(.+?)\s*")
+#: Durations may have other commas.
+_COMMA = re.compile(r",(?=\s*(?:closed|delay|ties|exclude|zone|offset)\b)")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
+_TO_DATE = re.compile(r"\s*(\w+)\s+to\s+date\s*")
 #: The aggregations whose results have the value's unit and size.
 _LIKE_THE_VALUE = frozenset({
     "max", "min", "mean", "avg", "geomean", "first", "last", "median", "quantile", "mode", "lag",
@@ -176,22 +178,29 @@ def parse_window(text: str) -> Any:
     """``24 hours`` as a TimeWindow, ``1000 events`` or ``2^20 events`` as a CountWindow.
 
     ``session 30 minutes`` as a SessionWindow. Behind a comma may be where the window ends:
-    ``24 hours, closed left, delay 1 hour``, or ``100 events, exclude current``.
+    ``24 hours, closed left, delay 1 hour``, or ``100 events, exclude current``. With a zone, as
+    ``3 months, zone Europe/Berlin``, it is a CalendarWindow, and so is ``month to date``.
     """
     size, *behind = _COMMA.split(text)
-    events, session = _events(size), _SESSION.fullmatch(size)
+    events, session, to_date = _events(size), _SESSION.fullmatch(size), _TO_DATE.fullmatch(size)
     try:
         bounds = _bounds(behind)
         if session is not None and not bounds:
             return mta.SessionWindow(session[1])
+        if to_date is not None:
+            unit: Any = to_date[1]
+            return mta.CalendarWindow.to_date(unit, **bounds)
+        if "zone" in bounds:
+            return mta.CalendarWindow(size.strip(), **bounds)
         if events is None:
             return mta.TimeWindow(size.strip(), **bounds)
         return mta.CountWindow(events, **bounds)
     except (ValueError, TypeError) as error:
         raise InvalidRequest(
-            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes', and "
-            "behind it ', closed left', ', delay 1 hour' or ', exclude current' where it ends "
-            f"before the row ({error})"
+            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes'; by the "
+            "calendar '3 months, zone Europe/Berlin' or 'month to date'; and behind it ', closed "
+            "left', ', delay 1 hour' or ', exclude current' where it ends before the row "
+            f"({error})"
         ) from error
 
 
@@ -226,17 +235,23 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
     return windows
 
 
-def parse_every(text: str) -> int | str:
-    """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``emit_every``."""
-    events, period = _events(text), text.strip()
+def parse_every(text: str) -> int | str | mta.EveryPeriod:
+    """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``emit_every``.
+
+    A period may have an offset and a zone: ``1 day, offset 9h30m, zone America/New_York``.
+    """
+    period, *behind = _COMMA.split(text)
+    events = _events(text)
     try:
-        trigger = mta.EveryPeriod(period) if events is None else mta.EveryCount(events)
-    except ValueError as error:
+        if events is not None:
+            return mta.EveryCount(events).count
+        trigger = mta.EveryPeriod(period.strip(), **_bounds(behind))
+        return trigger if behind else period.strip()
+    except (ValueError, TypeError) as error:
         raise InvalidRequest(
-            f"--emit-every {text!r}: write '1 minute' for a result each minute, or '100 events' "
-            f"({error})"
+            f"--emit-every {text!r}: write '1 minute' for a result each minute, '100 events', or "
+            f"'1 day, offset 9h30m, zone America/New_York' ({error})"
         ) from error
-    return trigger.count if isinstance(trigger, mta.EveryCount) else period
 
 
 def _events(text: str) -> int | None:

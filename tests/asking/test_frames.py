@@ -41,6 +41,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.evaluators import ends
 from mta.frames.known import policy_of
 from mta.laws import check_policy
 from mta.publishing.known import CLASSES
@@ -213,6 +214,24 @@ def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, values_are: 
                 many.checkpoint(), monoid, {"it": frame, "other": other}, shared
             )
         at = end
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=IDS)
+def test_a_long_batch_is_folded_in_pieces(
+    frame: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(repr(frame))
+    times, values = drawn_times(rng, 300), [float(rng.randint(-9, 9)) for _ in range(300)]
+    monkeypatch.setattr(ends, "_PIECE", 7)
+    for monoid in (Sum(), Max(), TEXTS):
+        given: Any = [str(int(value)) for value in values] if monoid is TEXTS else values
+        window: Window[Any] = Window(monoid, frame, name="pieces", arity=3)
+        found = [
+            *window.extend(given[:40], np.array(times[:40], "M8[us]")),
+            *window.extend(given[40:], np.array(times[40:], "M8[us]")),
+        ]
+        for row, result in enumerate(found):
+            assert same(result, expected(monoid, given, in_frame(frame, times, row))), row
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)

@@ -467,3 +467,48 @@ def test_bits_of_a_page_tell_which_numbers_are_nulls() -> None:
     for wrong in (b"\x05\x05", None):
         with pytest.raises(CorruptPage):
             schema.load(iter([dumped[0], *([] if wrong is None else [("bits", wrong)])]), 3)
+
+
+WITH_AND_WITHOUT_COUNTS: dict[str, tuple[dict[str, Any], int]] = {
+    "a mean counts for others": ({"peak": ("w", Max()), "mean": ("w", Mean())}, 0),
+    "one counts for both": ({"peak": ("w", Max()), "low": ("w", Min())}, 8),
+    "each column by itself": ({"peak": ("w", Max()), "low": ("v", Min())}, 16),
+    "a filter by itself": ({"peak": ("w", Max()), "on": ("w", Max(), "f")}, 8),
+}
+
+
+@pytest.mark.parametrize("which", WITH_AND_WITHOUT_COUNTS)
+def test_the_number_of_values_is_kept_once_for_each_column(which: str) -> None:
+    """Bytes of a partial beside those without nulls; each result is as that of one by itself."""
+    aggregations, more = WITH_AND_WITHOUT_COUNTS[which]
+    plain = Product(aggregations)
+    together = skipping(plain)
+    assert (together.partials.row_bytes or 0) - (plain.partials.row_bytes or 0) == more
+    events = {
+        "w": [1.0, None, None, None, -math.inf, 3.0],
+        "v": [None, 2.0, None, None, 1.0, None],
+        "f": [True, True, False, True, None, True],
+    }
+    found = Window(plain, CountWindow(2), nulls="skip").extend(events)
+    one = Window(plain, CountWindow(2), nulls="skip", name="one")
+    for row in range(6):
+        one.insert({name: column[row] for name, column in events.items()})
+        shown = {alias: column[row] for alias, column in found.items()}
+        assert {a: None if np.ma.is_masked(x) else x for a, x in shown.items()} == one.query()
+    for alias, pair in aggregations.items():
+        alone = Window(Product({alias: pair}), CountWindow(2), nulls="skip").extend(events)[alias]
+        assert np.ma.allequal(found[alias], alone)
+        assert (np.ma.getmaskarray(found[alias]) == np.ma.getmaskarray(alone)).all()
+
+
+def test_rows_without_nulls_have_no_mask() -> None:
+    """Until a null comes; so they cost what rows do that cannot be null."""
+    column = Nullable(Array("f8"))
+    rows = column.new(4)
+    column.put_many(rows, 0, column.gathered([1.0, 2.0]))
+    column.put(rows, 2, 3.0)
+    assert rows.valid is None and not rows.has_nulls
+    column.put(rows, 3, None)
+    assert rows.has_nulls and rows.tolist() == [1.0, 2.0, 3.0, None]
+    column.put(rows, 3, 4.0)
+    assert not rows.has_nulls and rows.tolist() == [1.0, 2.0, 3.0, 4.0]

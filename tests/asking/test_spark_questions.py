@@ -213,3 +213,8 @@ def test_a_batch_answers_the_rows_of_another_dataframe(spark: SparkSession) -> N
     with pytest.raises(InvalidRequest, match="the name of a column of at="):
         named = at.withColumn("peak", F.lit(1))
         sliding_aggregate(df, at=named, window=TimeWindow(10), **given)
+    with pytest.raises(InvalidRequest, match="the DataFrame of questions: on names column 'ts'"):
+        sliding_aggregate(df, at=at.drop("ts"), window=TimeWindow(10), **given)
+    with pytest.raises(InvalidRequest, match=r"at= is given, but .* leave exclude_current out"):
+        last = CountWindow(3, exclude_current=True)
+        sliding_aggregate(df, at=at, window=last, **given)

@@ -5,6 +5,7 @@ import shlex
 import pandas as pd
 import pytest
 
+from mta import EveryPeriod
 from spark_integration.cli import main
 from spark_integration.cli.expressions import parse_aggregation, parse_every
 from spark_integration.cli.job import Job
@@ -108,7 +109,17 @@ def test_every_as_text(text, every):
     assert parse_every(text) == every
 
 
-@pytest.mark.parametrize("text", ["soon", "100", "0 events", "0 seconds", "-1 minute", ""])
+def test_a_period_may_have_an_offset_and_a_zone():
+    every = parse_every("1 day, offset 9h30m, zone America/New_York")
+    wanted = EveryPeriod("1 day", offset="9h30m", zone="America/New_York")
+    assert repr(every) == repr(wanted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["soon", "100", "0 events", "0 seconds", "-1 minute", "", "1 hour, zone Asia/Kolkata",
+     "1 day, offset 2 days", "1 day, zone Mars", "1 day, closed left"],
+)  # fmt: skip
 def test_what_is_neither_a_period_nor_a_count(text):
     with pytest.raises(InvalidRequest, match=f"--emit-every {text!r}: write '1 minute'"):
         parse_every(text)

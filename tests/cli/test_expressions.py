@@ -1,6 +1,6 @@
 import pytest
 
-from mta import CountWindow, SessionWindow, TimeWindow
+from mta import CalendarWindow, CountWindow, SessionWindow, TimeWindow
 from spark_integration.cli.expressions import (
     Aggregation,
     parse_aggregation,
@@ -130,6 +130,38 @@ def test_a_window_may_end_before_the_row(text, policy):
      "9 events, closed left", "session 1 day, closed left", "1 day, delay soon", "1 day, 5"],
 )  # fmt: skip
 def test_a_wrong_end_is_refused(text):
+    with pytest.raises(InvalidRequest, match="--window"):
+        parse_window(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("3 months, zone UTC", CalendarWindow("3 months")),
+        ("1 day, zone Asia/Kolkata", CalendarWindow("1 day", "Asia/Kolkata")),
+        (
+            "1 year, zone UTC, closed left, delay 5m",
+            CalendarWindow("1 year", closed="left", delay="5m"),
+        ),
+        ("month to date", CalendarWindow.to_date("month")),
+        ("week to date, zone Asia/Kolkata", CalendarWindow.to_date("week", "Asia/Kolkata")),
+    ],
+)
+def test_a_window_may_be_of_the_calendar(text, policy):
+    assert repr(parse_window(text)) == repr(policy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3 months",
+        "9 hours, zone Asia/Kolkata",
+        "1 day, zone Mars",
+        "fortnight to date",
+        "1 day, offset 9h",
+    ],
+)
+def test_what_no_calendar_has_is_refused(text):
     with pytest.raises(InvalidRequest, match="--window"):
         parse_window(text)
 

@@ -72,8 +72,8 @@ def pair_of(window: Window) -> tuple[Any, Any]:
     cursor = window.structure.cursor
     assert cursor.query() == window.query()
     cursor.hold()
-    folds, count, _ = cursor.prefetched(0)
-    return window.monoid.partials.at(folds, 0) if count else None, cursor.grown
+    found = cursor.prefetched(0)
+    return window.monoid.partials.at(found.folds, 0) if found.size else None, found.right
 
 
 def stack_of(window: Window) -> list[list[Any]]:

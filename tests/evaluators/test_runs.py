@@ -10,7 +10,6 @@ import pytest
 
 from mta import ColumnarMonoid, CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
 from mta.evaluators import amortized_mta as chunks
-from mta.folds.sliding import SHORT
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid
@@ -127,7 +126,7 @@ def test_a_batch_longer_than_the_window_writes_the_last_window_alone(
     sums = np.concatenate(([0.0], np.cumsum(values)))
     fronts = np.maximum(np.arange(1, len(sums)) - size, 0)
     np.testing.assert_allclose(np.concatenate(found), sums[1:] - sums[fronts], rtol=1e-9)
-    if size > max(chunks._EVENTS, SHORT):
+    if size > max(chunks._EVENTS, 8 * LEAF):
         # What was there before leaves by bulks, which takes a window; then the last one.
         windows, least = (2, 1) if before else (1, 0)
         most = windows * size / LEAF * (1 + 2 / ARITY) + 10
@@ -293,6 +292,7 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
     window.check()
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
 @pytest.mark.parametrize("call", ["get_many", "put_many"])
 def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str, bulks: None) -> None:

@@ -47,6 +47,7 @@ SIZES: list[dict[str, int]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("arities", SIZES, ids=str)
 @pytest.mark.parametrize("policy", [CountWindow(3000), TimeWindow(3000)], ids=str)
 def test_the_worst_event_takes_what_the_module_says(policy: Any, arities: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import Max
-from mta.folds.fronts import EachFront, as_array, count_below, joined, moved, rows_at
+from mta.folds.sliding import EachFront, as_array, count_below, joined, moved, rows_at
 
 FRONTS = st.one_of(
     st.builds(

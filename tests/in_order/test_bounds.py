@@ -30,6 +30,7 @@ from mta.in_order import (
     panes,
 )
 from tests.support.in_order_windows import Counted, cut_off, fill, joined, longest
+from tests.support.sampling import some
 
 Step = tuple[str, str]
 Cut = Callable[[int, int], tuple[int, ...]]
@@ -150,7 +151,7 @@ def test_the_worst_case_is_no_smaller(algorithm: type[InOrderAggregator]) -> Non
     assert together["evict"] == bounds.evict(n)
 
 
-@pytest.mark.parametrize("n", [2, 5, 64, 1000])
+@pytest.mark.parametrize("n", some([2, 5, 64, 200, 1000], by_default=4))
 @pytest.mark.parametrize("algorithm", BOUNDS, ids=lambda a: a.__name__)
 def test_the_average_of_a_slide(algorithm: type[InOrderAggregator], n: int) -> None:
     count = 20 * n

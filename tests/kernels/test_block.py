@@ -30,12 +30,12 @@ from mta import (
 )
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.kernels import native
-from mta.kernels.block import MOST, Block, Loaded
 from mta.kernels.native import Kernel, numpy_alone
-from mta.windows.native import NativeEvents
+from mta.windows.native import MOST, Block, Loaded, NativeEvents
 from stores.errors import WindowStoreError
 from tests.support import oracle
 from tests.support.bits import Near, bits
+from tests.support.sampling import some
 
 pytestmark = pytest.mark.skipif(
     native.compiled is None, reason=f"the compiled kernels are not in use: {native.in_use()}"
@@ -161,7 +161,7 @@ def one_life(seed: int) -> bool:
     return used
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", some(range(4), by_default=2))
 def test_scenarios(part: int) -> None:
     used = [one_life(seed) for seed in range(part * 20, part * 20 + 20)]
     assert sum(used) > len(used) / 2

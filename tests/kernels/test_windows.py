@@ -41,6 +41,7 @@ from mta.logs.finger_tree import node_cache
 from mta.monoids.base import AbstractMonoid
 from tests.support import oracle
 from tests.support.bits import Near, bits
+from tests.support.sampling import some
 
 pytestmark = pytest.mark.skipif(
     native.compiled is None, reason=f"the compiled kernels are not in use: {native.in_use()}"
@@ -163,7 +164,7 @@ def lived(life: Callable[[int], None], seed: int) -> None:
 
 
 @pytest.mark.parametrize("life", [one_life, one_life_by_time])
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", some(range(4), by_default=2))
 def test_windows(life: Callable[[int], None], part: int) -> None:
     for seed in range(part * 15, part * 15 + 15):
         lived(life, seed)

@@ -357,14 +357,19 @@ SETS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
-@pytest.mark.parametrize("vectorized", [True, False], ids=["vectorized", "standalone"])
+#: Texts do not go by columns, so that none join there: numbers below.
+WAYS = [("append", True), ("replace", True), ("append", False), ("replace", False),
+        ("combine", False)]  # fmt: skip
+
+
+@pytest.mark.sparse
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize(("existing", "vectorized"), WAYS)
 @pytest.mark.parametrize("shapes", SETS, ids="-".join)
-def test_keyed_windows_are_lists(shapes: list[str], existing: str, vectorized: bool) -> None:
-    if existing == "combine" and vectorized:
-        pytest.skip("texts do not go by columns: numbers below")
-    for seed in (0, 3):
-        Life(f"{seed} {shapes} {existing} {vectorized}", shapes, existing, vectorized).run(14)
+def test_keyed_windows_are_lists(
+    shapes: list[str], existing: str, vectorized: bool, seed: int
+) -> None:
+    Life(f"{seed} {shapes} {existing} {vectorized}", shapes, existing, vectorized).run(14)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["one", "product"])
@@ -450,9 +455,11 @@ def test_the_newest_goes_and_comes_again() -> None:
     windows.check()
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
-def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
+def test_every_call_fails_in_turn(existing: Any, done: bool, part: int) -> None:
     """A batch of corrections that fails is given again after the last snapshot; results agree."""
 
     def run(store: PageStore) -> tuple[list[Any], list[bytes]]:
@@ -486,7 +493,7 @@ def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
         return found, snapshots
 
     expected, snapshots = run(MemoryStore())
-    for nth in range(1, 400, 19):
+    for nth in range(1 + 19 * part, 400, 38):
         store = FaultyStore(MemoryStore())
         store.fail(nth, operations=["get", "put"], applied=done)
         assert run(store)[0] == expected, nth

@@ -8,7 +8,6 @@ no longer than the second list calls for.
 from __future__ import annotations
 
 import math
-import os
 import random
 from bisect import bisect_right
 from collections.abc import Callable
@@ -42,6 +41,7 @@ from stores import MemoryStore
 from tests.keyed.scenarios import at
 from tests.keyed.scenarios import same as identical
 from tests.support.naive import pages_of
+from tests.support.sampling import some
 
 SECOND = 1_000_000
 #: By alias: what it reads, the monoid, and what a plain list says of the values.
@@ -577,7 +577,7 @@ class Life:
         return self.incomplete
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("MTA_COVERAGE_LIVES", 60))))
+@pytest.mark.parametrize("seed", some(range(60), by_default=20))
 @pytest.mark.usefixtures("tiny")
 def test_incomplete_results_are_reported_and_no_others(seed: int) -> None:
     Life(seed).run()

@@ -238,7 +238,7 @@ class Text(str):
     """Text of a class of its own."""
 
 
-NULL = "some keys are null: drop these events, or give them a key"
+NULL = "some keys are null: drop these rows, or give them a key"
 MIXED = "keys are all of one type, not "
 NONE = "the key .* is none: "
 EQUAL = "the key .* equals another one whose parts are of other types"

@@ -16,8 +16,9 @@ from mta.frames.base import Both
 from mta.keyed import keys as hashing
 from stores import MemoryStore
 from tests.keyed.scenarios import EMPTY, KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
+from tests.support.sampling import some
 
-SEEDS = 25
+SEEDS = some(range(25), by_default=12)
 SIZES = [
     {"promote_at": 2, "page_bytes": 1, "cache_bytes": 1},
     {"promote_at": 5, "page_bytes": 200, "cache_bytes": 1 << 20},
@@ -25,7 +26,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.usefixtures("tiny")
 def test_a_life_beside_one_window_a_key(seed: int) -> None:
     Life(seed).run()
@@ -127,7 +128,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
 # --- expiring -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), by_default=4))
 @pytest.mark.usefixtures("tiny")
 def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, PLR0915
     """It takes just the keys whose windows are empty, and events go on as though it had not."""

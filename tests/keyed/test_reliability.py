@@ -16,6 +16,7 @@ from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
+from tests.support.sampling import parts
 
 pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")
@@ -92,8 +93,9 @@ def pages(store: MemoryStore) -> dict[str, bytes]:
 
 
 STEPS = 7
-#: In how many places of a run a call fails.
-TRIES = 8
+#: In how many places of a run a call fails, in each part of them.
+TRIES = 4
+PARTS = parts(2)
 
 
 class FailsAt(WrapperStore):
@@ -125,12 +127,15 @@ class FailsAt(WrapperStore):
         self._pass(lambda: super(FailsAt, self).delete_many(keys))
 
 
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_call_fails_in_turn_and_the_last_snapshot_goes_on(shape: str, done: bool) -> None:
+def test_every_call_fails_in_turn_and_the_last_snapshot_goes_on(
+    shape: str, done: bool, part: int
+) -> None:
     expected, clean = uninterrupted(shape, STEPS)
     assert isinstance(clean.store, MemoryStore)
-    for at in places_of(shape, done):
+    for at in places_of(shape, 2 * part + done):
         memory = MemoryStore()
         store = FailsAt(memory, at, done)
         program = Program(shape, store)
@@ -148,22 +153,23 @@ def test_every_call_fails_in_turn_and_the_last_snapshot_goes_on(shape: str, done
             assert pages(memory).items() >= pages(clean.store).items(), at
 
 
-def places_of(shape: str, more: bool = False) -> range:
-    """Calls of a run without failures, spread over all of it."""
+def places_of(shape: str, quarter: int) -> range:
+    """Calls of a run without failures, spread over all of it; each quarter has others."""
     store = FailsAt(MemoryStore(), 0, done=False)
     program = Program(shape, store)
     for number, batch in enumerate(batches(STEPS)):
         program.step(number, batch)
     stride = max(1, store.calls // TRIES)
-    return range(1 + more * (stride // 2), store.calls + 1, stride)
+    return range(1 + quarter * stride // 4, store.calls + 1, stride)
 
 
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None:
+def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str, part: int) -> None:
     """A failed call that is tried again gives its results, or an error that says to restore."""
     expected, _ = uninterrupted(shape, STEPS)
     again = 0
-    for at in (0, *places_of(shape)):  # at 0 none fails
+    for at in (0, *places_of(shape, 2 * part)):  # at 0 none fails
         store = FailsAt(MemoryStore(), at, done=False)
         program = Program(shape, store)
         for number, batch in enumerate(batches(STEPS)):
@@ -201,10 +207,11 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None
     assert again > TRIES // 2
 
 
+@pytest.mark.parametrize("part", parts(4))
 @pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
-    shape: str, fault: str
+    shape: str, fault: str, part: int
 ) -> None:
     """Each of the last two snapshots is what it was, and in the end nothing is left over."""
     every = batches(STEPS + 3)
@@ -213,7 +220,7 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
         main.step(number, every[number])
         answers.append({key: main.windows.query(key) for key in main.windows.keys()})  # noqa: SIM118
     there = pages(main.store)  # type: ignore[arg-type]
-    for nth in count(1):
+    for nth in count(1 + (part + len(fault)) % 4, 4):  # for each fault others come first
         memory = MemoryStore()
         memory.put_many(there)
         store = FaultyStore(memory)
@@ -246,6 +253,7 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     assert nth > 3
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("retain", [2, 4])
 def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:

@@ -71,6 +71,7 @@ from mta.columns.schemas import Decimals, Objects
 from mta.errors import WindowStoreError
 from mta.laws import Law, LawBroken, check_monoid, check_policy, monoid_laws, policy_laws
 from tests.support.aggregations import CASES, TIMED
+from tests.support.sampling import some
 
 VALUES = [3.0, -1.0, -1.0, 0.0, 2.5, 1e9, 1e9 + 1, -0.0, 7.0, math.inf, 1e-300, 4.0]
 FINITE = [value for value in VALUES if math.isfinite(value)]
@@ -137,10 +138,11 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
 ORDERED = {name for name, case in CASES.items() if case.events is TIMED} | {"Increase"}
 
 
+@pytest.mark.parametrize("rounds", some([60, 400], by_default=1))
 @pytest.mark.parametrize("name", READY)
-def test_every_ready_made_monoid_keeps_the_laws(name: str) -> None:
+def test_every_ready_made_monoid_keeps_the_laws(name: str, rounds: int) -> None:
     make, examples = READY[name]
-    check_monoid(make(), examples, rounds=200, ordered=name in ORDERED)
+    check_monoid(make(), examples, rounds=rounds, ordered=name in ORDERED)
 
 
 def test_every_ready_made_monoid_is_checked() -> None:

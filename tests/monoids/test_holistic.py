@@ -24,7 +24,9 @@ from mta import (
 )
 from mta.columns import codec
 from mta.errors import CorruptPage, InvalidValue
+from mta.monoids import holistic
 from mta.monoids.holistic import SortedRuns
+from mta.windows.engine import WindowEngine
 
 LONG = 3000
 
@@ -135,3 +137,70 @@ def test_bytes_that_are_no_sorted_values_are_a_corrupt_page(monoid: Any, data: b
     assert len(schema.load(iter(good), 1)[0]) == 2
     with pytest.raises(CorruptPage, match="not a summary of"):
         schema.load(iter([("msgpack", codec.pack([data]))]), 1)
+
+
+class CountedMedian(Median):
+    """A median whose combines are counted."""
+
+    combines = 0
+
+    def _combine(self, left: Any, right: Any) -> Any:
+        self.combines += 1
+        return super()._combine(left, right)
+
+
+def long_window(median: Median) -> tuple[Window[float], np.ndarray]:
+    """A window of 20,000 events, and 12,000 values to come."""
+    stream = np.random.default_rng(1).normal(size=42_000)
+    window = Window(median, CountWindow(20_000))
+    window.extend(stream[:30_000], emit="last")
+    return window, stream[30_000:]
+
+
+def test_single_values_are_taken_without_a_call_of_the_structure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    median = CountedMedian()
+    window, stream = long_window(median)
+    slow, insert = [], WindowEngine.insert
+
+    def counted(self: WindowEngine[Any], value: Any, time: Any) -> None:
+        slow.append(value)
+        insert(self, value, time)
+
+    monkeypatch.setattr(WindowEngine, "insert", counted)
+    median.combines = 0
+    for value in stream[:1000].tolist():
+        window.insert(value)
+        window.query()
+    assert len(slow) <= 5 and median.combines <= 2 * 1010
+
+
+def test_a_small_batch_does_not_sort_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results look into the runs that there are: few values of the window are merged again."""
+    window, stream = long_window(Median())
+    window.extend(stream[:50])
+    merge, sizes = holistic.merged, list[int]()
+
+    def counted(runs: Any) -> Any:
+        found = merge(runs)
+        sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(holistic, "merged", counted)
+    for at in range(50, 1000, 50):
+        window.extend(stream[at : at + 50])
+    assert sum(sizes) <= 20 * 950
+
+
+def test_a_long_batch_is_answered_from_its_events() -> None:
+    """Though the window is longer: nothing is combined."""
+    median = CountedMedian()
+    window, stream = long_window(median)
+    median.combines = 0
+    found = window.extend(stream[:2000])
+    assert median.combines == 0
+    again, _ = long_window(CountedMedian())
+    pieces = np.concatenate([again.extend(stream[at : at + 200]) for at in range(0, 2000, 200)])
+    assert found.tolist() == pieces.tolist()
+    assert window.checkpoint() == again.checkpoint()

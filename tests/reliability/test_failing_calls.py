@@ -73,12 +73,14 @@ def numbers_of_calls() -> int:
     return store.calls
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("tree", oracle.TREES)
 def test_each_call_fails_once_and_the_program_starts_again(
-    tree: type[Aggregator], applied: bool
+    tree: type[Aggregator], applied: bool, part: int
 ) -> None:
-    for nth in count(1):
+    for nth in count(1 + part, 3):
         store = FaultyStore(MemoryStore())
         program = Program(store, tree)
         store.fail(nth, applied=applied)
@@ -91,13 +93,15 @@ def test_each_call_fails_once_and_the_program_starts_again(
     assert nth > 30, "hardly a call was made"
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("tree", oracle.TREES)
 def test_each_call_fails_once_and_the_program_repeats_it(
-    tree: type[Aggregator], applied: bool
+    tree: type[Aggregator], applied: bool, part: int
 ) -> None:
     """An insertion that failed did not happen; of a batch, the window tells what did."""
-    for nth in count(1):
+    for nth in count(1 + part, 2):
         store = FaultyStore(MemoryStore())
         program = Program(store, tree)
         window = program.start()

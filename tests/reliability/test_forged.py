@@ -41,7 +41,7 @@ from tests.support import forgeries
 from tests.support.naive import pages_of
 
 #: How many forgeries of each kind a run looks at; all of them with 0.
-SOME = int(os.environ.get("MTA_FORGERIES", 30))
+SOME = int(os.environ.get("MTA_FORGERIES", 15))
 SMALL: dict[str, Any] = {"arity": 2, "leaf_arity": 2}
 TIMES = [1, 2, 3, 5, 8, 13, 14, 15, 16, 21, 34, 35, 36, 37]
 VALUES = [float(number % 5) for number in range(len(TIMES))]

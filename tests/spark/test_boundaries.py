@@ -75,16 +75,14 @@ def run(plan: Plan, events: list[Event], batches: int) -> list[pa.Table]:
     return tables
 
 
-@pytest.mark.parametrize("batches", [1, 12])
-@pytest.mark.parametrize("temporary", [False, True])
+@pytest.mark.sparse
+@pytest.mark.parametrize(("temporary", "batches"), [(False, 1), (False, 12), (True, 1)])
 @pytest.mark.parametrize("names", SETS)
 @pytest.mark.parametrize("period", [2, 11])
 def test_several_windows(
     period: int, names: tuple[str, ...], temporary: bool, batches: int
 ) -> None:
     """Each as it is at the boundary; boundaries go on while time empties one of them."""
-    if temporary and batches > 1:
-        return
     events, every = stream(120, 4, seed=batches), EveryPeriod(period)
     tables = run(several(names, every, temporary=temporary), events, batches)
     for name in names:
@@ -127,6 +125,7 @@ def to_the_end(events: list[Event], period: int, name: str, names: tuple[str, ..
     return every_period([*events, *after], period, WINDOWS[name][1], longest(names), False)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("names", [("short",), ("short", "long")])
 @pytest.mark.parametrize("delay", [0.0, 12.0])
 @pytest.mark.parametrize("batches", [1, 30])

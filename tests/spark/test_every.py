@@ -122,16 +122,14 @@ def within(seconds: int) -> Callable[[Any, int], Any]:
 WINDOWS = [(CountWindow(5), last(5), None), (TimeWindow(9), within(9), 9 * SECOND)]
 
 
-@pytest.mark.parametrize("batches", [1, 12])
-@pytest.mark.parametrize("temporary", [False, True])
+@pytest.mark.sparse
+@pytest.mark.parametrize(("temporary", "batches"), [(False, 1), (False, 12), (True, 1)])
 @pytest.mark.parametrize(("policy", "held", "size"), WINDOWS)
 @pytest.mark.parametrize("every", [EveryCount(3), EveryCount(1), EveryPeriod(2), EveryPeriod(11)])
 @pytest.mark.proves("options", "`emit_every`", "vectorized", "a batch")
 def test_equals_the_oracle(
     every: Trigger, policy: Any, held: Any, size: int | None, temporary: bool, batches: int
 ) -> None:
-    if temporary and batches > 1:
-        return
     events, store = stream(200, 4, seed=batches), MemoryStore()
     plan = every_plan(every, policy, temporary=temporary)
     state: bytes | None = None

@@ -345,6 +345,7 @@ def kill_a_worker(driver: Driver, draw: random.Random) -> int:
     return 1
 
 
+@pytest.mark.soak  # five Javas take a while to start
 def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
     spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:
@@ -382,7 +383,7 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
         check_pages(spark, driver, events)
     assert third.batches("offsets") == third.batches("commits") + 1
     third.job["fault"] = None
-    seed = random.randrange(1 << 32)
+    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
     third.start()
     time.sleep(random.Random(seed).uniform(0.0, 3.0))
     third.kill_if_alive()
@@ -393,6 +394,7 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
     check_pages(spark, third, more, abandoned=2)
 
 
+@pytest.mark.soak
 @pytest.mark.proves("PySpark", "a standalone cluster loses a worker")
 def test_a_standalone_cluster_goes_on_without_a_worker(
     spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]

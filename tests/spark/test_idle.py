@@ -33,6 +33,7 @@ from spark_integration.step.step import step
 from stores import FaultyStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
+from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import (
     SIZE,
@@ -113,7 +114,10 @@ def test_keep_expires_nothing(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize(
     ("batches", "delay"),
-    [(1, 0.0), (2, 33.3), (7, 0.0), (7, 33.3), (40, 0.0), (40, 33.3), (400, 33.3)],
+    some(
+        [(1, 0.0), (2, 33.3), (7, 0.0), (40, 33.3), (7, 33.3), (40, 0.0), (400, 33.3)],
+        by_default=4,
+    ),
 )
 def test_equals_the_oracle_however_the_stream_is_cut(
     batches: int, delay: float, store: MemoryStore
@@ -132,7 +136,7 @@ def test_equals_the_oracle_however_the_stream_is_cut(
     assert plain.results == naive(events, until=None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=30),
     cuts=st.lists(st.integers(1, 8), min_size=1),
@@ -373,11 +377,15 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
     assert nth > 20
 
 
+@pytest.mark.sparse(1)
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
-def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(applied: bool) -> None:
+def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(
+    applied: bool, part: int
+) -> None:
     """Spark may go back to each of the last ``retain`` states that were committed."""
     events = turns(400, 4, 1)
-    for nth in count(1):
+    for nth in count(1 + part, 2):
         pages = MemoryStore()
         store = FaultyStore(pages)
         stream = Stream(idle_plan(retain=2), store)

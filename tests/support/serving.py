@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -22,6 +23,15 @@ ROOT = Path(__file__).parents[2]
 #: How a query begins; its length and its body follow.
 QUERY = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 TOKEN = "a-token-of-32-characters-or-more"
+
+
+def status_line(client: socket.socket) -> bytes:
+    """The first line of an answer, in however many pieces it comes, or what came before the end."""
+    answer = b""
+    with suppress(ConnectionResetError):
+        while b"\r\n" not in answer and (piece := client.recv(1 << 16)):
+            answer += piece
+    return answer.partition(b"\r\n")[0]
 
 
 def path(key: str) -> str:

@@ -20,6 +20,7 @@ from mta import (
 from stores import MemoryStore
 from tests.support import oracle
 from tests.support.changing_scenarios import ChangingLife, ChangingShared, ChangingWindow
+from tests.support.sampling import parts
 
 SCENARIOS: dict[str, Callable[[Random], ChangingLife]] = {
     "FiBA": lambda random: ChangingWindow(random, FiBA),
@@ -41,13 +42,14 @@ def live(name: str, seed: int, steps: int) -> ChangingLife:
     return life
 
 
+@pytest.mark.parametrize("part", parts(3))
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_window_that_changes_is_a_list_and_knows_what_it_misses(name: str) -> None:
+def test_a_window_that_changes_is_a_list_and_knows_what_it_misses(name: str, part: int) -> None:
     seen = {False: 0, True: 0}
-    for seed in range(15):
+    for seed in range(part, 15, 3):
         for complete, times in live(name, seed, 40).seen.items():
             seen[complete] += times
-    assert min(seen.values()) > 50
+    assert min(seen.values()) > 10
 
 
 @pytest.mark.soak

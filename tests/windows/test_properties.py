@@ -7,11 +7,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.naive import AGGREGATORS
+from tests.support.sampling import some
 from tests.support.window_machine import WindowMachine
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-@pytest.mark.parametrize(("scheme", "examples"), [(None, 10), ("memory", 40), ("file", 8)])
+@pytest.mark.parametrize(
+    ("scheme", "examples"),
+    [(None, 5), ("memory", 15), ("file", 4), *some([("memory", 100)], by_default=0)],
+)
 def test_a_window_is_a_list(aggregator: type, scheme: str | None, examples: int) -> None:
     machine = type("Machine", (WindowMachine,), {"aggregator": aggregator, "scheme": scheme})
     run_state_machine_as_test(

@@ -22,10 +22,11 @@ from tests.support import oracle
 from tests.support.naive import IN_ORDER
 from tests.support.random_windows.kinds import KINDS, Kind
 from tests.support.random_windows.scenarios import ORDERS, SORTS, live, live_twice
+from tests.support.sampling import parts, some
 
 STEPS = 40
-#: How many lives one test lives, and how many hostile ones; sizes take turns, from kind to kind.
-SCENARIOS, HOSTILE = 2, 2
+#: The seeds of each kind, of which one is tried by default; sizes take turns, from kind to kind.
+SEEDS = parts(2)
 #: How many events of a batch go into shared windows at once, and after how many leaf groups these
 #: release what no window needs.
 CHUNKS, TRIMS = (1 << 16, 3), (32, 1)
@@ -51,26 +52,27 @@ def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
     monkeypatch.setattr(chunks, "_BYTES", bulks[1])
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @everything
 def test_windows_are_lists(
-    sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
+    sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    for seed in range(SCENARIOS):
-        turn = KINDS.index(kind) + seed
-        monkeypatch.setattr(page, "PART_BYTES", PARTS[turn % 4])
-        monkeypatch.setattr(shared, "_CHUNK", CHUNKS[turn % 2])
-        monkeypatch.setattr(shared, "_TRIM_GROUPS", TRIMS[turn % 2])
-        set_bulks(monkeypatch, BULKS[turn // 2 % 2])
-        live_twice(sort, order, kind, seed, STEPS)
+    turn = KINDS.index(kind) + seed
+    monkeypatch.setattr(page, "PART_BYTES", PARTS[turn % 4])
+    monkeypatch.setattr(shared, "_CHUNK", CHUNKS[turn % 2])
+    monkeypatch.setattr(shared, "_TRIM_GROUPS", TRIMS[turn % 2])
+    set_bulks(monkeypatch, BULKS[turn // 2 % 2])
+    live_twice(sort, order, kind, seed, STEPS)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @everything
 def test_what_nobody_should_give_harms_nothing(
-    sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
+    sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    for seed in range(HOSTILE):
-        monkeypatch.setattr(page, "PART_BYTES", PARTS[(KINDS.index(kind) + seed) % 4])
-        live(sort, order, kind, seed, STEPS, watched=bool(seed % 2), is_hostile=True)
+    turn = KINDS.index(kind) + seed
+    monkeypatch.setattr(page, "PART_BYTES", PARTS[turn % 4])
+    live(sort, order, kind, seed, STEPS, watched=bool(turn % 2), is_hostile=True)
 
 
 @pytest.mark.parametrize(
@@ -91,47 +93,49 @@ def test_looking_leaves_nothing_behind(
     live_twice(sort, order, kind, seed, steps)
 
 
+@pytest.mark.parametrize("seed", some(range(6), by_default=2))
 @pytest.mark.parametrize(
     ("aggregator", "lateness"),
     [(kind, None) for kind in [*IN_ORDER, SteadyMTA, FiBA]] + [(FiBA, 3), (FiBA, 1000)],
 )
-def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float | None) -> None:
+def test_looking_changes_no_bit(
+    aggregator: type[Aggregator], lateness: float | None, seed: int
+) -> None:
     """Rounding depends on the order of additions: a snapshot keeps every bit of it."""
     timed = aggregator is FiBA
-    for seed in range(6):
-        random = Random(seed)
-        alone, watched = (
-            Window(
-                PopulationStdDev(), CountWindow(20), MemoryStore(), "w",
-                aggregator=aggregator, allowed_lateness=lateness, arity=2,
-                leaf_arity=random.choice([2, 5]),
-            )
-            for random in (Random(seed), Random(seed))
-        )  # fmt: skip
-        now = 0.0
-        for step in range(60):
-            now += random.random()
-            count = random.choice([1, 1, 1, 2, 15])
-            values = [random.choice([1e8, -1e4, 1.0, -0.3]) * random.random() for _ in range(count)]
-            late = bool(lateness) and random.random() < 0.2
-            times = (np.full(count, now) - late).tolist() if timed else None
-            for window in (alone, watched):
-                if count > 1:
-                    window.extend(values, times, "last")
-                else:
-                    window.insert(values[0], times[0] if times else None)
-            if random.random() < 0.2:
-                snapshots = alone.checkpoint(), watched.checkpoint()
-                assert snapshots[0] == snapshots[1], f"{step=} of {seed=}"
-                if random.random() < 0.5:
-                    alone, watched = (
-                        alone.restore_like(snapshots[0]),
-                        watched.restore_like(snapshots[1]),
-                    )
+    random = Random(seed)
+    alone, watched = (
+        Window(
+            PopulationStdDev(), CountWindow(20), MemoryStore(), "w",
+            aggregator=aggregator, allowed_lateness=lateness, arity=2,
+            leaf_arity=random.choice([2, 5]),
+        )
+        for random in (Random(seed), Random(seed))
+    )  # fmt: skip
+    now = 0.0
+    for step in range(60):
+        now += random.random()
+        count = random.choice([1, 1, 1, 2, 15])
+        values = [random.choice([1e8, -1e4, 1.0, -0.3]) * random.random() for _ in range(count)]
+        late = bool(lateness) and random.random() < 0.2
+        times = (np.full(count, now) - late).tolist() if timed else None
+        for window in (alone, watched):
+            if count > 1:
+                window.extend(values, times, "last")
+            else:
+                window.insert(values[0], times[0] if times else None)
+        if random.random() < 0.2:
+            snapshots = alone.checkpoint(), watched.checkpoint()
+            assert snapshots[0] == snapshots[1], f"{step=} of {seed=}"
             if random.random() < 0.5:
-                watched.check()
-            if random.random() < 0.2:
-                assert alone.query() == watched.query(), f"{step=} of {seed=}"
+                alone, watched = (
+                    alone.restore_like(snapshots[0]),
+                    watched.restore_like(snapshots[1]),
+                )
+        if random.random() < 0.5:
+            watched.check()
+        if random.random() < 0.2:
+            assert alone.query() == watched.query(), f"{step=} of {seed=}"
 
 
 @pytest.mark.soak

@@ -19,6 +19,7 @@ from mta.windows.shared import SharedWindows
 from stores import MemoryStore
 from tests.support.counted import rolling_hash
 from tests.support.naive import FailingStore, count_rule, first_half, joined, letters, time_rule
+from tests.support.sampling import parts
 from tests.support.shared_windows import FOUR, NAMES, SECOND, Lists, counted_windows, values
 
 
@@ -154,8 +155,9 @@ def test_other_events_after_a_batch_that_was_not_stored() -> None:
 
 @pytest.mark.parametrize("bound", [False, True], ids=["known ahead", "one asked every time"])
 @pytest.mark.parametrize("for_ever", [False, True])
+@pytest.mark.parametrize("part", parts(2))
 def test_every_call_fails_once(
-    bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
+    part: int, bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever call fails, what was accepted is in every window, and nothing else."""
     monkeypatch.setattr("mta.windows.shared._CHUNK", 7)
@@ -166,7 +168,7 @@ def test_every_call_fails_once(
         count_rule(30),
         *([first_half()] if bound else []),
     ]
-    for nth in range(1, 500):
+    for nth in range(1 + part, 500, 2):
         store = FailingStore()
         store.failing = lambda call, nth=nth: nth <= call < (nth + 4 if for_ever else nth + 1)
         lists = Lists()

@@ -35,6 +35,7 @@ from tests.support.naive import (
     text_of,
     time_rule,
 )
+from tests.support.sampling import some
 from tests.support.shared_windows import NAMES, SECOND, Lists
 
 VALUES = st.sampled_from(["a", "b", "c", "dd", "eee", ""])
@@ -266,7 +267,10 @@ class SharedMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize(("scheme", "examples"), [(None, 25), ("memory", 50), ("file", 8)])
+@pytest.mark.parametrize(
+    ("scheme", "examples"),
+    [(None, 15), ("memory", 25), ("file", 5), *some([("memory", 200)], by_default=0)],
+)
 def test_windows_are_lists(scheme: str | None, examples: int) -> None:
     machine = type("Machine", (SharedMachine,), {"scheme": scheme})
     run_state_machine_as_test(

@@ -33,7 +33,7 @@ def test_restored_only_with_the_same_events() -> None:
     with pytest.raises(ValueError, match="kept without any"):
         SharedWindows.restore(snapshot, Max(), {"day": TimeWindow("1 day")}, store)
     with pytest.raises(CorruptSnapshot, match="not one of multiple windows"):
-        SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
+        SharedWindows.restore(Window(Max(), CountWindow(5)).checkpoint(), Max(), FOUR, store)
     with pytest.raises(CorruptSnapshot, match="not a window's snapshot"):
         Window.restore(snapshot, Max(), CountWindow(50), store)
 

@@ -17,15 +17,12 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.monoids.base import AbstractMonoid, Partial, Refold
-from mta.pages.page import NO_NAME, Layout
+from mta.pages.page import NO_NAME, Group, Layout
+from mta.pages.pager import NOTES, Note
 
 WHOLE_NUMBERS = Array("<i8")
-#: Of a page: level, number, name, and below how many of its subtrees all is gone (``node_cache``).
-Note = list[Any]
 #: Partial aggregates in order, and how many.
 Piece = tuple[Rows, int]
-#: The level of pages that hold notes; no tree is so high.
-NOTES = 255
 _NOTES_LAYOUT = Layout(Record([WHOLE_NUMBERS] * 3), timed=False, named=True)
 #: What stands for no note of any time.
 NO_NOTE: tuple[int, Note] = (0, [])
@@ -68,6 +65,11 @@ class RowBuffer:
     def cut(self, start: int, stop: int) -> Rows:
         """Some rows, as a view."""
         return self.schema.cut(self._room, self._start + start, self._start + stop)
+
+    def group(self, start: int, stop: int) -> Group:
+        """Some rows, of a leaf's times and values, as the columns of a page."""
+        times, values = self.cut(start, stop)
+        return Group(values, times, [], stop - start)
 
     def numbers(self, which: int) -> np.ndarray:
         """One of the columns that are arrays, as a view."""

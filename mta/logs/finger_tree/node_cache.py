@@ -12,11 +12,9 @@ therefore never comes back with other content, and its parent knows its number a
                  The last subtree has no entry after it: the one before it stands there again, or
                  zeros where it is the only one, as may be at the left end of a level.
 
-Pages that the tree no longer needs are *retired*: noted in the snapshot, and deleted when the
-snapshots that need them are no longer kept. A note is [level, number, name, dropped]: the page
-goes, and with it all that is below the first ``dropped`` of its subtrees, so that evicting any
-number of events at once takes a note a level. Many notes are put into a page of their own (level
-``NOTES``).
+Pages that the tree no longer needs are retired (``pages.pager``). With a page goes all that is
+below the first ``gone`` of its subtrees, so that evicting any number of events at once takes a note
+a level. Many notes are put into a page of their own (level ``NOTES``).
 """
 
 from __future__ import annotations
@@ -24,15 +22,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
-from mta.errors import CorruptPage, MissingPage
-from mta.logs.finger_tree.node import NO_NOTE, NOTES, Kind, Link, Node, Note, RowBuffer
-from mta.pages.page import NO_NAME, Group, is_name
-from mta.pages.pager import Place, StorePager
-from mta.pages.snapshot import MAX_LEVELS
+from mta.errors import CorruptPage
+from mta.logs.finger_tree.node import NO_NOTE, Kind, Link, Node, RowBuffer
+from mta.pages.page import NO_NAME, Group
+from mta.pages.pager import NOTES, Note, RetiredPages, StorePager, check_note
 from stores import PageStore
 
 _MOST_NOTES = 256
@@ -105,10 +101,7 @@ class PagedNodeCache(NodeCache):
         self._recent: OrderedDict[int, Node] = OrderedDict()
         #: The number of the next page.
         self.serial = 0
-        #: What has been retired since the last snapshot.
-        self.retired: list[Note] = []
-        #: The same between the snapshots before, for as long as those are kept.
-        self.epochs: list[list[Note]] = []
+        self.retired = RetiredPages(self.pager, self.below)
         #: How many snapshots are kept; 0 until one has been taken.
         self.retain = 0
         #: Notes of this epoch may still be added to.
@@ -214,7 +207,7 @@ class PagedNodeCache(NodeCache):
             if link.name == NO_NAME:
                 return
             note = [above.level, link.number, link.name, 0]
-            self.retired.append(note)
+            self.retired.newest.append(note)
             above.note = self._epoch, note
             link.name = NO_NAME
             above = above.parent
@@ -304,7 +297,7 @@ class PagedNodeCache(NodeCache):
         for link in links:
             if link.name != NO_NAME:
                 whole = -1 if level else 0
-                self.retired.append([level, link.number, link.name, whole])
+                self.retired.add([(level, link.number, link.name)], whole)
 
     def _let_go(self, link: Link) -> None:
         """Forget the nodes of a subtree that are in memory, and retire what is below changed ones.
@@ -324,35 +317,17 @@ class PagedNodeCache(NodeCache):
 
     def _limit_notes(self) -> None:
         if not self.retain and len(self.retired) > _MOST_NOTES:
-            self.delete(self.retired)
-            self.retired = []
-        while len(self.retired) > _MOST_NOTES:
-            some = self.retired[:_MOST_NOTES]
+            self.retired.delete(0)
+        newest = self.retired.newest
+        while len(newest) > _MOST_NOTES:
+            some = newest[:_MOST_NOTES]
             fields = np.array([[level, number, gone] for level, number, _, gone in some], "<i8").T
             columns = tuple(np.ascontiguousarray(field) for field in fields)
             group = Group(columns, None, [note[2] for note in some], len(some))
             name = self.pager.write([(NOTES, self.serial, group)])[0]
             self._epoch += 1  # nothing can be added to these notes any more
-            self.retired[:_MOST_NOTES] = []
-            self.retired.append([NOTES, self.serial, name, -1])
+            newest[:_MOST_NOTES] = [[NOTES, self.serial, name, -1]]
             self.serial += 1
-
-    def delete(self, notes: list[Note]) -> None:
-        """Delete retired pages, children before parents; reads the inner ones with dropped parts.
-
-        Those already gone are no error, so that a deletion that was cut short can be done again.
-        """
-        self.pager.delete(list(self._all_below(notes)))
-
-    def _all_below(self, notes: list[Note]) -> Iterator[Place]:
-        for level, number, name, gone in notes:
-            if gone:
-                try:
-                    group = self.pager.read(level, number, name)
-                except (MissingPage, CorruptPage):
-                    continue  # deleted once already, or nobody can tell what was below
-                yield from self._all_below(list(self.below(level, group, gone)))
-            yield level, number, name
 
     def below(self, level: int, group: Group, gone: int) -> Iterator[Note]:
         """What goes with a retired page, as notes."""
@@ -371,35 +346,10 @@ class PagedNodeCache(NodeCache):
     def prepare(self) -> None:
         """All is written: delete what only snapshots needed that are no longer kept."""
         self.made = 0  # so that a window out of the snapshot writes as this one does
-        while self.retain and len(self.epochs) >= self.retain:
-            self.delete(self.epochs[0])
-            self.epochs.pop(0)
-        if not self.retain:
-            self.delete(self.retired)
-            self.retired = []
-
-    def delete_all(self) -> None:
-        """Delete every page, once the tree has been cleared."""
-        for notes in [*self.epochs, self.retired]:
-            self.delete(notes)
-        self.epochs, self.retired = [], []
+        self.retired.delete(self.retain)
 
     def hold(self, retain: int) -> None:
         """A snapshot has been taken that needs the pages as they are."""
         self.retain = retain
         self._epoch += 1
-        self.epochs.append(self.retired)
-        self.retired = []
-
-
-def check_note(note: Any) -> None:
-    """Raises CorruptPage for what cannot be a note of a retired page."""
-    if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
-        raise CorruptPage("the record of a retired page has the wrong type")
-    level, number, name, gone = note
-    if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
-        raise CorruptPage("the record of a retired page is invalid")
-    if level == 0 and gone:
-        raise CorruptPage("the record of a retired leaf names children")
-    if not is_name(name):
-        raise CorruptPage("the record of a retired page has no name")
+        self.retired.hold()

@@ -2,20 +2,17 @@
 
 In a snapshot, beside the common fields:
 
-    state    = [kept, serial, epochs, left, spine, newest, parts]
+    state    = [kept, serial, retired, left, spine, newest, parts]
     kept     = position of the oldest event in the tree, which late events may ask for
     serial   = number of the next page
-    epochs   = lists of notes [level, number, name, gone] of retired pages (``node_cache``), a list
-               for each earlier snapshot that is still to be restorable, and one since then
+    retired  = see ``pages.pager``
     left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
                many events it has, as in the root's columns; of no meaning where the root is a leaf
     spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
                the last subtree of each is the next one here, and has no name
     newest   = microseconds since 1970 of the newest event that has left, nil where none has
                and ``kept`` is 0
-    parts    = [size, gone, [[number, name], ...]], or [] where there are none: the pages that hold
-               the first events of the last leaf, so many each; in ``spine`` are those after them,
-               and of the first page so many have left (``fiba.parts``)
+    parts    = see ``logs.parts``; in ``spine`` are the events after them
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Self
 
 import numpy as np
@@ -34,12 +31,13 @@ from mta.folds.sliding import Events
 from mta.logs.base import EventLog, Named, Setting
 from mta.logs.finger_tree.btree import require_same
 from mta.logs.finger_tree.fingers import FingerTree, after_time
-from mta.logs.finger_tree.node import Kind, Node, Note, parent_of
-from mta.logs.finger_tree.node_cache import NodeCache, PagedNodeCache, check_note
-from mta.logs.finger_tree.parts import LastLeafParts, Part
+from mta.logs.finger_tree.node import Kind, Node, RowBuffer, parent_of
+from mta.logs.finger_tree.node_cache import NodeCache, PagedNodeCache
 from mta.logs.leaves import JoinedLeaf, Leaf
+from mta.logs.parts import LeafParts, Part
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
+from mta.pages.pager import Note
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 
 _MAX_POSITION = 1 << 62
@@ -74,7 +72,9 @@ class TreePages(EventLog):
         if store is not None:
             sizes = self.resident_nodes, setting.leaf_arity
             self.cache = PagedNodeCache(kind, store, setting.window, *sizes)
-            self._parts = LastLeafParts(self.cache, setting.leaf_arity)
+            self._parts = LeafParts(
+                self.cache.pager, kind.layout_of(0), 2 * setting.leaf_arity, self.cache.retired
+            )
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
         self.front = self.last_insert = 0
         #: The position of the oldest event that the tree has.
@@ -232,8 +232,12 @@ class TreePages(EventLog):
     def prepare(self) -> None:
         self.tree.settle_left()
         self.paged.write_changed([self.tree.root, *self.tree.right])
-        self._parts.write(self.tree.last_leaf)
-        self.paged.prepare()
+        leaf, cache = self.tree.last_leaf, self.paged
+        held = self._parts.held(leaf.entries)
+        cache.serial += self._parts.write(leaf.entries, count(cache.serial))
+        if held != self._parts.held(leaf.entries):
+            leaf.saved = None
+        cache.prepare()
 
     def hold(self, retain: int) -> None:
         self.paged.hold(retain)
@@ -243,7 +247,7 @@ class TreePages(EventLog):
             self.kept_from = self.front = self.back
             self._parts.retire_all()
             self.tree.clear()
-            self.cache.delete_all()
+            self.cache.retired.delete(0)
 
     def write_state(self) -> list[Any]:
         """The state of a tree of which all but the right spine is in pages; no store call."""
@@ -252,22 +256,20 @@ class TreePages(EventLog):
         left = [partials.dump(partials.one(self.monoid.identity)), 0]
         if tree.root.level:
             left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
-        serial, epochs = self.paged.serial, [*self.paged.epochs, self.paged.retired]
-        parts = self._parts.state(tree.last_leaf)
-        return [self.kept_from, serial, epochs, left, spine, self.newest_left, parts]
+        serial, retired = self.paged.serial, self.paged.retired.state()
+        parts = self._parts.state(tree.last_leaf.entries)
+        return [self.kept_from, serial, retired, left, spine, self.newest_left, parts]
 
     def _saved(self, node: Node) -> list[Any]:
         group = self.paged.to_group(node)
         if not node.level:
-            held = self._parts.held(node)
-            rows, count = node.values(held, node.count), node.count - held
-            group = Group(rows, node.times[held:], [], count)
+            group = node.entries.group(self._parts.held(node.entries), node.count)
         return [group.count, write_columns(group, self.layout_of(node.level))]
 
     def restore_state(self, snapshot: Snapshot) -> None:
         match snapshot.state:
             case [
-                int(kept), int(serial), list(epochs), list(left), list(spine),
+                int(kept), int(serial), list(retired), list(left), list(spine),
                 (int() | None) as newest, list(parts),
             ] if bool not in map(type, snapshot.state):  # fmt: skip
                 pass
@@ -277,14 +279,14 @@ class TreePages(EventLog):
             raise corrupt("the time of its evicted events is invalid")
         if not 0 <= kept <= snapshot.front or not 0 <= serial < _MAX_POSITION:
             raise corrupt("its positions are out of order")
-        _check_notes(epochs)
+        self.paged.retired.restore(retired)
         nodes = self._read_spine(spine)
         if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int:
             raise corrupt("the aggregate of its left subtree has the wrong type")
         if not 0 <= left[1] < _MAX_POSITION:
             raise corrupt("the size of its left subtree is invalid")
         self.paged.serial = serial
-        self._parts.restore(parts, nodes[-1])
+        self._restore_parts(parts, nodes[-1].entries)
         size = snapshot.back - kept
         found = sum(n.count + (int(n.sizes()[:-1].sum()) if n.level else 0) for n in nodes)
         if found != size:
@@ -292,9 +294,22 @@ class TreePages(EventLog):
         if nodes[0].level and left[1] != nodes[0].size_at(0):
             raise corrupt("the size of its left subtree is not what its root says")
         self.tree.restore(nodes, size)
-        self.paged.epochs, self.paged.retired = epochs[:-1], epochs[-1]
         self.kept_from, self.front = kept, snapshot.front
         self.newest_left = newest
+
+    def _restore_parts(self, parts: list[Any], entries: RowBuffer) -> None:
+        """Put the events of parts before those of the last leaf; one store call, if any."""
+        size, gone = self._parts.restore(parts, self.paged.serial)
+        if not size:
+            return
+        schema, at = entries.schema, 0
+        rows = schema.new(size)
+        for group in self._parts.read():
+            schema.put_many(rows, at, (group.times, group.rows))
+            at += group.count
+        entries.extend_front(schema.cut(rows, gone, size), size - gone)
+        entries.unchanged = entries.dropped + entries.count
+        self._parts.belong(entries, gone)
 
     def _read_spine(self, spine: list[Any]) -> list[Node]:
         """The root and the right spine, from the root down."""
@@ -321,8 +336,8 @@ class TreePages(EventLog):
 
     @property
     def page_count(self) -> int:
-        notes = sum(map(len, self.paged.epochs), len(self.paged.retired))
-        return self.tree.size // self.setting.leaf_arity + len(self._parts) + notes
+        leaves = self.tree.size // self.setting.leaf_arity
+        return leaves + len(self._parts) + len(self.paged.retired)
 
     @property
     def resident_rows(self) -> int:
@@ -350,7 +365,7 @@ class TreePages(EventLog):
             fold = Refold(monoid, (monoid.lift(row) for _, row in entries))
             require_same("the result", self._checked_result(), fold)
             if self.setting.store is not None:
-                self._parts.check(tree.last_leaf)
+                self._parts.check(tree.last_leaf.entries)
 
     def _checked_result(self) -> Partial:
         """The aggregate from the front on, without a change to what is known."""
@@ -362,9 +377,8 @@ class TreePages(EventLog):
     def pages(self) -> Iterator[Named]:
         yield from self._pages_of(self.tree.root, self.kept_from)
         leaf = self.tree.last_leaf
-        yield from self._parts.pages(leaf, self.back - leaf.count)
-        for notes in [*self.paged.epochs, self.paged.retired]:
-            yield from map(_retired, notes)
+        yield from self._parts.pages(leaf.entries, self.back - leaf.count)
+        yield from map(_retired, self.paged.retired)
 
     def _pages_of(self, node: Node, first: int) -> Iterator[Named]:
         """The pages that a node in memory names, itself or by its changed children."""
@@ -421,10 +435,3 @@ class TreePages(EventLog):
 def _retired(note: Note) -> Retired:
     level, number, name, gone = note
     return Retired(level, number, name, None, None, 0, 1, needed=False, gone=gone)
-
-
-def _check_notes(epochs: list[Any]) -> None:
-    if not epochs or any(type(notes) is not list for notes in epochs):
-        raise corrupt("its records of retired pages have the wrong type")
-    for note in (note for notes in epochs for note in notes):
-        check_note(note)

@@ -1,8 +1,7 @@
 """The level queues of the MTA paper, in pages.
 
 - ``queues``: levels of groups, with a tail each
-- ``pages``, ``parts``: pages and snapshots, and what keeps these small
-- ``log``: the events by position and by time, for windows that share them
+- ``log``: their pages and snapshots, and their events by position and by time
 - ``search``: the path to the oldest event, and where a policy cuts
 - ``rebuilding``, ``read_ahead``: repairs, and reads in time
 """

@@ -1,7 +1,8 @@
-"""Events in levels by position: leaves, folds of ranges, and times, whatever the front is.
+"""Events in levels, by position: pages and snapshots, leaves, folds of ranges, and times.
 
-Where Amortized MTA keeps the one path to its front, a ``LeafReader`` finds any leaf from the tails
-down, and keeps what it has read for whoever comes next:
+``LevelPages`` are the events of level queues, and their pages, which the tails name, whatever is
+computed over them. Where Amortized MTA keeps the one path to its front, a ``LeafReader`` finds any
+leaf from the tails down, and keeps what it has read for whoever comes next:
 
 - *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
 - *fetched* ones, read back for a front or a range, and the inner groups above them;
@@ -14,18 +15,25 @@ at either end, one element a level to go down into:
     level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
 
 ``LevelLog`` are level queues without a front of their own, for windows that share them: nothing
-is aggregated beyond what is sealed, since every window has a cursor (``cursors``) which reads here.
-Eviction only moves the position before which pages may be deleted: no read, no combine.
+is aggregated beyond what is sealed, since every window has a cursor (``evaluators.cursor``), which
+reads here. Eviction only moves the position before which pages may be deleted: no read, no combine.
 
-In a snapshot, beside the common fields:
+In a snapshot, beside the common fields; other structures over level queues have more between:
 
-    state    = [swept, kept, tails], each as in ``pages``
+    state    = [swept, kept, tails]
+    swept    = position before which pages have been deleted
+    kept     = fronts of the earlier snapshots that are still to be restorable
+    tails    = from level 0 up, [group, count, columns], columns as in a page; that of the leaves
+               has ``parts`` and ``retired`` behind them, if there are any: what is in ``parts`` is
+               not in the columns (see ``logs.parts`` and ``pages.pager``)
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -33,15 +41,23 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy, View
-from mta.logs.base import PathGroup, Setting
+from mta.logs.base import EventLog, Named, PathGroup, Rebuild, Setting
 from mta.logs.leaves import Chunk, Leaf
-from mta.logs.levels.pages import LevelPages
-from mta.logs.levels.queues import BEFORE_ALL
+from mta.logs.levels.queues import BEFORE_ALL, Levels, RestoredTail
+from mta.logs.levels.rebuilding import Rebuilder
+from mta.logs.parts import LeafParts, Part
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
-from mta.pages.page import OBJECT_BYTES, Group
-from mta.pages.snapshot import Snapshot, corrupt
+from mta.pages.page import OBJECT_BYTES, Group, Layout
+from mta.pages.pager import RetiredPages
+from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
+from mta.times import are_in_order
 
+#: So many leaf groups leave before their pages are deleted, where no snapshot needs them.
+_SWEEP_GROUPS = 32
+
+#: An open group as a snapshot holds it: group, count, columns, and parts where there are any.
+TailState = list[Any]
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8
 #: So many chunks stay in memory while a batch is under way.
@@ -58,6 +74,9 @@ class KeepAll(AbstractPolicy):
     def __init__(self, timed: bool, observers: Observers = ()) -> None:
         self.needs_times, self._observers = timed, observers
 
+    def __repr__(self) -> str:
+        return "a set of windows with times" if self.needs_times else "a set of windows"
+
     @property
     def observers(self) -> Observers:
         return self._observers
@@ -67,6 +86,227 @@ class KeepAll(AbstractPolicy):
 
     def describe(self) -> str:
         return "KeepAll()"
+
+
+class LevelPages(EventLog):
+    """The events of level queues, and their pages, which the tails name."""
+
+    #: Not where events of the open leaf group change, or are needed when a snapshot is restored.
+    has_parts = True
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.levels = levels = Levels(setting)
+        self.retired = RetiredPages(levels.pager)
+        most = levels.leaf_arity if self.has_parts else 0
+        self.parts = LeafParts(levels.pager, levels.layout_of(0), most, self.retired)
+        self.front = 0
+        #: Fronts of the last snapshots, which stay restorable until the next one is saved.
+        self.kept: list[int] = []
+        #: Whether pages that have left are deleted from time to time, as no snapshot needs them.
+        self.discards = True
+
+    @property
+    def back(self) -> int:
+        return self.levels.back
+
+    # --- insertion ------------------------------------------------------------------------------
+
+    def room(self) -> int:
+        """How many events fit into the leaf tail; a full one is sealed first: one store call."""
+        levels = self.levels
+        leaf = levels.tails[0]
+        if leaf.count == leaf.capacity:
+            self.discard()
+            self._seal()
+            leaf = levels.tails[0]
+        return leaf.capacity - leaf.count
+
+    def discard(self) -> None:
+        """Delete the pages of what has left, if it is much and no snapshot needs it."""
+        levels = self.levels
+        if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
+            levels.sweep(self.front)
+
+    @abstractmethod
+    def _seal(self) -> None:
+        """Seal the full tails, the leaves' among them; when the store fails, nothing changes."""
+
+    def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        """Add events, for which the leaf tail must have room, without their results."""
+        self.levels.append_many(rows, times, count)
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        """Add as many events as the leaf tail has room for, without their results."""
+        stop = min(stop, start + self.room())
+        coming = None if times is None else times[start:stop]
+        self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
+        return stop - start
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        leaf = self.levels.tails[0]
+        self.parts.write(leaf, repeat(leaf.number))
+        self.retired.delete(len(self.kept))
+        self.levels.sweep(self.kept[0] if self.kept else self.front)
+
+    def hold(self, retain: int) -> None:
+        self.kept = [*self.kept, self.front][-retain:]
+        self.retired.hold()
+        self.discards = False
+
+    def delete_pages(self) -> None:
+        self.parts.retire_all()
+        self.retired.delete(0)
+        self.levels.sweep(self.levels.back)
+
+    @property
+    def height(self) -> int:
+        return len(self.levels.tails)
+
+    @property
+    def page_count(self) -> int:
+        """How many pages a snapshot names, those of earlier snapshots included."""
+        swept, span, count = self.levels.swept, 1, 0
+        for tail in self.levels.tails:
+            span *= tail.capacity
+            count += max(0, tail.number - swept // span)
+        return count + len(self.parts) + len(self.retired)
+
+    def tail_states(self) -> list[TailState]:
+        """The tails as a snapshot holds them."""
+        leaf, *above = self.levels.tails
+        states: list[TailState] = [[leaf.number, leaf.count, leaf.columns(self.parts.held(leaf))]]
+        parts, retired = self.parts.state(leaf), self.retired.state()
+        if parts or any(retired):
+            states[0] += [parts, retired]
+        return states + [[tail.number, tail.count, tail.columns()] for tail in above]
+
+    def restore_tails(
+        self, snapshot: Snapshot, middle: int, swept: int, kept: list[int], tails: list[TailState]
+    ) -> None:
+        """Have the levels and positions that a snapshot says.
+
+        Raises CorruptSnapshot unless tails hang together and end at the back, and positions, with a
+        ``middle`` between front and back, are in their order.
+        """
+        check_tails(snapshot, swept, tails)
+        fronts = [swept, *kept, snapshot.front]
+        if {type(number) for number in kept} - {int}:
+            raise corrupt("its positions have the wrong types")
+        if not 0 <= swept <= snapshot.front <= middle <= snapshot.back:
+            raise corrupt("its positions are out of order")
+        if fronts != sorted(fronts):
+            raise corrupt("the positions to keep are out of order")
+        levels = self.levels
+        levels.swept, levels.back = swept, snapshot.back
+        (number, count, columns, *saved), *above = tails
+        parts, retired = saved or ([], [[]])
+        start, gone = self.parts.restore(parts, number + 1)
+        if start > count or gone:
+            raise corrupt("it has more parts than its open leaf group has events")
+        self.retired.restore(retired, len(kept))
+        if self.has_parts and any(level or group >= number for level, group, *_ in self.retired):
+            raise corrupt("its retired parts are of no leaf group that was sealed")
+        leaf = RestoredTail(levels, 0, number, count, columns, self.parts.read, start)
+        self.parts.belong(leaf, 0)
+        restored = (RestoredTail(levels, level, *tail) for level, tail in enumerate(above, 1))
+        levels.tails = [leaf, *restored]
+        self.front, self.kept = snapshot.front, kept
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def check_levels(self) -> None:
+        """Assert what holds of the levels and of the parts, reading every page."""
+        self.levels.check(self.front)
+        self.parts.check(self.levels.tails[0])
+
+    def layout_of(self, level: int) -> Layout:
+        return self.levels.layout_of(level)
+
+    def pages(self) -> Iterator[Named]:
+        leaf, levels = self.levels.tails[0], self.levels
+        yield from self.parts.pages(leaf, leaf.first)
+        for level, number, name, _ in self.retired:
+            span = levels.span(level + 1)
+            yield Named(level, number, name, None, None, number * span, (number + 1) * span, False)
+        for tail in reversed(self.levels.tails[1:]):
+            yield from self._named(tail.level, tail.first, tail)
+
+    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
+        if named.fold is not None and named.level:  # those below a retired one are named elsewhere
+            yield from self._named(named.level, named.number * self.levels.arity, group)
+
+    def _named(self, level: int, first: int, group: Group) -> Iterator[Named]:
+        """What the elements of a group name, from ``swept`` on."""
+        levels = self.levels
+        span, at = levels.span(level), self.monoid.partials.at
+        for index in range(max(levels.swept // span - first, 0), group.count):
+            last = None if group.times is None else int(group.times[index])
+            number, fold = first + index, at(group.rows, index)
+            begin, end, name = number * span, (number + 1) * span, group.names[index]
+            yield Named(level - 1, number, name, fold, last, begin, end, end > self.front)
+
+    def read(self, named: Named) -> Group:
+        return self.levels.pager.read_again(named.level, named.number, named.name)
+
+    def difference(self, named: Named, group: Group) -> str | None:
+        if named.fold is None and not isinstance(named, Part):
+            return None  # a retired one
+        times = group.times
+        if times is not None and not are_in_order(times[self.ordered_from(named) :]):
+            return "its times decrease"
+        if isinstance(named, Part):
+            return self.parts.difference(group)
+        arity = self.levels.arity_of(named.level)
+        if group.count != arity:
+            return f"it has {group.count} elements in place of {arity}"
+        if times is not None and int(times[-1]) != named.last_time:
+            return f"its last time is {times[-1]}, its parent says {named.last_time}"
+        try:
+            agrees = self.levels.refold(named.level, group).agrees(named.fold)
+        except Exception as error:  # a user's combine may raise anything at what it never saw
+            return f"its elements cannot be folded ({type(error).__name__}: {error})"
+        return None if agrees else "its fold is not the aggregate that its parent has"
+
+    def is_past(self, level: int, number: int) -> bool:
+        tails = self.levels.tails
+        return level < len(tails) and number < tails[level].number
+
+    def ordered_from(self, named: Named) -> int:
+        """The element of a page from which on times must not decrease."""
+        del named
+        return 0
+
+    def rebuilder(self) -> Rebuild | None:
+        store = self.setting.store
+        if store is None:
+            return None
+        pages = Rebuilder(self.setting.window, self.levels, store)
+        return lambda named: pages.rebuild(named.level, named.number, named.name)
+
+
+def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
+    """Raises CorruptSnapshot unless tails hang together and end at the back."""
+    if not 0 < len(tails) <= MAX_LEVELS or any(
+        len(tail) != 3 and (level or len(tail) != 5) for level, tail in enumerate(tails)
+    ):
+        raise corrupt("its tails do not form a window")
+    span, begin = 1, snapshot.back
+    for level, (number, count, columns, *_) in enumerate(tails):
+        if type(number) is not int or type(count) is not int or type(columns) is not list:
+            raise corrupt(f"the tail of level {level} has the wrong types")
+        arity = snapshot.arity if level else snapshot.leaf_arity
+        end = (number * arity + count) * span
+        if number < 0 or not (level > 0) <= count <= arity:
+            raise corrupt(f"the tail of level {level} is invalid")
+        if begin != end:
+            raise corrupt(f"the tail of level {level} does not end where level {level - 1} begins")
+        begin = number * arity * span
+        span *= arity
+    if begin > swept:
+        raise corrupt("its highest level does not begin where its pages do")
 
 
 class LeafReader:

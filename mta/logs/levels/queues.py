@@ -24,8 +24,8 @@ remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -45,15 +45,19 @@ TOGETHER = 16
 class Tail(Group):
     """The open group of a level, with room for ``capacity`` elements."""
 
-    __slots__ = ("_layout", "capacity", "folded", "level", "number")
+    __slots__ = ("_layout", "capacity", "folded", "level", "number", "unchanged")
 
     #: Whether its elements take no store call.
     is_loaded = True
+    #: None of its elements is taken out.
+    dropped = 0
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
         self.capacity = levels.arity_of(level)
         self._layout = levels.layout_of(level)
+        #: How many elements are in parts at most; they stay as they are.
+        self.unchanged = 0
         #: How many elements have been folded, and their aggregate, where that is kept.
         self.folded: tuple[int, Partial] = (0, None)
         times = np.empty(self.capacity, "<i8") if levels.timed else None
@@ -61,9 +65,14 @@ class Tail(Group):
 
     def columns(self, start: int = 0) -> list[Payload]:
         """The columns as a snapshot keeps them, from an element on."""
-        times = None if self.times is None else self.times[start : self.count]
-        rows = self._layout.schema.cut(self.rows, start, self.count)
-        return write_columns(Group(rows, times, self.names, self.count - start), self._layout)
+        return write_columns(self.group(start, self.count), self._layout)
+
+    def group(self, start: int, stop: int) -> Group:
+        """Some elements; the names are those of all."""
+        times = None if self.times is None else self.times[start:stop]
+        return Group(
+            self._layout.schema.cut(self.rows, start, stop), times, self.names, stop - start
+        )
 
     def about_to_change(self) -> None:
         """Elements are about to be replaced by others."""
@@ -80,17 +89,13 @@ class Tail(Group):
 
 
 class RestoredTail(Tail):
-    """A tail out of a snapshot; its columns are read when they are first needed.
+    """A tail out of a snapshot; its columns, and its parts, are read when they are first needed."""
 
-    A class of its own, since Python looks up every attribute more slowly where there is a
-    ``__getattr__``.
-    """
-
-    __slots__ = ("_parts", "_saved", "_saved_count", "_start", "is_loaded")
+    __slots__ = ("_elements", "_read_parts", "_saved", "_saved_count", "_start")
 
     def __init__(
         self, levels: Levels, level: int, number: int, count: int, columns: list[Payload],
-        parts: Sequence[Place] = (), start: int = 0,
+        read_parts: Callable[[], list[Group]] = list, start: int = 0,
     ) -> None:  # fmt: skip
         self.level, self.number, self.count = level, number, count
         self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
@@ -98,18 +103,34 @@ class RestoredTail(Tail):
         #: The columns as the snapshot had them, right for as long as the count is the same.
         self._saved, self._saved_count = columns, count
         #: What reads the elements before ``start``, which are in pages.
-        self._parts, self._start = partial(levels.pager.read_many, parts), start
-        self.is_loaded = not start
+        self._read_parts, self._start = read_parts, start
+        self.unchanged = start
+        self._elements: Group | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        # Python asks here only for what is not set.
-        if name not in ("rows", "times", "names"):
-            raise AttributeError(name)
-        groups = self._parts() if self._start else []
-        if sum(group.count for group in groups) != self._start:
-            raise CorruptSnapshot(
-                "the parts of the open leaf group are of another size; use an earlier snapshot"
-            )
+    @property
+    def is_loaded(self) -> bool:  # type: ignore[override]
+        return not self._start or self._elements is not None
+
+    @property
+    def rows(self) -> Rows:
+        """The elements, and room for others."""
+        return self._read().rows
+
+    @property
+    def times(self) -> np.ndarray | None:  # type: ignore[override]
+        """Their times, where they are kept."""
+        return self._read().times
+
+    @property
+    def names(self) -> list[bytes]:  # type: ignore[override]
+        """The names of their pages."""
+        return self._read().names
+
+    def _read(self) -> Group:
+        """The elements. Raises CorruptSnapshot, and as parts that are read."""
+        if self._elements is not None:
+            return self._elements
+        groups = self._read_parts()
         try:
             groups.append(read_columns(self._saved_count - self._start, self._saved, self._layout))
         except CorruptPage as error:
@@ -123,9 +144,8 @@ class RestoredTail(Tail):
             if times is not None:
                 times[at : at + group.count] = group.times
             at += group.count
-        self.rows, self.times, self.names = rows, times, groups[-1].names
-        self.is_loaded = True
-        return getattr(self, name)
+        self._elements = Group(rows, times, groups[-1].names, at)
+        return self._elements
 
     def columns(self, start: int = 0) -> list[Payload]:
         """The columns as a snapshot keeps them: the same as they came, if nothing was added."""
@@ -133,8 +153,8 @@ class RestoredTail(Tail):
         return self._saved if as_saved else super().columns(start)
 
     def about_to_change(self) -> None:
-        # What was saved is read, if it has not been yet, before it is of no use.
-        self.names, self._saved_count = self.names, -1
+        self._read()  # what was saved is of no use then
+        self._saved_count = -1
 
 
 class Levels:
@@ -322,7 +342,7 @@ class Levels:
         schema.put_many(group.rows, group.count, schema.cut(joining.rows, start, stop))
         if group.times is not None and joining.times is not None:
             group.times[group.count : end] = joining.times[start:stop]
-        group.names += joining.names[start:stop]
+        group.names.extend(joining.names[start:stop])
         group.count = end
 
     def _new_group(self, level: int, count: int, room: int = 0) -> Group:

@@ -18,11 +18,14 @@ waits, and nothing fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from mta.logs.levels.queues import Levels
-from mta.logs.levels.search import Frame
+from mta.pages.page import Group
 from mta.pages.pager import Place
+
+#: Groups by level and number.
+Groups = Mapping[tuple[int, int], Group]
 
 _FIRST_DEPTH = 8
 
@@ -41,8 +44,8 @@ class ReadAhead:
         #: By level, the group that was looked up last: its number, and the names in it.
         self._known: dict[int, tuple[int, list[bytes]]] = {}
 
-    def follow(self, leaf: int, path: Sequence[Frame]) -> None:
-        """The front has opened this leaf group; ``path`` is the head path above it.
+    def follow(self, leaf: int, path: Groups) -> None:
+        """The front has opened this leaf group; ``path`` has groups above it, by level and number.
 
         No store call; sometimes a hint that names about half the depth.
         """
@@ -65,7 +68,7 @@ class ReadAhead:
         if places:
             pager.prefetch(places)
 
-    def _missing(self, level: int, start: int, count: int, path: Sequence[Frame]) -> list[Place]:
+    def _missing(self, level: int, start: int, count: int, path: Groups) -> list[Place]:
         """Those of ``count`` groups from ``start`` on that were not asked for, as far as known."""
         places: list[Place] = []
         arity, number = self._levels.arity, max(start, self._asked.get(level, 0))
@@ -81,7 +84,7 @@ class ReadAhead:
         self._asked[level] = number
         return places
 
-    def _names(self, level: int, number: int, path: Sequence[Frame]) -> list[bytes] | None:
+    def _names(self, level: int, number: int, path: Groups) -> list[bytes] | None:
         """The names in a group, None where a page would have to be waited for."""
         levels = self._levels
         if level >= len(levels.tails):
@@ -90,9 +93,7 @@ class ReadAhead:
             return levels.tails[level].names
         if level in self._known and self._known[level][0] == number:
             return self._known[level][1]
-        group = next(
-            (f.group for f in path if f.level == level and f.first // levels.arity == number), None
-        )
+        group = path.get((level, number))
         if group is None:
             above = self._names(level + 1, number // levels.arity, path)
             if above is None:

@@ -7,12 +7,12 @@ head path first, since most cuts are near the front.
 
 The *head path* holds the groups on the way from the leftmost tree's root to the oldest event:
 
-    level 2   [ . . g g ]            root: the elements from ``next`` on are left
+    level 2   [ . . g g ]            root: the elements from ``start`` on are left
     level 1   [ . p p p ]
     level 0   [ . . . v ]            leaf: the oldest event
 
-From left to right a window is the frames of its head path, leaf first, and then the tails below the
-leftmost tree, highest first.
+From left to right a window is the segments of its head path, leaf first, and then the tails below
+the leftmost tree, highest first.
 """
 
 from __future__ import annotations
@@ -25,21 +25,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.logs.base import Aggregator, Lens
-from mta.logs.levels.pages import LevelPages
+from mta.logs.levels.log import LevelPages
 from mta.monoids.base import Partial
 from mta.pages.page import Group
 
-#: Some elements of a group: level, index of the group's first element, group, start, stop.
-Segment = tuple[int, int, Group, int, int]
 
-
-class Frame(NamedTuple):
-    """A group on the head path: the elements from ``next`` to ``stop`` are left."""
+class Segment(NamedTuple):
+    """Some elements of a group."""
 
     level: int
     first: int
+    """The index of the group's first element in its level."""
     group: Group
-    next: int
+    start: int
     stop: int
 
 
@@ -47,7 +45,7 @@ class SegmentedWindow(LevelPages, Aggregator):
     """A window over level queues that is read, and searched, from its front on."""
 
     @abstractmethod
-    def open_path(self) -> Frame | None:
+    def open_path(self) -> Segment | None:
         """The leaf group of the oldest event; None in an empty window. A page read a level."""
 
     @abstractmethod
@@ -60,9 +58,9 @@ class SegmentedWindow(LevelPages, Aggregator):
         leaf = self.levels.tails[0]
         if leaf.times is not None and self.front >= leaf.first:
             return int(leaf.times[self.front - leaf.first])
-        frame = self.open_path()
-        assert frame is not None and frame.group.times is not None
-        return int(frame.group.times[frame.next])
+        head = self.open_path()
+        assert head is not None and head.group.times is not None
+        return int(head.group.times[head.start])
 
     # --- all events -----------------------------------------------------------------------------
 
@@ -90,7 +88,8 @@ class SegmentedWindow(LevelPages, Aggregator):
         """The group below an element of a segment; one page read."""
         level, first, group, _, _ = segment
         below = self.levels.child(level, first, group, index)
-        return level - 1, (first + index) * self.levels.arity_of(level - 1), below, 0, below.count
+        begin = (first + index) * self.levels.arity_of(level - 1)
+        return Segment(level - 1, begin, below, 0, below.count)
 
     # --- searches -------------------------------------------------------------------------------
 
@@ -116,8 +115,8 @@ class SegmentedWindow(LevelPages, Aggregator):
         head = self.open_path()
         position = self.front
         if head is not None:
-            tries = min(len(self.levels.tails) + 1, head.stop - head.next)
-            rows = pick(self.levels.partials(0, head.group, head.next, head.next + tries))
+            tries = min(len(self.levels.tails) + 1, head.stop - head.start)
+            rows = pick(self.levels.partials(0, head.group, head.start, head.start + tries))
             for i in range(tries):
                 longer = monoid.combine(prefix, monoid.partials.at(rows, i))
                 if not accepts(monoid.lower(longer)):

@@ -143,60 +143,59 @@ def assert_results(expected: list[tuple[str, str]], found: Any) -> None:
         assert most.endswith(one) and one.endswith(least)
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("rule", "existing"), everywhere)
 @pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
-def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None:  # noqa: C901
+def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int) -> None:  # noqa: C901
     """Random events, late ones, retractions, and restores between any two steps."""
-    for seed in range(4):
-        random, store = Random(f"{rule} {existing} {seed}"), MemoryStore()
-        lateness = random.choice([0, LATE, LATE])
-        listed = Listed(RULES[rule](), existing, lateness)
-        settings: dict[str, Any] = {
-            "aggregator": aggregator, "on_duplicate": existing, "on_late": "drop",
-            "allowed_lateness": timedelta(microseconds=lateness),
-        }  # fmt: skip
-        arity = random.choice([2, 3, 8])
-        window = Window(
-            TEXT.monoid(True), listed.rule.policy(), store, "w", arity=arity, **settings
-        )
-        now, saved = 1_700_000_000 * SECOND, (b"", listed)
-        for step in range(120):
-            what = random.choice(["insert", "insert", "extend", "retract", "retract", "save", "go"])
-            batch = []
-            for _ in range({"insert": 1, "extend": random.choice([2, 5, 20])}.get(what, 0)):
-                now += random.choice([0, 0, 1, 2, 3, 8]) * SECOND
-                late = random.choice([0, 0, 0, 1, 4, 12]) * SECOND if lateness else 0
-                batch.append((now - late, f"{step}{random.choice('abc')}"))
-            if what == "insert":
-                (time, value) = batch[0]
-                window.insert(value, np.datetime64(time, "us"))
-                if listed.accepts(time):
-                    listed.add(time, value)
-            elif what == "extend":
-                floor = None if listed.newest is None else listed.newest - lateness
-                taken = [at for at, (t, _) in enumerate(batch) if floor is None or t >= floor]
-                if not lateness:  # then each must come in order
-                    assert taken == list(range(len(batch)))
-                times = np.array([time for time, _ in batch], "M8[us]")
-                found = window.extend([value for _, value in batch], times)
-                results = {at: listed.add(*batch[at])
-                           for at in sorted(taken, key=lambda at: batch[at][0])}  # fmt: skip
-                assert_results([results[at] for at in taken], found)
-            elif what == "retract" and (times := listed.retractable()):
-                time = random.choice(times)
-                window.retract(np.datetime64(time, "us"))
-                listed.retract(time)
-            elif what == "save":
-                saved = window.checkpoint(), listed.copy()
-            elif what == "go" and saved[0]:
-                listed = saved[1].copy()
-                window = Window.restore(
-                    saved[0], TEXT.monoid(True), listed.rule.policy(), store, **settings
-                )
-                now = max(now, listed.newest or 0)
-            if random.random() < 0.2:
-                window.check()
-            assert window.query() == listed.held, f"seed {seed}, step {step}: {what}"
+    random, store = Random(f"{rule} {existing} {seed}"), MemoryStore()
+    lateness = random.choice([0, LATE, LATE])
+    listed = Listed(RULES[rule](), existing, lateness)
+    settings: dict[str, Any] = {
+        "aggregator": aggregator, "on_duplicate": existing, "on_late": "drop",
+        "allowed_lateness": timedelta(microseconds=lateness),
+    }  # fmt: skip
+    arity = random.choice([2, 3, 8])
+    window = Window(TEXT.monoid(True), listed.rule.policy(), store, "w", arity=arity, **settings)
+    now, saved = 1_700_000_000 * SECOND, (b"", listed)
+    for step in range(120):
+        what = random.choice(["insert", "insert", "extend", "retract", "retract", "save", "go"])
+        batch = []
+        for _ in range({"insert": 1, "extend": random.choice([2, 5, 20])}.get(what, 0)):
+            now += random.choice([0, 0, 1, 2, 3, 8]) * SECOND
+            late = random.choice([0, 0, 0, 1, 4, 12]) * SECOND if lateness else 0
+            batch.append((now - late, f"{step}{random.choice('abc')}"))
+        if what == "insert":
+            (time, value) = batch[0]
+            window.insert(value, np.datetime64(time, "us"))
+            if listed.accepts(time):
+                listed.add(time, value)
+        elif what == "extend":
+            floor = None if listed.newest is None else listed.newest - lateness
+            taken = [at for at, (t, _) in enumerate(batch) if floor is None or t >= floor]
+            if not lateness:  # then each must come in order
+                assert taken == list(range(len(batch)))
+            times = np.array([time for time, _ in batch], "M8[us]")
+            found = window.extend([value for _, value in batch], times)
+            results = {at: listed.add(*batch[at])
+                       for at in sorted(taken, key=lambda at: batch[at][0])}  # fmt: skip
+            assert_results([results[at] for at in taken], found)
+        elif what == "retract" and (times := listed.retractable()):
+            time = random.choice(times)
+            window.retract(np.datetime64(time, "us"))
+            listed.retract(time)
+        elif what == "save":
+            saved = window.checkpoint(), listed.copy()
+        elif what == "go" and saved[0]:
+            listed = saved[1].copy()
+            window = Window.restore(
+                saved[0], TEXT.monoid(True), listed.rule.policy(), store, **settings
+            )
+            now = max(now, listed.newest or 0)
+        if random.random() < 0.2:
+            window.check()
+        assert window.query() == listed.held, f"seed {seed}, step {step}: {what}"
 
 
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])

@@ -96,11 +96,12 @@ def one_life(seed: int, name: str, compiled: bool) -> None:
         window.check()
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("name", MONOIDS)
-def test_late_events_among_others_that_wait(name: str, compiled: bool) -> None:
-    for seed in range(6):
-        one_life(seed, name, compiled)
+def test_late_events_among_others_that_wait(name: str, compiled: bool, seed: int) -> None:
+    one_life(seed, name, compiled)
 
 
 @pytest.mark.parametrize("policy", [TimeWindow(50_000), CountWindow(50_000)], ids=str)

@@ -41,31 +41,32 @@ def few(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5, 1000])
 @pytest.mark.parametrize("scheme", [None, "memory"])
 def test_a_window_of_late_events_is_a_sorted_list(
-    policy: AbstractPolicy, lateness: int, scheme: str | None
+    policy: AbstractPolicy, lateness: int, scheme: str | None, seed: int
 ) -> None:
-    for seed in range(4):
-        store = None if scheme is None else open_store(f"{scheme}://")
-        stream = Stream(Random(seed), policy, lateness, store)
-        kept: list[tuple[bytes, list[Event], int | None]] = []
-        for _ in range(30):
-            action = stream.random.choice(["insert", "extend", "extend", "revise", "save", "back"])
-            if action == "save" and store is not None:
-                snapshot = stream.window.checkpoint()
-                kept = [*kept, (snapshot, list(stream.events), stream.newest)][-2:]
-            elif action == "back" and kept:
-                kept = kept[: stream.random.choice([1, len(kept)])]
-                snapshot, events, stream.newest = kept[-1]
-                stream.events = list(events)
-                stream.window = stream.window.restore_like(snapshot)
-                assert not audit(stream.window).damaged
-            elif action in ("insert", "extend", "revise"):
-                getattr(stream, action)()
-            stream.assert_same()
-        stream.window.check()
+    store = None if scheme is None else open_store(f"{scheme}://")
+    stream = Stream(Random(seed), policy, lateness, store)
+    kept: list[tuple[bytes, list[Event], int | None]] = []
+    for _ in range(30):
+        action = stream.random.choice(["insert", "extend", "extend", "revise", "save", "back"])
+        if action == "save" and store is not None:
+            snapshot = stream.window.checkpoint()
+            kept = [*kept, (snapshot, list(stream.events), stream.newest)][-2:]
+        elif action == "back" and kept:
+            kept = kept[: stream.random.choice([1, len(kept)])]
+            snapshot, events, stream.newest = kept[-1]
+            stream.events = list(events)
+            stream.window = stream.window.restore_like(snapshot)
+            assert not audit(stream.window).damaged
+        elif action in ("insert", "extend", "revise"):
+            getattr(stream, action)()
+        stream.assert_same()
+    stream.window.check()
 
 
 @pytest.mark.parametrize("lateness", [0, 20])

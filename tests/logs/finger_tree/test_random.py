@@ -237,7 +237,7 @@ def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | 
     made = type("Machine", (machine,), {"arities": arities, "columnar": columnar})
     run_state_machine_as_test(
         made,
-        settings=settings(max_examples=10, stateful_step_count=25, deadline=None, print_blob=True),
+        settings=settings(max_examples=6, stateful_step_count=25, deadline=None, print_blob=True),
     )
 
 

@@ -145,60 +145,61 @@ def ended(start: int, stop: int) -> Span:
     return [start, stop] if start < stop else None
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("size", [1, 5, 40, 150])
 @pytest.mark.parametrize("lateness", [0, 7])
 def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
-    aggregator: type[FiBA], checked: bool, size: int, lateness: int
+    aggregator: type[FiBA], checked: bool, size: int, lateness: int, seed: int
 ) -> None:
     """The window of the latest or of the snapshot before, between any two steps, asked seldom."""
-    for seed in range(3):
-        random, store = Random(f"{seed} {size} {lateness}"), MemoryStore()
-        window = Window(
-            neighbours(), CountWindow(size), store, arity=2, leaf_arity=random.choice([2, 5, 64]),
-            aggregator=aggregator, allowed_lateness=lateness,
-        )  # fmt: skip
-        back = front = 0
-        snapshots: list[tuple[bytes, int, int]] = []
-        for _ in range(80):
-            step = random.randrange(9)
-            if step < 4:
-                count = random.choice([1, 1, 2, 3, 30])
-                numbers = list(range(back, back + count))
-                back += count
-                front = max(front, back - size)
-                if step == 0:
-                    for number in numbers:
-                        window.insert(number, number)
-                elif step == 1:
-                    window.extend(numbers, numbers)
-                elif step == 2:
-                    assert list(window.extend(numbers, numbers, "last")) == [[front, back]]
-                else:
-                    rows, micros, count = window.engine.intake.admit_batch(numbers, numbers)
-                    window.engine.ingest(rows, micros, 0, count)
-            elif step == 4:
-                count = random.randrange(min(back - front, 3) + 1)
-                window.evict(count)
-                front += count
-            elif step == 5:
-                snapshots = [*snapshots, (window.checkpoint(), front, back)][-2:]
-            elif step == 6 and snapshots:
-                snapshots = snapshots[: random.choice([1, 2])]
-                snapshot, front, back = snapshots[-1]
-                window = window.restore_like(snapshot)
-            elif step == 7:
-                assert window.query() == ended(front, back)
-            elif back > front:
-                start = random.randint(front, back)
-                stop = random.randint(start, back)
-                assert window.structure.fold(start, stop) == ended(start, stop)
-            if checked:
-                window.check()
-            assert len(window) == back - front
-        assert window.query() == ended(front, back)
-        window.check()
+    random, store = Random(f"{seed} {size} {lateness}"), MemoryStore()
+    window = Window(
+        neighbours(), CountWindow(size), store, arity=2, leaf_arity=random.choice([2, 5, 64]),
+        aggregator=aggregator, allowed_lateness=lateness,
+    )  # fmt: skip
+    back = front = 0
+    snapshots: list[tuple[bytes, int, int]] = []
+    for _ in range(80):
+        step = random.randrange(9)
+        if step < 4:
+            count = random.choice([1, 1, 2, 3, 30])
+            numbers = list(range(back, back + count))
+            back += count
+            front = max(front, back - size)
+            if step == 0:
+                for number in numbers:
+                    window.insert(number, number)
+            elif step == 1:
+                window.extend(numbers, numbers)
+            elif step == 2:
+                assert list(window.extend(numbers, numbers, "last")) == [[front, back]]
+            else:
+                rows, micros, count = window.engine.intake.admit_batch(numbers, numbers)
+                window.engine.ingest(rows, micros, 0, count)
+        elif step == 4:
+            count = random.randrange(min(back - front, 3) + 1)
+            window.evict(count)
+            front += count
+        elif step == 5:
+            snapshots = [*snapshots, (window.checkpoint(), front, back)][-2:]
+        elif step == 6 and snapshots:
+            snapshots = snapshots[: random.choice([1, 2])]
+            snapshot, front, back = snapshots[-1]
+            window = window.restore_like(snapshot)
+        elif step == 7:
+            assert window.query() == ended(front, back)
+        elif back > front:
+            start = random.randint(front, back)
+            stop = random.randint(start, back)
+            assert window.structure.fold(start, stop) == ended(start, stop)
+        if checked:
+            window.check()
+        assert len(window) == back - front
+    assert window.query() == ended(front, back)
+    window.check()
 
 
 # --- a check changes nothing ---------------------------------------------------------------------

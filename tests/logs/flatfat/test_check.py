@@ -52,12 +52,13 @@ def lived(
     return found
 
 
+@pytest.mark.sparse
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("aggregator", [PagedFlatFAT, PagedReactiveAggregator])
 @pytest.mark.parametrize("size", [3, 30, 200])
-def test_a_check_changes_nothing(aggregator: type[Aggregator], size: int) -> None:
-    for seed in range(3):
-        alone = lived(aggregator, size, seed, lambda window: None)
-        assert lived(aggregator, size, seed, Window.check) == alone
+def test_a_check_changes_nothing(aggregator: type[Aggregator], size: int, seed: int) -> None:
+    alone = lived(aggregator, size, seed, lambda window: None)
+    assert lived(aggregator, size, seed, Window.check) == alone
 
 
 @pytest.mark.parametrize("fifo", [False, True])

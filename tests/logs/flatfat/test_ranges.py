@@ -22,6 +22,7 @@ from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.random_windows.kinds import COLLECTED, NEIGHBOURS
+from tests.support.sampling import some
 
 SECOND = 1_000_000
 BLOCKS = pytest.mark.parametrize("aggregator", [PagedFlatFAT, PagedReactiveAggregator])
@@ -140,7 +141,7 @@ class Holed:
 
 
 @pytest.mark.parametrize("moves", [False, True])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), by_default=8))
 def test_ranges_of_a_window_with_holes(seed: int, moves: bool) -> None:
     """Events that were taken out of the middle are missed by no range; those at the front are."""
     random = Random(seed)

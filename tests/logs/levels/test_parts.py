@@ -47,6 +47,7 @@ def again(snapshot: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **m
     return Window.restore(snapshot, Sum(), CountWindow(SIZE), store, aggregator=tree, **more)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("restores", [False, True])
 @pytest.mark.parametrize("retain", [2, 3, 5])
 @pytest.mark.parametrize("tree", TREES)
@@ -240,32 +241,38 @@ def state_of(snapshot: bytes) -> Any:
 def test_the_worked_example_of_a_state() -> None:
     window = begin(MemoryStore())
     window.extend(range(8))
-    number, held, columns, (size, names, retired) = state_of(window.checkpoint())
-    assert (number, held, size, retired) == (0, 8, 3, [])
-    assert [f"w/0/0/{name.hex()}" for name in names] == list(live_keys(window))[::-1]
+    number, held, columns, (size, gone, places), retired = state_of(window.checkpoint())
+    assert (number, held, size, gone, retired) == (0, 8, 3, 0, [[]])
+    keys = [f"w/0/{group}/{name.hex()}" for group, name in places]
+    assert keys == list(live_keys(window))[::-1]
     assert np.frombuffer(columns[0][1], "<f8").tolist() == [6.0, 7.0]
     window.extend(range(8, 11))
-    number, held, columns, (_, none, [gone]) = state_of(window.checkpoint())
-    assert (number, held, none) == (1, 1, [])
-    assert gone == [[0, 0, name] for name in names]
+    number, held, columns, parts, [retired] = state_of(window.checkpoint())
+    assert (number, held, parts) == (1, 1, [])
+    assert retired == [[0, 0, name, 0] for _, name in places]
+
+
+N = b"n" * 16
 
 
 @pytest.mark.parametrize(
-    "state",
+    ("parts", "retired"),
     [
-        [3, [], []], [3, "names", [[]]], [3, [b"short"], [[]]], [0, [b"n" * 16], [[]]],
-        [4, [b"n" * 16] * 3, [[]]], [-1, [b"n" * 16], [[]]], [3, [b"n" * 16] * 2, [[[0, 9, b"x"]]]],
-        [3, [b"n" * 16] * 2, [[[0, 0, b"n" * 16]]]], [3, [b"n" * 16] * 2, ["x"]], ["3", [], [[]]],
-        [3, []], None, [], 7,
+        ([3, 0, []], [[]]), ([3, 0, "places"], [[]]), ([3, 0, [[0, b"short"]]], [[]]),
+        ([0, 0, [[0, N]]], [[]]), ([4, 0, [[0, N]] * 3], [[]]), ([-1, 0, [[0, N]]], [[]]),
+        ([3, 1, [[0, N]]], [[]]), ([3, 0, [[1, N]]], [[]]), ([3, 0, [[0, N, 0]]], [[]]),
+        (["3", 0, [[0, N]]], [[]]), ([3, []], [[]]), (None, [[]]), (7, [[]]),
+        ([], [[[0, 9, b"x", 0]]]), ([], [[[0, 0, N, 0]]]), ([], [[[1, 0, N, 1]]]), ([], ["x"]),
+        ([], []), ([], None), ([], [[], [], []]), ([], [[[0, 0, N]]]),
     ],
 )  # fmt: skip
-def test_states_that_cannot_be(state: Any) -> None:
+def test_states_that_cannot_be(parts: Any, retired: Any) -> None:
     store = MemoryStore()
     window = begin(store)
     window.checkpoint()
     window.extend(range(8))
     snapshot = Snapshot.decode(window.checkpoint())
-    snapshot.state[-1][0] = [*snapshot.state[-1][0][:3], state]
+    snapshot.state[-1][0] = [*snapshot.state[-1][0][:3], parts, retired]
     with pytest.raises(CorruptSnapshot):
         again(snapshot.encode(), store)
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Queries of few rows are not planned again while they run, nor does Spark write Java for them,
-#: which takes longer than they do. The suites of the commands and of other versions of Spark run as
-#: users do.
+#: which takes longer than they do. With other versions of Spark, the suites run as users do.
 QUICK = {
     **dict.fromkeys(
         ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"), QUICK_JAVA

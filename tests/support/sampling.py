@@ -1,0 +1,67 @@
+"""What of a family of tests runs by default; ``make soak`` runs the rest.
+
+A family is a test with parameters whose combinations, seeds or failing calls prove the same code
+again. What is left out by default has the mark ``rest``, and is not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+REST = pytest.mark.rest
+
+
+def some(values: Iterable[Any], by_default: int) -> list[Any]:
+    """The values of a parameter, or tuples of several, of which the first few run by default."""
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            marks=[REST] if at >= by_default else [],
+        )
+        for at, value in enumerate(values)
+    ]
+
+
+def parts(count: int) -> list[Any]:
+    """The parts of a long loop, of which the first runs by default: ``every[part::count]``."""
+    return some(range(count), 1)
+
+
+def mark_rest_of_sparse(items: Sequence[pytest.Item]) -> None:
+    """Of tests with the mark ``sparse(n)``, leave as many as have each n parameters' values once.
+
+    Two, if the mark does not say: each value of a parameter beside each value of every other one.
+    """
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sparse"):
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for family in families.values():
+        taken = covering([_tuples(item) for item in family])
+        for at, item in enumerate(family):
+            if at not in taken:
+                item.add_marker(REST)
+
+
+def _tuples(item: pytest.Item) -> set[tuple[tuple[str, int], ...]]:
+    """The combinations of so many values that a test has."""
+    mark = item.get_closest_marker("sparse")
+    together = mark.args[0] if mark and mark.args else 2
+    # Values need not be hashable; those of one parameter are the same objects in all tests.
+    values = [(name, id(value)) for name, value in item.callspec.params.items()]  # type: ignore[attr-defined]
+    return set(combinations(sorted(values), together))
+
+
+def covering(sets: list[set[Any]]) -> set[int]:
+    """Sets whose union is that of all, few of them: each is the one with most that is new."""
+    missing: set[Any] = set().union(*sets)
+    taken: set[int] = set()
+    while missing:
+        best = max(range(len(sets)), key=lambda at: len(sets[at] & missing))
+        taken.add(best)
+        missing -= sets[best]
+    return taken
