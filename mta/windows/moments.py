@@ -111,7 +111,7 @@ def _newest_result(
     newest, lifetime = engine.intake.last_time, policy.lifetime
     if isinstance(policy, Both) or (newest is not None and moment < newest):
         raise UnsupportedOperation(
-            f"{policy!r} depends on values, so its window is only known as of its "
+            f"{policy!r} looks at values, so its window is only known as of its "
             "newest event, and a session also after its end: leave out at=, or ask for a later "
             "moment"
         )
