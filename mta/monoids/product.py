@@ -122,8 +122,8 @@ class Product(Parts[dict[str, Any]]):
             reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
             judges.setdefault(reads, parts[-1])
             described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
-        #: By the index of a part whose number of values another part has, or it itself: how that
-        #: is told from the partials of which part.
+        #: By the index of a part whose number of values is in its own partials or in another
+        #: part's: the index of that part, and what reads the number from its partials.
         self._counted: dict[int, tuple[int, Callable[[Any], Any]]] = {}
         readers = self._share_counts(parts)
         super().__init__(parts, readers)
