@@ -227,8 +227,16 @@ def test_a_window_says_what_it_does_not_retain() -> None:
     with pytest.raises(EventsGone, match="retain_for"):
         window.query(at=50)
     assert window.query(at=50, partial=True) <= 10.0
-    with pytest.raises(InvalidTime, match="timed=True"):
-        Window(Sum(), CountWindow(3), name="untimed").query(at=1)
+
+
+def test_a_window_without_times_gets_them_from_retain_for() -> None:
+    untimed = Window(Sum(), CountWindow(3), name="untimed")
+    for ask in (lambda: untimed.query(at=1), lambda: untimed.range(0, 1)):
+        with pytest.raises(InvalidTime, match="set retain_for="):
+            ask()
+    timed = Window(Sum(), CountWindow(3), name="timed", retain_for=10)
+    timed.extend([1.0, 2.0], [1, 2])
+    assert (timed.query(at=1), timed.range(1, 2)) == (1.0, 2.0)
 
 
 def test_an_unkeyed_window_by_values_has_no_earlier_moments() -> None:
