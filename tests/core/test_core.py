@@ -63,7 +63,7 @@ def test_a_folder_of_ones_own_that_hides_a_package_is_named(
     hidden = tmp_path / ("stores.py" if "/" not in name else "stores/__init__.py")
     last = run.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: the package 'stores'") and f"hidden by {hidden}" in last
-    assert "another name" in last
+    assert "rename that file or folder" in last
 
 
 @pytest.mark.proves("platforms", "the core alone, from its wheel", "Linux")
