@@ -135,7 +135,7 @@ class SharedEngine(Engine[Out]):
                 )
 
     def ready(self, cursor: Cursor) -> Cursor:
-        """A window that has taken in every event; at most a page read a level if it had not."""
+        """A window that has taken in every event; at most one page read per level if it had not."""
         if cursor.back != self.structure.back or not cursor.is_settled:
             cursor.settle(self.intake.last_time)
         return cursor
@@ -207,7 +207,7 @@ class SharedEngine(Engine[Out]):
     def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
         """Write each window's result into a row, as of the newest event or at a later moment.
 
-        O(log n) combines and a few page reads a level for each window.
+        O(log n) combines and a few page reads per level for each window.
         """
         for cursor, out in zip(self.cursors.values(), outs, strict=True):
             if moment is not None and cursor.policy.needs_times:
@@ -301,7 +301,7 @@ class SharedEngine(Engine[Out]):
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
         """Read a batch and add it; see ``SharedWindows.extend``."""
         if emit not in ("all", "last"):
-            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
+            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
         outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
         outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}
