@@ -10,63 +10,33 @@ Every event is written once and kept for as long as the longest window needs it;
 the pages that its front passes (see ``cursor``). So four windows write the pages of one, and each
 reads at most one page per leaf. Whatever is kept can be asked for by range, and windows may be
 added, removed, and made longer or shorter at any time. One call at a time, as for ``Window``.
-
-A batch is worked on a chunk at a time. Windows whose cuts follow from positions and times are run
-before the chunk is stored, so that a failing store leaves them where they were; the others are
-asked after every single event. A window that has fallen behind, because a call failed or because
-nobody wanted its results, is put where its policy says when it is next looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial as partial_of
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import chain
-from math import inf
 from typing import Any, Literal, Self, overload
 
-import numpy as np
-
-from mta.columns.schemas import Rows
-from mta.errors import EventsGone, InvariantViolation
-from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import Cursor, LaggingCursor
-from mta.evaluators.observed import part_of
-from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy
-from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Batch, EventLog, OnDuplicate
+from mta.errors import InvariantViolation
+from mta.evaluators.coverage import Coverage
+from mta.evaluators.cursor import Cursor
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.leaves import Chunk
-from mta.logs.levels.log import KeepAll, LevelLog
+from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
-from mta.monoids.product import Columns, require_distinct, result_columns
+from mta.monoids.product import require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.records import What
-from mta.times import Duration, TimeUnit, in_unit, to_time
+from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
-from mta.windows.engine import (
-    Engine,
-    EventsWindow,
-    alone,
-    by_time,
-    require_kind,
-    require_policy,
-)
-from mta.windows.moments import asked
+from mta.windows.engine import EventsWindow, alone, require_kind, require_policy
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
-from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
-from mta.windows.single import UNKNOWN, Ahead, Moved, SingleEvents, WindowAhead
+from mta.windows.shared_engine import SharedEngine, check_name
+from mta.windows.shared_snapshot import SharedSnapshot
 from stores import StoreLike
-
-#: How many events of a batch are worked on at once, by one window after the other.
-_CHUNK = 1 << 16
-#: The windows whose single events are prefetched.
-_USUAL = (CountWindow, TimeWindow)
-#: After how many leaf groups events that no window needs are released, where no snapshot does it.
-_TRIM_GROUPS = 32
 
 
 @dataclass(frozen=True)
@@ -268,7 +238,7 @@ class SharedWindows(EventsWindow[Out]):
             name: The name of the window.
             policy: Its frame.
         """
-        _check_name(name)
+        check_name(name)
         if name in self.engine.cursors:
             raise ValueError(f"there is a window {name!r} already; resize it, or remove it first")
         return self._set(name, policy)
@@ -330,8 +300,7 @@ class SharedWindows(EventsWindow[Out]):
             return found[0]
         return Coverage(tuple(chain.from_iterable(each.incomplete for each in found)))
 
-    # --- snapshots and pages
-    # ------------------------------------------------------------------------
+    # --- snapshots and pages ----------------------------------------------------------------------
 
     def _what(self) -> tuple[What, int]:
         return self.engine.what("windows", self.windows)
@@ -469,409 +438,5 @@ def _check_policies(windows: Mapping[str, AbstractPolicy]) -> None:
     """Raises TypeError and ValueError for what cannot be windows of one stream."""
     require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
     for name, policy in windows.items():
-        _check_name(name)
+        check_name(name)
         require_policy(policy)
-
-
-def _check_name(name: Any) -> None:
-    require_kind(name, str, "a window's name is text")
-    if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
-        raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")
-
-
-class SharedEngine(Engine[Out]):
-    """The engine of multiple windows by name, which evicts nothing by itself.
-
-    ``keep`` is a policy for events that no window holds.
-    """
-
-    _structure: LevelLog | FingerTreeLog
-
-    def __init__(
-        self,
-        monoid: AbstractMonoid[Out],
-        windows: Mapping[str, AbstractPolicy],
-        store: StoreLike | None,
-        name: str,
-        settings: Settings,
-        timed: bool,
-        keep: AbstractPolicy | None,
-    ) -> None:
-        timed = timed or settings.aggregator.by_time
-        super().__init__(monoid, KeepAll(timed, _observed(windows.values())), store, name, settings)
-        self._keep = keep
-        self.place(windows, {})
-
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
-        super()._begin(name, leaf_arity, arity, like)
-        self._windows: dict[str, Cursor] = {}
-        usual = self.monoid is self.main and self.settings.max_ahead is None
-        self.single = SingleEvents(self, usual, self.store is not None)
-
-    @property
-    def structure(self) -> LevelLog | FingerTreeLog:
-        """What keeps the events, with all that have come."""
-        self.single.write_back()
-        return self._structure
-
-    @property
-    def taken(self) -> int:
-        self.single.write_back()
-        return self._structure.taken
-
-    @property
-    def cursors(self) -> dict[str, Cursor]:
-        """Each window, by its name, with all events that it has taken in."""
-        self.single.write_back()
-        return self._windows
-
-    @property
-    def policies(self) -> dict[str, AbstractPolicy]:
-        """The policy of each window."""
-        return {name: cursor.policy for name, cursor in self.cursors.items()}
-
-    def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
-        """Have these windows, those with a front up to the newest event."""
-        self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
-        self._trimmed = self.structure.back
-        for name, front in fronts.items():
-            self.cursors[name].place(front, self.structure.back)
-        structure = self.structure
-        if (
-            isinstance(structure, FingerTreeLog)
-            and structure.newest_time() != self.intake.last_time
-        ):
-            self._fall_behind()  # the newest event was retracted
-
-    def cursor(self, policy: AbstractPolicy) -> Cursor:
-        """A window that is not settled yet. Raises ValueError for a policy that cannot be asked."""
-        if policy.needs_times and not self.timed:
-            raise ValueError(f"{policy!r} needs times, but these events are kept without any")
-        known = [_key(observer) for observer in self.policy.observers]
-        lenses = {}
-        for observer in policy.observers:
-            if (key := _key(observer)) not in known:
-                raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
-            lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        kind = Cursor if policy.end == NEWEST else LaggingCursor
-        return kind(self.monoid, policy, self.structure, lenses)
-
-    def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
-        """What policies look at is kept with the events, so a snapshot is only restored with it."""
-        found = {_key(observer) for policy in policies for observer in policy.observers}
-        for observer in self.policy.observers:
-            if _key(observer) not in found:
-                raise ValueError(
-                    f"no other window looks at {observer[2].name}, which is kept with every event; "
-                    "keep this window, or start new ones"
-                )
-
-    def ready(self, cursor: Cursor) -> Cursor:
-        """A window that has taken in every event; at most one page read per level if it had not."""
-        if cursor.back != self.structure.back or not cursor.is_settled:
-            cursor.settle(self.intake.last_time)
-        return cursor
-
-    def looked_at(self, cursor: Cursor) -> Cursor:
-        """The same as a copy, so that nothing is kept for later calls that is found by looking."""
-        return self.ready(copy(cursor))
-
-    def window(self, name: str) -> Cursor:
-        """The window of a name. Raises ValueError and TypeError."""
-        _check_name(name)
-        cursor = self.cursors.get(name)
-        if cursor is None:
-            raise ValueError(f"no window is called {name!r}; there are {sorted(self.cursors)}")
-        return cursor
-
-    def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
-        """The coverage of a window."""
-        time = self.intake.last_time if self.timed else None
-        found = coverage_of(
-            name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
-        )
-        return replace(found, events=len(cursor))
-
-    def query(
-        self,
-        which: str | AbstractPolicy | None,
-        partial: bool,
-    ) -> Any:
-        """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
-        found = self.single.found(which)
-        if found is not UNKNOWN:
-            return found
-        if which is None:
-            return {name: self.result(cursor) for name, cursor in self.cursors.items()}
-        if isinstance(which, str):
-            return self.result(self.window(which))
-        require_policy(which)
-        cursor = self.ready(self.cursor(which))
-        if not partial and not self.coverage("", cursor, lateness=0).complete:
-            raise EventsGone(
-                f"events that {which!r} asks for have left; those from position "
-                f"{cursor.front} on are kept: ask for less, or say partial=True"
-            )
-        return self.result(cursor)
-
-    def query_at(
-        self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
-    ) -> Any:
-        """The same at a moment, or at each of many."""
-        if which is None:
-            return {name: self.query_at(name, partial, at, unit) for name in self.cursors}
-        if isinstance(which, str):
-            cursor = self.window(which)
-        else:
-            require_policy(which)
-            cursor = self.cursor(which)
-        current = partial_of(self.result, cursor)
-        return asked(self, cursor.policy, at, unit, current, partial)
-
-    def result(self, cursor: Cursor) -> Out:
-        """The result of a window as it is now."""
-        return self.lowered(self.ready(cursor).query(), len(cursor))
-
-    def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
-        """Write the result of a window as it is now into a row of outputs."""
-        self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
-
-    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
-        """Write each window's result into a row, as of the newest event or at a later moment.
-
-        O(log n) combines and a few page reads per level for each window.
-        """
-        for cursor, out in zip(self.cursors.values(), outs, strict=True):
-            if moment is not None and cursor.policy.needs_times:
-                cursor.settle(moment)
-            self.put_result(out, at, cursor)
-
-    # --- events in ------------------------------------------------------------------------------
-
-    def ahead(self, most: int) -> Ahead | None:
-        """What is prefetched for single events; see ``single.Owner``.
-
-        Of the windows that have taken in every event; one that is behind, or whose frame is, is put
-        in its place when somebody looks at it.
-        """
-        structure = self.structure
-        windows = {
-            name: cursor
-            for name, cursor in self._windows.items()
-            if cursor.back == structure.back and cursor.policy.end == NEWEST
-        }
-        if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
-            return None
-        try:
-            newest = self._newest(windows.values())
-        except Exception:  # an event that needs what could not be had will say so
-            return None
-        found, room, late_from = {}, min(structure.spare, most), -inf
-        for name, cursor in windows.items():
-            policy = cursor.policy
-            by_count = isinstance(policy, CountWindow)
-            size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
-            ahead = cursor.ahead(room, newest)
-            found[name] = WindowAhead(size, by_count, len(cursor), ahead)
-            late_from = max(late_from, ahead.late_from)
-        return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
-
-    def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
-        """The newest events, among which others may come late, as these windows are by then.
-
-        At most a page read a level for each of those that are asked for results, mostly none.
-        """
-        structure = self.structure
-        if not isinstance(structure, FingerTreeLog):
-            return None
-        held = [cursor for cursor in cursors if cursor.is_held]
-        for cursor in held if self.settings.allowed_lateness else ():
-            cursor.prepare_ahead()
-        return structure.newest(min(map(len, held), default=structure.back))
-
-    def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Have what came, and be without what left, since ``ahead``; no store call."""
-        late = self._structure.take_in(new)
-        for name, each in moved.items():
-            self._windows[name].sync(*each, late)
-
-    def insert(self, value: Any, time: Any) -> None:
-        """Read an event and add it to all windows; see ``SharedWindows.insert``."""
-        event = self.intake.admit(value, time)
-        if event is not None:
-            self.accept(*event)
-
-    def accept(self, row: Any, micros: int | None) -> None:
-        """Add an event that was read already to all windows."""
-        self._trim()
-        self._accept(row, micros, self.cursors.values())
-        self.intake.advance(micros)
-
-    def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
-        """Store an event, and step the windows that stand right before it; all or nothing.
-
-        Windows that a late event moves are put where their policies say when they are looked at.
-        """
-        tree, stamp, newest = self.structure, self.structure.stamp, micros
-        if micros is not None and self.intake.last_time is not None:
-            newest = max(micros, self.intake.last_time)  # which may have been retracted
-        tree.insert(row, micros)
-        if tree.stamp != stamp:
-            self._fall_behind()
-            return
-        before = tree.back - 1
-        fronts = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
-        try:
-            for cursor, _ in fronts:
-                cursor.step(row, newest)
-        except Exception:
-            for cursor, front in fronts:
-                cursor.place(front, before)
-            tree.take_back()
-            raise
-
-    def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
-        """Read a batch and add it; see ``SharedWindows.extend``."""
-        if emit not in ("all", "last"):
-            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
-        outputs, each = self.monoid.outputs, emit == "all"
-        rows, micros, count = self.intake.admit_batch(values, times)
-        outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}
-        with self.counting(count):
-            self.ingest(rows, micros, 0, count, outs if each else None)
-            for name, cursor in self.cursors.items() if count and not each else ():
-                self.put_result(outs[name], 0, cursor)
-        if each:
-            return {name: self.as_given(out) for name, out in outs.items()}
-        return {name: self.monoid.results(out) for name, out in outs.items()}
-
-    def ingest(
-        self,
-        rows: Rows,
-        micros: np.ndarray | None,
-        start: int,
-        stop: int,
-        outs: dict[str, Rows] | None = None,
-    ) -> None:
-        """Insert events of a batch, a chunk at a time; the results of each window into ``outs``."""
-        started, first, newest = self.structure.taken, start, self.intake.last_time
-        if micros is not None and start < stop and newest is not None and micros[start] < newest:
-            self._fall_behind()  # for results are as of these events
-        try:
-            while first < stop:
-                self._trim()
-                end = self.structure.run_end(micros, first, min(first + _CHUNK, stop))
-                chunk = self._ingest_chunk(rows, micros, first, end, outs or {})
-                if chunk is not None and end < stop:
-                    self.structure.keep(chunk)
-                if micros is not None:  # what is released next is by the newest of these
-                    self.intake.advance(int(micros[end - 1]))
-                first = end
-        except Exception:
-            self._fall_behind(ahead=True)
-            raise
-        finally:
-            self.structure.release()
-            done = self.structure.taken - started
-            if micros is not None and done:
-                last = int(micros[start + done - 1])
-                self.intake.advance(last)
-                if self.intake.last_time != last:  # the newest one may have been retracted
-                    self._fall_behind()
-
-    def _fall_behind(self, ahead: bool = False) -> None:
-        """Let windows be put where their policies say, when they are next looked at.
-
-        All of them, or those alone that ran ahead of what is stored.
-        """
-        for cursor in self.cursors.values():
-            if not ahead or cursor.back > self.structure.back:
-                cursor.place(self.structure.front, self.structure.front)
-
-    def _ingest_chunk(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
-    ) -> Chunk | None:
-        """Store events; before that, run windows past them whose fronts are known ahead.
-
-        Where fronts depend on values, one by one and with their results.
-        """
-        monoid, structure, chunk = self.monoid, self.structure, None
-        if outs:
-            times = None if micros is None else micros[start:stop]
-            new = monoid.inputs.cut(rows, start, stop)
-            chunk, is_new = structure.chunk_with(new, times, stop - start)
-            for name, cursor in self.cursors.items():
-                if is_new is None:
-                    cursor.run_into(chunk, Batch(monoid, rows, micros, stop, outs[name]), start)
-                elif (found := cursor.results(chunk)) is not None:  # also of stored events
-                    found = monoid.outputs.take(found, np.flatnonzero(is_new))
-                    monoid.outputs.put_many(outs[name], start, found)
-        stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
-        stamp = structure.stamp
-        while start < stop:
-            if chunk is not None and not stepped and isinstance(structure, LevelLog):
-                new = Events(chunk.rows, chunk.times, chunk.count)
-                structure.store(new, structure.front)
-                start = stop
-                continue
-            if not stepped:
-                start += structure.extend(rows, micros, start, stop)
-                continue
-            time = None if micros is None else int(micros[start])
-            self._accept(monoid.inputs.at(rows, start), time, stepped.values())
-            self.intake.advance(time)  # for windows that are put in their places now
-            for name in stepped.keys() & outs.keys():
-                self.put_result(outs[name], start, stepped[name])
-            start += 1
-        if structure.stamp != stamp:
-            self._fall_behind()
-        return chunk
-
-    def snapshot(self) -> bytes:
-        """Return the snapshot of all windows, once what none of them needs is released."""
-        self.evict()
-        events = super().snapshot()
-        states = [
-            WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
-            for name, c in self.cursors.items()
-        ]
-        return SharedSnapshot(events, states).encode()
-
-    # --- events out -----------------------------------------------------------------------------
-
-    def retract(self, time: Any) -> None:
-        """Take out the event of a time; windows are put in their places when next looked at."""
-        by_time(self.structure, FingerTreeLog).retract(to_time(time))
-        self._fall_behind()
-
-    def _trim(self) -> None:
-        """From time to time release events that no window needs, where no snapshot does it."""
-        structure = self.structure
-        behind = structure.back - self._trimmed
-        if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
-            self.evict()
-
-    def evict(self) -> None:
-        """Release the leaf groups that no window needs any more."""
-        cursors = list(self.cursors.values())
-        if self._keep is not None:
-            cursors.append(self.cursor(self._keep))
-        events, leaf = self.structure, self.structure.setting.leaf_arity
-        fronts = [events.needed_from(c, self.ready(c).front) for c in cursors]
-        events.evict_to(min(fronts or [events.back]) // leaf * leaf)
-        self._trimmed = events.back
-
-
-Observer = tuple[AbstractPolicy, Columns, AbstractMonoid]
-
-
-def _key(observer: Observer) -> tuple[str, bytes]:
-    """What two observers of the same aggregate have in common."""
-    _, columns, monoid = observer
-    return repr(columns), monoid.fingerprint
-
-
-def _observed(policies: Iterable[AbstractPolicy]) -> tuple[Observer, ...]:
-    """What policies look at, each aggregate once, in an order that does not depend on theirs."""
-    found = {_key(observer): observer for each in policies for observer in each.observers}
-    return tuple(found[key] for key in sorted(found))

@@ -14,7 +14,7 @@ from mta import CountWindow, First, Last, Max, Monoid, SharedWindows, TimeWindow
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.windows.engine import WindowEngine
-from mta.windows.shared import SharedEngine
+from mta.windows.shared_engine import SharedEngine
 from tests.support.counted import Counted, hash_of, rolling_hash
 from tests.support.naive import FailingStore, joined
 

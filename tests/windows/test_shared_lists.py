@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-import mta.windows.shared
+import mta.windows.shared_engine
 from mta import CountWindow
 from mta.errors import EventsGone
 from mta.windows.shared import SharedWindows
@@ -78,7 +78,7 @@ class SharedMachine(RuleBasedStateMachine):
         self, arities: tuple[int, int], drawn: list[Rule], chunk: int, keep: int | None
     ) -> None:
         self.folder: str | None = None
-        self.before, mta.windows.shared._CHUNK = mta.windows.shared._CHUNK, chunk
+        self.before, mta.windows.shared_engine._CHUNK = mta.windows.shared_engine._CHUNK, chunk
         self.lists = Lists()
         self.policies = {}
         for name, policy in zip(NAMES, drawn, strict=False):
@@ -261,7 +261,7 @@ class SharedMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "before"):
-            mta.windows.shared._CHUNK = self.before
+            mta.windows.shared_engine._CHUNK = self.before
         if getattr(self, "folder", None):
             self.store.close()
             shutil.rmtree(self.folder, ignore_errors=True)

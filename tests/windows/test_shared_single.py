@@ -21,7 +21,7 @@ from mta import (
     TimeWindow,
 )
 from mta.errors import InvalidTime, InvalidValue, LateEvent, WindowBusy
-from mta.windows.shared import SharedEngine
+from mta.windows.shared_engine import SharedEngine
 
 BY_COUNT = {"x": CountWindow(3), "y": CountWindow(37), "z": CountWindow(300)}
 BY_BOTH = {"x": TimeWindow(50), "y": CountWindow(37), "z": TimeWindow(1400)}
