@@ -19,8 +19,9 @@ except ImportError as error:
     if Path(__file__).parents[1] in found.parents:
         raise
     raise ImportError(
-        f"the package 'stores', which mta needs, is hidden by {found}, as Python takes the first "
-        "one on sys.path: give that file or folder another name, or start Python elsewhere"
+        f"the package 'stores', which mta needs, is hidden by {found}, because "
+        "Python uses the first one on sys.path: rename that file or folder, or start Python "
+        "elsewhere"
     ) from error
 
 

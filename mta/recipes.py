@@ -5,7 +5,7 @@ turns these into data that msgpack writes, and ``from_plain`` calls the construc
 classes that the reader lists are called, with arguments of the types below: nothing is unpickled.
 
     recipe   = [class name, array of value, map of text to value]; the name of a class method that
-               constructs stands behind that of its class, as "CalendarWindow.to_date"
+               constructs stands behind that of its class, such as "CalendarWindow.to_date"
     value    = nil, boolean, integer, float, text, bytes, or a map of one entry:
                "list" or "tuple": array of value      "map": array of [text, value]
                "dtype": text                          "type": one of ``TYPES`` by name
@@ -79,7 +79,7 @@ def to_plain(value: Any, classes: Mapping[str, Callable[..., Any]]) -> Any:
     for tag, (matches, dump, _) in _TAGS.items():
         if matches(value):
             return {tag: dump(value)}
-    raise NoRecipe(f"{value!r:.80} is no plain data")
+    raise NoRecipe(f"{value!r:.80} is not plain data")
 
 
 def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
@@ -103,7 +103,7 @@ def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int
         ((tag, data),) = value.items()
         if tag in _TAGS:
             return _TAGS[tag][2](data)
-    raise ValueError(f"a recipe has {value!r:.80}, which is no argument")
+    raise ValueError(f"a recipe has {value!r:.80}, which is not an argument")
 
 
 def rebuilt(recipe: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:

@@ -50,7 +50,7 @@ _OUT_OF_RANGE = "a time is out of range: years -144168 to 148107 can be kept; ar
 
 
 def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> int:
-    """A whole number, numpy's included. Raises TypeError for another type, ValueError for others.
+    """An integer, numpy's included. Raises TypeError for another type, ValueError for others.
 
     >>> to_count(np.int64(3), "a size")
     3
@@ -255,7 +255,7 @@ def doubt_of(number: Any) -> str:
     count = int(number)
     return (
         f"{number} is no plausible number of seconds; in {TIME_UNITS[unit]} it is "
-        f"{np.datetime64(count, unit)}: say so by time_unit={unit!r}, or give datetimes, as "
+        f"{np.datetime64(count, unit)}: say so by time_unit={unit!r}, or give datetimes, such as "
         f"np.datetime64({count}, {unit!r})"
     )
 
@@ -351,7 +351,7 @@ def _as_array(values: Any) -> np.ndarray:
 
 def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
     """Numbers of a unit, or values of any kind, as microseconds."""
-    if array.dtype.kind == "m":  # some of these would be listed as whole numbers
+    if array.dtype.kind == "m":  # some of these would be listed as integers
         raise InvalidTime("durations are no times; add them to a datetime first")
     if array.dtype.kind not in "iuf":
         return np.fromiter((to_time(value, unit) for value in array.tolist()), "i8", len(array))

@@ -27,19 +27,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Zone:
-    """A time zone by its name, as "Europe/Berlin"; its transitions are looked up once per year.
+    """A time zone by name, such as "Europe/Berlin"; its transitions are looked up once per year.
 
     Raises ValueError for a name that is not in the time zone database.
     """
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"a time zone is the name of one, as 'Europe/Berlin', not {name!r}")
+            raise TypeError(f"a time zone is a name such as 'Europe/Berlin', not {name!r}")
         try:
             self._zone: tzinfo = UTC if name == "UTC" else ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ValueError(
-                f"no time zone {name!r} is known here: give a name of the time zone database, as "
+                f"no time zone {name!r} is known here: give a name of the time zone database, "
+                "such as "
                 "'Europe/Berlin' (where a system has no database, pip install tzdata)"
             ) from error
         self.name = name

@@ -53,7 +53,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     result: str = "result",
     algorithm: type[BoundaryAggregator] = PBA,
 ) -> DataFrame:
-    """Return each key's windows of the last ``range`` values, one for every ``slide`` values.
+    """Return the aggregate of the last ``range`` values of each key, after every ``slide`` values.
 
     Rows are the key, the time of the value that ends the window, and the result. A streaming query
     must run in output mode "append". Costs 3 combines per slide and chunk_size - 2 per chunk in
@@ -68,7 +68,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         values: The value column, or several.
         monoid: The aggregation.
         range: How many values a window has.
-        slide: How many values lie between two results.
+        slide: The number of values between two results.
         result: The name of the result column.
         algorithm: PBA, or SBA, which has no threads.
     """
@@ -87,7 +87,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             "cast them, or use sliding_aggregate"
         )
     if result in (*keys, on):
-        raise InvalidRequest(f"the result is called {result!r}, as a column is: call it otherwise")
+        raise InvalidRequest(f"the result is named {result!r}, like a column: choose another name")
     if not 1 <= slide <= range:
         raise InvalidRequest(f"slide is from 1 to the range {range}, not {slide}")
     check_workers(df.sparkSession, streams=df.isStreaming)

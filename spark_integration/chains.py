@@ -24,7 +24,7 @@ WHAT_TO_DO = (
 
 
 def check_chain(df: DataFrame, store: str, metrics: str) -> None:
-    """Raises InvalidRequest where chained windows are not what Spark takes.
+    """Raises InvalidRequest if chained windows are not what Spark takes.
 
     Reads the plan so far, which Spark Connect does not show.
     """
@@ -35,7 +35,7 @@ def check_chain(df: DataFrame, store: str, metrics: str) -> None:
     if re.search(rf"CollectMetrics {re.escape(metrics)},", plan):
         raise InvalidRequest(
             f"the DataFrame comes from windows whose counts are called {metrics!r} already: give "
-            f"these ones another name, as metrics='{metrics}_2'"
+            f"these ones another name, such as metrics='{metrics}_2'"
         )
     checks = df.sparkSession.conf.get(CHECKS, "true") == "true"
     if checks and not is_state_url(store) and "FlatMapGroupsInPandasWithState" in plan:

@@ -57,13 +57,16 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     """
     cutover = to_time(until)
     if df.isStreaming:
-        raise InvalidRequest("save_history takes a batch DataFrame: read the history by spark.read")
+        raise InvalidRequest(
+            "save_history takes a batch DataFrame: read the history with spark.read"
+        )
     asked = Options(**{**options, "name": PREFIX + name, "start_from": None})
     if asked.store is None:
         raise InvalidRequest("store is not given: name the one that is to have the history")
     if is_state_url(asked.store):
         raise InvalidRequest(
-            f"the store is {asked.store}, which a batch has not: give one of its own, and to the "
+            f"the store is {asked.store}, which a batch does not have: pass another store, and to "
+            "the "
             f"stream start_from=History({name!r}, that store)"
         )
     check_ties(asked, whole=False)
@@ -102,11 +105,11 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
 
 
 def delete_history(history: History) -> int:
-    """Delete what ``save_history`` has made, once no query needs it to start from.
+    """Delete a history that no query needs to start from any more.
 
-    That is, once each bucket of every query that started from it has had rows. What is published of
-    it is deleted too. Lists the store's keys; returns how many pages were deleted. Raises
-    MissingPage where there is none, and the store's errors.
+    That is, once each bucket of every query that started from it has had rows. Its published record
+    is deleted too. Lists the store's keys; returns how many pages were deleted. Raises MissingPage
+    if there is none, and errors of the store.
 
     Args:
         history: What ``save_history`` returned.

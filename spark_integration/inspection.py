@@ -61,8 +61,8 @@ def inspect_query(
     Args:
         checkpoint: The query's checkpoint folder.
         store: The URL of the query's store.
-        aggregations: Those of the query, for results.
-        window: That of the query, for results.
+        aggregations: The aggregations of the query, to compute results.
+        window: The window of the query, to compute results.
     """
 
     def look(inside: _Inside) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def events_of_key(
     aggregations: Aggregations,
     window: Policies,
 ) -> pd.DataFrame:
-    """Return the events in one key's window, oldest first.
+    """Return the events in the window of a key, oldest first.
 
     The columns are what the aggregations read, and the times.
 
@@ -100,8 +100,8 @@ def events_of_key(
     Args:
         checkpoint: The query's checkpoint folder.
         store: The URL of the query's store.
-        key: The key's value, of several columns a tuple.
-        aggregations: Those of the query.
+        key: The key; for several columns a tuple.
+        aggregations: The aggregations of the query.
         window: That of the query.
     """
 
@@ -142,9 +142,9 @@ def _looked(
                 raise
             missing = error
     raise MissingPage(
-        f"the query of {folder} goes on too quickly to be looked into: {LOOKS} times its next "
+        f"the query of {folder} changes too quickly to be read: {LOOKS} times its next "
         "batches deleted pages before they were read. Nothing is lost: give the query a larger "
-        "retain, as retain=20, or look when it has fewer rows to read or is stopped"
+        "retain, such as retain=20, or look when it has fewer rows to read or is stopped"
     ) from missing
 
 
@@ -164,13 +164,13 @@ class _Inside:
         window: Policies | None,
     ) -> None:
         if (aggregations is None) != (window is None):
-            raise InvalidRequest("results need both, aggregations and window: those of the query")
+            raise InvalidRequest("results need both the aggregations and the window of the query")
         session = SparkSession.getActiveSession()
         if session is None:
-            raise InvalidRequest("no Spark session is active, which reads the checkpoint: make one")
+            raise InvalidRequest("reading the checkpoint needs an active Spark session: create one")
         folder = Path(checkpoint)
         if not (folder / "state").is_dir():
-            raise InvalidRequest(f"{folder} is no checkpoint of a query with a state")
+            raise InvalidRequest(f"{folder} is not a checkpoint of a query with state")
         ping_home(store)
         self.snapshots = saved_snapshots(session, folder, store)
         self._pages = open_pages(session, folder, store)
@@ -223,7 +223,7 @@ class _Inside:
             raise SnapshotMismatch(
                 f"the query's windows are of {known.monoid[0]} over {texts}, not of "
                 f"{self._monoid.name} over {asked}: give its own policies and aggregations, these "
-                "with the types of their columns, as Max('int64')"
+                "with the types of their columns, such as Max('int64')"
             )
         late: dict[str, Any] = (
             {} if known.lateness is None else {"allowed_lateness": known.lateness / 1e6}

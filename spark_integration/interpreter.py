@@ -58,10 +58,10 @@ class Probed(NamedTuple):
 def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
     """Raise InvalidRequest if the workers' Python misses a package, and say what to do.
 
-    On a local master it starts that Python once, about 50 ms, if it is not the driver's. On a
-    cluster it runs a job of one task for each application, for which an executor must be there.
-    ``sliding_aggregate`` calls it. With Spark Connect the workers are the server's, and nothing is
-    checked.
+    On a local master it starts that Python once (about 50 ms) if it is not the driver's. On a
+    cluster it runs a job of one task once per application, which needs an executor.
+    ``sliding_aggregate`` calls it. With Spark Connect, nothing is checked, because the workers
+    belong to the server.
 
     Args:
         spark: The session.
@@ -76,7 +76,7 @@ def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
     if what := _what_is_amiss(probed):
         raise InvalidRequest(
             f"Spark's workers run {context.pythonExec!r}, which {what}: set the environment's "
-            f"PYSPARK_PYTHON={sys.executable} before the session is made"
+            f"PYSPARK_PYTHON={sys.executable} before the session is created"
             if local
             else f"the Python of Spark's workers {what}: install mta-windows on every node, or "
             "ship an environment that has it (spark-submit --archives "

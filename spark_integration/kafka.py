@@ -48,14 +48,14 @@ def read_topic(
 
     Args:
         spark: The session.
-        servers: The brokers to ask first, as "host:9092,other:9092".
-        topic: Its name, or several with commas between.
+        servers: The brokers to ask first, such as "host:9092,other:9092".
+        topic: The name of the topic, or several separated by commas.
         starting_offsets: Where a query starts that has no checkpoint yet: "earliest", "latest", or
             Spark's JSON of offsets. A query with a checkpoint continues where it stopped.
         timeout: How long a broker may take to answer one call, here and while the query runs. Spark
             tries several times before the query fails.
-        options: Other options of Spark's source, as "maxOffsetsPerTrigger", and with "kafka."
-            before them those of Kafka's clients, as "kafka.security.protocol".
+        options: Other options of Spark's source, such as "maxOffsetsPerTrigger", and with "kafka."
+            before them those of Kafka's clients, such as "kafka.security.protocol".
     """
     check_topic(spark, servers, topic, timeout=timeout, options=options)
     limits = dict.fromkeys(
@@ -88,8 +88,8 @@ def check_topic(
 
     Args:
         spark: The session.
-        servers: The brokers to ask first, as "host:9092,other:9092".
-        topic: Its name, or several with commas between.
+        servers: The brokers to ask first, such as "host:9092,other:9092".
+        topic: The name of the topic, or several separated by commas.
         timeout: How long a broker may take to answer.
         options: Options of Kafka's clients with "kafka." before them, as for ``read_topic``.
     """
@@ -149,16 +149,16 @@ def parse_messages(
     optional: Sequence[str] = (),
     metrics: str | Observation = MESSAGES,
 ) -> DataFrame:
-    """Return the messages with two more columns: ``event``, and ``reason`` where it is unusable.
+    """Return the messages with two more columns: ``event``, and the ``reason`` if it is unusable.
 
     ``reason`` is null for a message that can be used, otherwise "no message", "no UTF-8", "no JSON
-    object", "no <field>" or "<field> is no <type>": the first that applies. Costs one parse of a
-    message, two if some field is missing. Raises InvalidRequest for arguments that do not fit.
+    object", "no <field>" or "<field> is no <type>": the first that applies. Parses each message
+    once, or twice if a field is missing. Raises InvalidRequest for invalid arguments.
 
     Args:
         messages: A stream or batch with a message of JSON in ``column``.
-        schema: The fields of an event, as "device string, ts timestamp, watts double". They are
-            read as by Spark's ``from_json``.
+        schema: The fields of an event, such as "device string, ts timestamp, watts double".
+            Spark's ``from_json`` reads them.
         column: The column of the message, bytes or text.
         optional: The fields that an event may be without.
         metrics: The name of the counts by reason in ``observedMetrics`` of a streaming query; for a
@@ -166,7 +166,9 @@ def parse_messages(
     """
     kind = type_of(schema) if isinstance(schema, str) else schema
     if not isinstance(kind, T.StructType):
-        raise InvalidRequest(f"schema is {schema!r}: name fields, as 'device string, ts timestamp'")
+        raise InvalidRequest(
+            f"schema is {schema!r}: name fields, such as 'device string, ts timestamp'"
+        )
     if unknown := sorted({*optional} - {*kind.names}):
         raise InvalidRequest(f"optional names {unknown[0]!r}; the fields are {kind.names}")
     if taken := sorted({"event", "reason", _TEXT} & {*messages.columns, *kind.names}):

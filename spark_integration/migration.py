@@ -112,7 +112,7 @@ def migrate(
     the states, what damaged pages raise, and the store's errors; then there is no target.
     """
     if to is None and buckets is None:
-        raise InvalidRequest("nothing is to change: name another store, or a number of buckets")
+        raise InvalidRequest("nothing to change: name another store, or a number of buckets")
     home = to or store
     batch, in_state = _require_still(checkpoint, target), is_state_url(home)
     if buckets is not None and not 1 <= buckets <= MAX_BUCKETS:
@@ -154,7 +154,7 @@ def migrate(
         changes[PARTITIONS] = str(number)
     _write_states(spark, draft, target, batch, home, states, changes, limit)
     if _require_still(checkpoint, target) != batch:
-        raise InvalidRequest(f"the query of {checkpoint} has gone on: stop it, and try again")
+        raise InvalidRequest(f"the query of {checkpoint} has continued: stop it, and try again")
     draft.rename(target)
     return Migrated(batch, number, len(states))
 
@@ -180,14 +180,14 @@ def _require_still(checkpoint: Path, target: Path) -> int:
     """The last batch of a query that has stopped between two batches."""
     started, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
-        raise InvalidRequest(f"{checkpoint} has no committed batch: nothing is to be kept")
+        raise InvalidRequest(f"{checkpoint} has no committed batch: there is nothing to migrate")
     if started != ended:
         raise InvalidRequest(
             f"batch {started} of {checkpoint} has not ended: stop the query, or start it "
             "once more as it was, with trigger(availableNow=True), so that it ends"
         )
     if target.exists():
-        raise InvalidRequest(f"{target} is there already: name a folder that is not")
+        raise InvalidRequest(f"{target} already exists: name a folder that does not exist")
     others = [each.name for each in (checkpoint / "state").glob("[0-9]*") if each.name != "0"]
     if others:
         raise InvalidRequest(

@@ -44,7 +44,7 @@ _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 @dataclass(frozen=True)
 class History:
-    """Windows that ``save_history`` has made.
+    """The windows that ``save_history`` saved.
 
     Args:
         name: Their name.
@@ -156,7 +156,7 @@ class Options:
             return None if given is None else to_duration(given, name, least=0)
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"{name} is {given!r}: give a duration, as '10 minutes', a timedelta or "
+                f"{name} is {given!r}: give a duration, such as '10 minutes', a timedelta or "
                 f"a number of seconds, or leave it out ({error})"
             ) from error
 
@@ -172,7 +172,7 @@ class Options:
             return EveryCount(every)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"emit_every is {every!r}: give a period, as '1 minute' or a timedelta, or "
+                f"emit_every is {every!r}: give a period, such as '1 minute' or a timedelta, or "
                 f"a number of events, or leave it out ({error})"
             ) from error
 
@@ -249,18 +249,21 @@ class Options:
 
     def _check_windows(self) -> None:
         if not self.windows:
-            raise InvalidRequest('window is empty: name at least one, as {"1h": TimeWindow(..)}')
+            raise InvalidRequest(
+                'window is empty: name at least one, such as {"1h": TimeWindow(..)}'
+            )
         several = isinstance(self.window, Mapping)
         for name, one in self.windows.items():
             if several and not (isinstance(name, str) and _WINDOW.fullmatch(name)):
                 raise InvalidRequest(
-                    f"a window is called {name!r}: use 1 to 40 letters, digits or underscores, as "
-                    "the columns of its results end with it"
+                    f"a window is called {name!r}: use 1 to 40 letters, digits or underscores, "
+                    "because "
+                    "the names of its result columns end with it"
                 )
             if not isinstance(one, AbstractPolicy):
                 raise InvalidRequest(
                     f"window is {one!r}: give a policy, as CountWindow(1000) or TimeWindow("
-                    '"24 hours"), or several by name, as {"1h": TimeWindow("1 hour"), '
+                    '"24 hours"), or several by name, such as {"1h": TimeWindow("1 hour"), '
                     '"1d": TimeWindow("1 day")}'
                 )
 
@@ -281,8 +284,8 @@ class Options:
         what = "emit_updates is True, but "
         if lateness is None:
             raise InvalidRequest(
-                what + "no event may come late: set allowed_lateness, as '10 minutes', or leave "
-                "emit_updates out"
+                f"{what}no event may come late: set allowed_lateness, such as '10 minutes', or "
+                "leave emit_updates out"
             )
         if self.carry:
             raise InvalidRequest(
@@ -328,7 +331,7 @@ class Options:
         if self.ahead_by is None and self.on_ahead != "raise":
             raise InvalidRequest(
                 f"on_ahead is {self.on_ahead!r}, but max_ahead is not given: say how far ahead of "
-                "the clock events may be, as max_ahead='5 minutes', or leave on_ahead out"
+                "the clock events may be, such as max_ahead='5 minutes', or leave on_ahead out"
             )
         retained = self.retained_for  # read first, so that a wrong one is named
         if self.asks is None:
@@ -380,8 +383,9 @@ class Options:
             if self.idle != "keep" and self.lateness is None:
                 raise InvalidRequest(
                     f"emit_every is {self.emit_every!r}, but with idle={self.idle!r} the count of "
-                    "a key's events would depend on when the key is found idle: give a period, as "
-                    "emit_every='1 minute' with idle='expire', or set allowed_lateness, as '0 "
+                    "a key's events would depend on when the key is found idle: give a period, "
+                    "such as "
+                    "emit_every='1 minute' with idle='expire', or set allowed_lateness, such as '0 "
                     "seconds', where the count of an expired key starts again, or leave idle as it "
                     "is ('keep')"
                 )
@@ -389,7 +393,8 @@ class Options:
         if self.lateness is not None:
             raise InvalidRequest(
                 "emit_every is a period, but with allowed_lateness an event may come after the "
-                "result of its boundary: give a number of events, as emit_every=100, or leave one "
+                "result of its boundary: give a number of events, such as emit_every=100, or "
+                "leave one "
                 "of them out"
             )
         if self.idle == "emit":

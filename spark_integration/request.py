@@ -171,7 +171,7 @@ def _plan_of(
 
 
 def _check_given_back(product: Product, options: Options) -> None:
-    """Raises InvalidRequest where updates have columns whose values windows do not store."""
+    """Raises InvalidRequest if updates have columns whose values windows do not store."""
     for alias, (columns, monoid) in product.aggregations.items():
         counted = isinstance(monoid.bare, CountValues)
         read = {*column_names(columns)[:1]}
@@ -181,7 +181,7 @@ def _check_given_back(product: Product, options: Options) -> None:
         if options.emit_updates and counted and not read <= stored:
             raise InvalidRequest(
                 f"emit_updates is True, but of column {', '.join(read)!r} windows store only which "
-                f"values are there, for {alias!r}: count rows, as Count(), or add an aggregation "
+                f"values are there, for {alias!r}: count rows with Count(), or add an aggregation "
                 "of the column's values"
             )
 
@@ -249,7 +249,7 @@ def outside_pipelines() -> Iterator[None]:
 
 
 def check_ties(options: Options, whole: bool) -> None:
-    """Raises InvalidRequest where rows of a time may still come after its other ones."""
+    """Raises InvalidRequest if rows of a time may still come after its other ones."""
     if options.peers and not whole:
         raise InvalidRequest(
             f"window is {options.peers[0]!r}, but later micro-batches may bring more rows of one "
@@ -258,7 +258,7 @@ def check_ties(options: Options, whole: bool) -> None:
 
 
 def check_duplicates(product: Product, options: Options) -> None:
-    """Raises InvalidRequest where events are to be one that cannot be."""
+    """Raises InvalidRequest if events are to be one that cannot be."""
     if options.on_duplicate == "combine" and not product.joins_values:
         raise InvalidRequest(
             "on_duplicate is 'combine', but not every aggregation can make one value of two, each "
@@ -282,7 +282,7 @@ def make_product(aggregations: Aggregations) -> Product:
 
 
 def _checked(alias: str, monoid: AbstractMonoid) -> AbstractMonoid:
-    """A sum of whole numbers that names the aggregation where it overflows, and does not wrap."""
+    """A sum of integers that names the aggregation where it overflows, and does not wrap."""
     if isinstance(monoid, SkipNulls):
         return SkipNulls(_checked(alias, monoid.monoid), monoid.filtered, refuses=True)
     if type(monoid) is Sum and isinstance(monoid.inputs, Array):
@@ -435,7 +435,7 @@ def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Opt
         if alias.lower() in seen:
             raise InvalidRequest(
                 f"aggregation {alias!r} has the name of the result's column "
-                f"{seen[alias.lower()]!r}: call it otherwise"
+                f"{seen[alias.lower()]!r}: choose another name"
             )
         seen[alias.lower()] = alias
 
@@ -466,16 +466,18 @@ def check_store(store: str | None, df: DataFrame) -> None:
         if df.isStreaming:
             raise InvalidRequest(
                 "the DataFrame is a stream, and store is not given: name where its pages are to "
-                "be, as store='file:///path' on one machine, 'redis://host' for a cluster, or "
+                "be, such as store='file:///path' on one machine, 'redis://host' for a cluster, or "
                 "'spark://state' for Spark's own state; only batch queries need none"
             )
         return
     if not isinstance(store, str):
-        raise InvalidRequest("store is no URL: each worker opens the store itself, so give its URL")
+        raise InvalidRequest(
+            "store is not a URL: each worker opens the store itself, so give its URL"
+        )
     if store.startswith("memory:"):
         raise InvalidRequest(
-            "store is memory://, but Spark's workers are processes without common memory: "
-            "give file:///path on one machine, or a server as redis://host"
+            "store is memory://, but Spark's workers are processes without shared memory: give "
+            "file:///path on one machine, or a server as redis://host"
         )
     if is_state_url(store):
         if df.isStreaming:
@@ -501,8 +503,8 @@ def _require_filter(what: str, name: str, kind: T.DataType, schema: Schema) -> N
     if is_filter(schema) and not isinstance(kind, T.BooleanType):
         shown = "" if name.startswith(_FILTER) else f" {name!r}"
         raise InvalidRequest(
-            f"{what}: the filter{shown} is {kind.simpleString()}, no boolean: compare first, as "
-            "status = 'declined' in SQL, or F.col('status') == 'declined'"
+            f"{what}: the filter{shown} is {kind.simpleString()}, not boolean: compare first, such "
+            "as status = 'declined' in SQL, or F.col('status') == 'declined'"
         )
 
 

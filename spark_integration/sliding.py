@@ -160,12 +160,11 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         allowed_lateness: How much older than the newest event of its key before the micro-batch a
             row may be: seconds, a timedelta, or text such as "10 minutes". Its result covers the
             window that ends with it.
-        max_ahead: How far ahead of the time of the micro-batch an event may be, as "5 minutes"; any
-            unless it is given.
+        max_ahead: How far ahead of the time of the micro-batch an event may be, such as
+            "5 minutes"; without it, any time ahead.
         on_ahead: What a row does that is further ahead: "raise" stops the query, "drop" drops and
             counts it, "side" emits it with null results and true in a column ``ahead``.
-        time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
-            given.
+        time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         emit_updates: Whether events that follow a late one are emitted again, with their current
             results, and true in a column ``corrected``.
         on_duplicate: With ``allowed_lateness``, what a row does at a time of its key that already
@@ -178,7 +177,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         asks: A column of booleans, true in rows that are questions: they are answered as of their
             own times, at equal times after the events, and never become events.
         retain_for: How far behind the newest event of its key before the micro-batch a question may
-            be, as "90 days"; an older one is a late row.
+            be, such as "90 days"; an older one is a late row.
         on_missing: What a retraction does that finds no event: "raise" stops the query, "drop"
             drops and counts it.
         on_invalid: What a row does that misses key or time: "raise" stops the query, "drop" drops
@@ -264,7 +263,7 @@ def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
     taken = [name for name in rest if name.lower() in map(str.lower, at.columns)]
     if taken:
         raise InvalidRequest(
-            f"aggregation {taken[0]!r} has the name of a column of at=: call it otherwise"
+            f"aggregation {taken[0]!r} has the name of a column of at=: choose another name"
         )
     answers = (column(own.get(name, name)).alias(name) for name in at.columns)
     return results.where(column(ASKED)).select(*answers, *map(column, rest))
@@ -313,10 +312,10 @@ def column(name: str) -> Column:
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Return Spark settings for a streaming query with windows; set them before its first start.
 
-    A query that is started in this process needs none: what is not set is chosen as it starts
-    (``starting.py``). They are for queries that are started in other ways, as declarative pipelines
-    are. For ``spark://state`` set RocksDB beside them. Elsewhere Spark's own default is better: the
-    states are small, and a commit takes 2 ms with it, 60 to 110 ms with RocksDB.
+    A query that starts in this process needs none: unset values are chosen when it starts
+    (``starting.py``). They are for queries that start in other ways, such as declarative pipelines.
+    For ``spark://state``, also set RocksDB. Otherwise Spark's default is better: the states are
+    small, and a commit takes 2 ms with it and 60 to 110 ms with RocksDB.
 
     Version 1 of the checkpoint's format (Spark's own default) survives every death of a driver.
     With version 2, a driver that dies after a file sink has a batch and before Spark's log of

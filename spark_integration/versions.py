@@ -64,10 +64,10 @@ BY_FILE_SYSTEM = (
 
 
 def check_pyarrow(spark: str, pyarrow: str) -> None:
-    """Raises InvalidRequest where a stream with its pages in a store fails with this pyarrow.
+    """Raises InvalidRequest if a stream with its pages in a store fails with this pyarrow.
 
-    From 26 on pyarrow makes doubles of the whole numbers of a struct that has nulls, for pandas.
-    Older versions of PySpark expect whole numbers there, in ``applyInPandasWithState``, and fail
+    From 26 on pyarrow makes doubles of the integers of a struct that has nulls, for pandas.
+    Older versions of PySpark expect integers there, in ``applyInPandasWithState``, and fail
     with "'float' object cannot be interpreted as an integer".
     """
     release = _numbers(spark)

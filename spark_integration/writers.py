@@ -58,9 +58,9 @@ def _output_mode(method: _Method) -> _Method:
     def output_mode(self: Any, outputMode: str) -> Any:
         if str(outputMode).lower() in ("update", "complete") and _has_windows(self):
             raise InvalidRequest(
-                f"the output mode is {outputMode!r}, but windows give rows that stay as they are: "
-                "leave it as it is ('append'); sliding_aggregate(emit_updates=True) emits rows "
-                "again whose results late events change"
+                f"the output mode is {outputMode!r}, but windows emit rows that never change: "
+                "leave it unset ('append'); sliding_aggregate(emit_updates=True) emits rows again "
+                "if late events change their results"
             )
         return method(self, outputMode)
 

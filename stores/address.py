@@ -53,7 +53,7 @@ def whole_seconds(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """A whole number, zero or more."""
+    """An integer, zero or more."""
     if not text.isdecimal():
         raise ValueError("a whole number")
     return int(text)

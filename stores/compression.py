@@ -11,7 +11,7 @@ the store itself: buffer and cache hold pages as they are, and work is done by t
     codec   = ASCII, "zstd" or "raw"
 
 No page begins with 0xC1, which msgpack never writes. A page that does not become smaller stands as
-it is; one that begins as a packed one does, as "raw".
+it is; one that begins as a packed one does, such as "raw".
 
 The codec "zstd" knows that pages are mostly columns of 8 bytes a number. The first bytes of all
 numbers come first, then the second ones, and so on; of each such plane the differences, modulo 256;
@@ -127,7 +127,7 @@ def _unpacked(packed: bytes, key: str) -> bytes:
     if version != VERSION or name not in (b"zstd", b"raw"):
         raise UnsupportedOperation(
             f"page {key} is packed by {name!r}, version {version}, which this program does not "
-            "know: read it with the version that wrote it, or restore a good copy of the page"
+            "support: read it with the version that wrote it, or restore a good copy of the page"
         )
     page = payload if name == b"raw" else _decompressed(payload, size)
     return packed if page is None or len(page) != size else page

@@ -177,7 +177,7 @@ class DiskCache:
             return call()
         except (WindowStoreError, OSError, ValueError, msgpack.UnpackException) as error:
             self._failed = True
-            _log.warning("the cache in %s is not used any more: %s", self._above, error)
+            _log.warning("the cache in %s is no longer used: %s", self._above, error)
             return None
 
 
@@ -189,11 +189,11 @@ def default_folder() -> str | None:
         os.makedirs(folder, 0o700, exist_ok=True)
         status = os.lstat(folder)
         if user and (not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077):
-            raise PermissionError(errno.EPERM, "others have rights on it")
+            raise PermissionError(errno.EPERM, "other users have access to it")
         if user and status.st_uid != os.getuid():
             raise PermissionError(errno.EPERM, "it belongs to another user")
     except OSError as error:
-        _log.warning("no cache in %s (%s): name another folder by ?cache_dir=", folder, error)
+        _log.warning("no cache in %s (%s): choose another folder with ?cache_dir=", folder, error)
         return None
     return folder
 

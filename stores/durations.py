@@ -26,7 +26,8 @@ KNOWN_UNITS = (
 )
 #: Reasons for refusals.
 CALENDAR = (
-    "months, quarters and years have no fixed length: give days or hours instead, as '30 days' or "
+    "months, quarters and years have no fixed length: give days or hours instead, such as '30 "
+    "days' or "
     "'365 days'"
 )
 TOO_FINE = "times have a resolution of one microsecond: give a whole number of microseconds"

@@ -10,7 +10,7 @@ class WindowStoreError(Exception):
 
 
 class InvalidStoreURL(WindowStoreError, ValueError):
-    """The store's address cannot be understood: correct the URL."""
+    """The URL of the store is invalid: correct it."""
 
 
 class StoreUnavailable(WindowStoreError, ConnectionError):
@@ -22,7 +22,7 @@ class StoreAccessDenied(WindowStoreError, PermissionError):
 
 
 class StoreFull(WindowStoreError, OSError):
-    """The store has no room for more pages: make room or raise its limit, then retry."""
+    """The store is full: make room or raise its limit, then retry."""
 
 
 class StoreDamaged(WindowStoreError, OSError):
@@ -38,7 +38,7 @@ class InvalidKey(WindowStoreError, ValueError):
 
 
 class PageTooLarge(WindowStoreError, ValueError):
-    """The page is larger than the store takes: choose a smaller arity."""
+    """The page is larger than the store accepts: choose a smaller arity."""
 
 
 class UnsupportedOperation(WindowStoreError, NotImplementedError):

@@ -41,7 +41,7 @@ class HeadCache(WrapperStore):
 
     Args:
         store: The store behind it.
-        capacity_bytes: How many bytes of pages stay in memory.
+        capacity_bytes: The size of the page cache in bytes.
     """
 
     def __init__(self, store: PageStore, capacity_bytes: int = 16 << 20) -> None:

@@ -408,7 +408,7 @@ def _open_to_read(folder: str, map_size: int) -> Any:
     # A reader notes itself in the lock file, which this user may not write either.
     database = _map_file(folder, map_size, readonly=True, lock=False)
     _log.warning(
-        "file://%s is opened to read, without locks: nobody may write to it meanwhile", folder
+        "file://%s is opened read-only, without locks: no process may write to it meanwhile", folder
     )
     return database
 

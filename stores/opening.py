@@ -61,8 +61,8 @@ def open_store(
 ) -> PageStore:
     """Return the store at a URL, behind a write buffer and, if it is remote, a cache.
 
-    No connection is made and no call: a store that cannot be reached raises at the first call, or
-    in ``ping_store``. Raises ``InvalidStoreURL`` and ``MissingDependency``.
+    It does not connect: an unreachable store raises at the first call, or in ``ping_store``. Raises
+    ``InvalidStoreURL`` and ``MissingDependency``.
 
     Args:
         url: ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or
@@ -71,10 +71,10 @@ def open_store(
             is a folder on local disk. An open store is returned as it is. The other settings may be
             in the URL too (``?compression=zstd&deadline=10``), beside the options of the store
             itself; pages in memory take none.
-        write_buffer: How many bytes of puts wait to be sent; 0 for none.
-        cache: How many bytes of pages that were read ahead stay in memory; 0 for none.
-        deadline: For how many seconds writes are repeated while the store does not answer.
-        compression: How pages that are written are compressed; all can be read.
+        write_buffer: The size of the write buffer in bytes; 0 for none.
+        cache: The size of the cache for pages read ahead, in bytes; 0 for none.
+        deadline: How many seconds to retry calls while the store does not answer.
+        compression: How to compress new pages; any page can be read.
 
     >>> from stores import open_store
     >>> with open_store("memory://") as store:

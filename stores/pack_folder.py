@@ -453,7 +453,7 @@ class PackFolder:
                 self._write_list()
                 self._clean()
         except WindowStoreError as error:
-            _log.warning("what nobody needs stays for now: %s", error)
+            _log.warning("unneeded objects remain for now: %s", error)
 
     def _removable(self) -> list[str]:
         return [*self._leftover, *self._catalog.removable()]

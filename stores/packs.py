@@ -111,7 +111,7 @@ def decode_index(end: bytes, size: int) -> PackIndex:
         raise StoreDamaged("it is too short")
     (length,) = _LENGTH.unpack_from(end, len(end) - _TAIL_BYTES)
     if length > size - len(HEAD) - _TAIL_BYTES:
-        raise StoreDamaged("its index has no possible length")
+        raise StoreDamaged("the length of its index is impossible")
     if length + _TAIL_BYTES > len(end):
         raise NeedsMore(length + _TAIL_BYTES)
     index = end[len(end) - _TAIL_BYTES - length : len(end) - _DIGEST_BYTES]
@@ -156,7 +156,7 @@ def _listed(name: Any, size: Any, entries: Any, deleted: Any) -> Listed:
         raise TypeError("a pack has no name or no size")
     found = Listed(name, size, _placed(entries), _numbers(deleted))
     if any(at >= len(found.entries) for at in found.deleted) or _end(found.entries) > size:
-        raise ValueError("a pack has more than its entries")
+        raise ValueError("a pack has more deleted pages than entries")
     return found
 
 
@@ -164,7 +164,7 @@ def _placed(entries: Iterable[Any]) -> list[Entry]:
     found, start = [], len(HEAD)
     for key, length in entries:
         if not isinstance(key, str) or not isinstance(length, int) or length < 0:
-            raise TypeError("an entry is no key with a length")
+            raise TypeError("an entry is not a key with a length")
         found.append(Entry(key, start, length))
         start += length
     return found
@@ -176,11 +176,11 @@ def _end(entries: list[Entry]) -> int:
 
 def _numbers_by_pack(deleted: Any) -> dict[str, list[int]]:
     if not isinstance(deleted, dict) or not all(isinstance(name, str) for name in deleted):
-        raise TypeError("what is deleted is no map of packs")
+        raise TypeError("the deleted pages are not a map of packs")
     return {name: _numbers(at) for name, at in deleted.items()}
 
 
 def _numbers(values: Any) -> list[int]:
     if not isinstance(values, list) or not all(type(at) is int and at >= 0 for at in values):
-        raise TypeError("numbers of entries are none")
+        raise TypeError("the numbers of entries are invalid")
     return values

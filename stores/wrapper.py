@@ -9,7 +9,7 @@ from .base import Capabilities, PageStore
 
 
 class WrapperStore(PageStore):
-    """A store that passes every call on to another one; a base to derive from.
+    """A base class for stores that pass every call on to another store.
 
     Args:
         store: The store behind it.

@@ -46,9 +46,9 @@ class WriteBuffer(WrapperStore):
 
     Args:
         store: The store behind it.
-        capacity_bytes: How many bytes of puts and deletes may wait.
-        deadline: For how many seconds the store may fail to answer, on writes and on reads, before
-            callers get its error; the first failure is logged as a warning.
+        capacity_bytes: The maximum size of waiting puts and deletes, in bytes.
+        deadline: How many seconds to retry writes and reads before callers get the store's error;
+            the first failure is logged as a warning.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class WriteBuffer(WrapperStore):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _warn(self, error: Exception) -> None:
-        _log.warning("trying again for %g s: %s", self._deadline, error)
+        _log.warning("retrying for %g s: %s", self._deadline, error)
 
     def _holds(self, key: str) -> bool:
         return key in self._pending or key in self._sending

@@ -12,7 +12,7 @@ from mta.windows.shared_snapshot import WindowState, shared_snapshot
 
 @dataclass(frozen=True)
 class SubWindow:
-    """One of multiple windows over shared events, as their snapshot has it."""
+    """One of multiple windows in a snapshot."""
 
     name: str
     policy: str
@@ -24,7 +24,7 @@ class SubWindow:
 
 @dataclass(frozen=True)
 class SnapshotSummary:
-    """What a snapshot says about its window, or about the events of its windows."""
+    """A summary of the window or windows in a snapshot."""
 
     window: str
     monoid: str
@@ -46,7 +46,7 @@ class SnapshotSummary:
 
 
 def describe_snapshot(data: bytes) -> SnapshotSummary:
-    """Return a summary of a snapshot of one or multiple windows; no store call.
+    """Return a summary of a snapshot; no store call.
 
     Raises CorruptSnapshot.
 

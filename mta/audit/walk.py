@@ -165,7 +165,7 @@ def is_garbage(window: Window | Sharing, key: str) -> bool:
 
 def _store_of(engine: Engine) -> PageStore:
     if engine.store is None:
-        raise NotPageable("this window is in memory alone (store=None): it has no pages")
+        raise NotPageable("this window is only in memory (store=None): it has no pages")
     return engine.store
 
 

@@ -59,7 +59,7 @@ class CommandLine:
         )
         add = self.parser.add_argument
         add("--version", action=_Version, nargs=0, default=SUPPRESS,
-            help="print what is installed, and what it runs on")  # fmt: skip
+            help="print the installed version, Python and libraries")  # fmt: skip
         add("--print-completion", action=_Completion, default=SUPPRESS, metavar="SHELL",
             help="print the completion of commands and options for bash, zsh or tcsh"
             )  # fmt: skip
@@ -70,7 +70,9 @@ class CommandLine:
         self._add_check()
         self._add_gc()
         self._add_unpublish()
-        plan = self.add("plan", planning.show_plan, help="what windows will take, before they run")
+        plan = self.add(
+            "plan", planning.show_plan, help="estimate the resources of windows before they run"
+        )
         planning.add_options(plan, at_least_one)
         serve = self.add("serve", serving.serve, help="serve published windows over HTTP")
         serving.add_options(serve, at_least_one)
@@ -83,7 +85,7 @@ class CommandLine:
         add("path", type=Path, help=f"{_PATH}a run's output folder or checkpoint")
         add("--limit", metavar="N", type=at_least_one, default=20,
             help="how many keys to show; default: 20")  # fmt: skip
-        add("--key", help="show this key only; several columns with commas between; default: all")
+        add("--key", help="show only this key; separate several columns with commas; default: all")
         _add_common(parser)
 
     def _add_check(self) -> None:
@@ -102,9 +104,9 @@ class CommandLine:
             )  # fmt: skip
         _add_common(parser)
         add("--name", dest="windows", metavar="NAME",
-            help="in place of files: all pages of the windows with this name, or of the query with "
+            help="instead of files: all pages of the windows with this name, or of the query with "
             "this id")  # fmt: skip
-        add("--delete", action="store_true", help="delete the pages; default: list them only")
+        add("--delete", action="store_true", help="delete the pages; default: only list them")
         add("--compact", action="store_true",
             help="also rewrite objects of S3 and the like that are small or mostly deleted; "
             "default: no")  # fmt: skip
@@ -114,7 +116,7 @@ class CommandLine:
             "unpublish", snapshots.unpublish, help="delete what is published under a name"
         )
         parser.add_argument("published", metavar="NAME",
-                            help="the name, as in publish=NAME; the windows stay")  # fmt: skip
+                            help="the name, as in publish=NAME; the windows remain")  # fmt: skip
         _add_common(parser)
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
@@ -160,7 +162,7 @@ def _add_common(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", dest="as_json",
                         help="print one JSON document; default: lines of text")  # fmt: skip
     parser.add_argument("--store", metavar="URL",
-                        help="where the pages are; default: the run's store, without credentials"
+                        help="the store of the pages; default: that of the run, without credentials"
                         )  # fmt: skip
 
 
@@ -170,7 +172,7 @@ def _exit_codes() -> str:
 
 
 def at_least_one(text: str) -> int:
-    """A whole number that counts something, of an option."""
+    """An integer that counts something, of an option."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
     return int(text)

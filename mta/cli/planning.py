@@ -1,4 +1,4 @@
-"""``mta plan``: what windows will take, before they run."""
+"""``mta plan``: estimate the resources of windows before they run."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
     add("--window", type=_window, required=True, metavar="SIZE",
         help="a time, or a number of events per key: '30 days', '1000 events'")  # fmt: skip
     add("--aggregations", type=at_least_one, default=1, metavar="N",
-        help="how many, each over a column of doubles; default: 1")  # fmt: skip
+        help="how many aggregations, each over its own column of doubles; default: 1")  # fmt: skip
     add("--store", default="file", metavar="STORE",
         help=f"its kind, or a URL: {', '.join(_STORES)}; default: file")  # fmt: skip
     add("--batch", dest="batch_seconds", type=_seconds, default=10.0, metavar="TIME",
         help="the time from one micro-batch to the next; default: 10 seconds")  # fmt: skip
     add("--key-bytes", type=_bytes, default=0, metavar="N",
-        help="the length of keys in bytes, 0 for whole numbers; default: 0")  # fmt: skip
+        help="the length of keys in bytes, 0 for integers; default: 0")  # fmt: skip
     add("--buckets", type=at_least_one, metavar="N",
-        help="how many groups of keys; default: as many as suit the cores")  # fmt: skip
+        help="how many groups of keys; default: chosen from the number of cores")  # fmt: skip
     add("--measure", action="store_true",
-        help="measure this machine first, a minute or two: in the store, if a URL is given, "
-        "otherwise on local disk; default: no")  # fmt: skip
+        help="measure this machine first, which takes a minute or two: in the store if a "
+        "URL is given, otherwise on local disk; default: no")  # fmt: skip
     add("--json", action="store_true", dest="as_json",
         help="print one JSON document, with sizes in bytes; default: lines of text")  # fmt: skip
 
@@ -96,7 +96,7 @@ def _show(found: Plan, kind: str) -> None:
 def _amount(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgbKMGB]?)", text.strip().replace("_", ""))
     if match is None or float(match[1]) == 0:
-        raise ArgumentTypeError(f"give a number above 0, as 800, 50k or 10M, not {text!r}")
+        raise ArgumentTypeError(f"write a number above 0, such as 800, 50k or 10M, not {text!r}")
     return float(match[1]) * _UNITS[match[2].lower()]
 
 
@@ -105,7 +105,7 @@ def _window(text: str) -> TimeWindow | CountWindow:
     try:
         return CountWindow(int(re.sub("[_,]", "", count[1]))) if count else TimeWindow(text)
     except ValueError as error:
-        raise ArgumentTypeError(f"{error}; a plan knows '30 days' and '1000 events'") from None
+        raise ArgumentTypeError(f"{error}; write '30 days' or '1000 events'") from None
 
 
 def _seconds(text: str) -> float:

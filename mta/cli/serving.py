@@ -23,43 +23,41 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
         "published", metavar="NAME",
         help="the published name; with Spark, also the output folder of a run",
     )  # fmt: skip
-    parser.add_argument(
-        "--store", metavar="URL", help="the store in which the windows are published"
-    )
+    parser.add_argument("--store", metavar="URL", help="the store of the published windows")
     add = parser.add_argument
     add(
         "--host",
         default=_DEFAULTS.host,
-        help=f"the address to listen at; default: {_DEFAULTS.host}",
+        help=f"the address to listen on; default: {_DEFAULTS.host}",
     )
     add(
         "--port",
         type=_port,
         default=_DEFAULTS.port,
-        help=f"the port to listen at; default: {_DEFAULTS.port}",
+        help=f"the port to listen on; default: {_DEFAULTS.port}",
     )
     add(
         "--workers",
         type=at_least_one,
         default=1,
         metavar="N",
-        help="how many processes answer; default: 1",
+        help="the number of processes; default: 1",
     )
     add("--refresh", type=_duration, default="1 second", metavar="TIME",
         help="how often to look for a newer snapshot; default: 1 second")  # fmt: skip
     add("--cache", type=_size, default=_DEFAULTS.cache, metavar="SIZE",
-        help="how much each worker caches of a remote store; default: 32MiB")  # fmt: skip
+        help="how much of a remote store each worker caches; default: 32MiB")  # fmt: skip
     add("--max-keys", type=at_least_one, default=_DEFAULTS.max_keys, metavar="N",
-        help=f"how many keys a request may have; default: {_DEFAULTS.max_keys:,}")  # fmt: skip
+        help=f"the maximum keys per request; default: {_DEFAULTS.max_keys:,}")  # fmt: skip
     add("--max-body", type=_size, default=_DEFAULTS.max_body, metavar="SIZE",
-        help="how large the body of a request may be; default: 1MiB")  # fmt: skip
+        help="the maximum size of a request body; default: 1MiB")  # fmt: skip
     add("--time-limit", type=_seconds, default=_DEFAULTS.time_limit, metavar="TIME",
-        help="how long a request may take; default: 5 seconds")  # fmt: skip
+        help="the maximum time of a request; default: 5 seconds")  # fmt: skip
     add("--max-waiting", type=at_least_one, default=_DEFAULTS.max_waiting, metavar="N",
-        help=f"how many requests each worker takes at a time; default: {_DEFAULTS.max_waiting}"
+        help=f"the number of concurrent requests per worker; default: {_DEFAULTS.max_waiting}"
         )  # fmt: skip
     add("--insecure", action="store_true",
-        help="allow other machines to ask without a token; default: no")  # fmt: skip
+        help="accept requests from other machines without a token; default: no")  # fmt: skip
 
 
 def serve(published: str, store: str | None, **options: Any) -> None:

@@ -96,7 +96,7 @@ def check(path: Path, store: str | None, repair: bool) -> int:
     if repair:
         raise InvalidCommand(
             "--repair: a page is rebuilt by the windows' own operation, which a snapshot does not "
-            "tell: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
+            "contain: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
         )
     found = Audit()
     note(damaged=[])
@@ -170,7 +170,7 @@ def unpublish(published: str, store: str | None) -> None:
 def _gc_by_name(address: str, name: str, delete: bool, compact: bool) -> None:
     """All pages of the windows of one name, or of a query's id; lists the store's keys."""
     if not name.strip("./:"):
-        raise InvalidCommand(f"--name {name!r} is no name of windows: give the whole name")
+        raise InvalidCommand(f"--name {name!r} is not the name of windows: write the complete name")
     with open_store(address) as pages:
         # What may stand behind a window's name, a query's id, and what all keys of a plan share.
         ends = tuple(name + mark for mark in "/.:")
@@ -231,7 +231,7 @@ _NAMES = KeyNames(name_of, _meant)
 
 def _required(store: str | None) -> str:
     if store is None:
-        raise InvalidCommand("name the store that the windows' pages are in with --store")
+        raise InvalidCommand("name the store of the pages with --store")
     ping_store(store)
     return store
 

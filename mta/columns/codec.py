@@ -32,7 +32,7 @@ def _pack(data: Any, depth: int) -> bytes:
     def extend(value: Any) -> Any:
         if type(value) is tuple:
             if depth == _MAX_DEPTH:
-                raise NotPageable(f"tuples nest more than {_MAX_DEPTH} deep")
+                raise NotPageable(f"tuples are nested deeper than {_MAX_DEPTH} deep")
             return msgpack.ExtType(_TUPLE, _pack(list(value), depth + 1))
         return _extend(value)
 

@@ -4,8 +4,8 @@ One rule for single values and for batches:
 
 - Numbers never change: what does not fit a column's type is refused. A float column takes the
   nearest double.
-- A column of ``Decimals`` takes decimals and whole numbers of at most its places. Where a float
-  column is ``exact``, whole numbers and decimals that are no doubles are refused.
+- A column of ``Decimals`` takes decimals and integers of at most its places. Where a float
+  column is ``exact``, integers and decimals that are no doubles are refused.
 - Into a column of objects goes what came, but numpy's scalars as the Python values that they are:
   so a value is the same whether it came alone, in a list or in an array, and after a restore.
 - *Missing* is None, a NaN (of float, numpy, Decimal, complex), a NaT (of numpy and pandas), pandas'
@@ -41,12 +41,12 @@ NEVER_MISSING = PLAIN - {float} | {tuple, list, dict, set, frozenset}
 _BEYOND = 1 << 63
 
 
-#: Up to here whole numbers are doubles, as are the powers of ten up to the 22nd.
+#: Up to here integers are doubles, as are the powers of ten up to the 22nd.
 _EXACT, _EXACT_TENS = 1 << 53, 22
 
 
 class Scaled:
-    """A column of decimals that is handed in as whole numbers of their last place.
+    """A column of decimals that is handed in as integers of their last place.
 
     Columns of ``Decimals`` take the numbers as they are; as an array it is the nearest doubles.
     """
@@ -241,7 +241,7 @@ def _as_objects(values: Any) -> list[Any]:
     try:
         rows = list(listed() if listed else values)
     except TypeError:
-        raise InvalidValue(f"a batch is a column of values, not {values!r}") from None
+        raise InvalidValue(f"a batch must be a column of values, not {values!r}") from None
     return rows if set(map(type, rows)) <= PLAIN else [_object(row) for row in rows]
 
 
@@ -253,7 +253,7 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
         return _as_moments(values, schema.dtype, schema.unit)
     column, dtype = np.asarray(values), schema.dtype
     if column.ndim != 1:
-        raise ValueError(f"{column.ndim} dimensions in place of one")
+        raise ValueError(f"{column.ndim} dimensions instead of one")
     if dtype.kind in "mM":
         return _as_times(column, dtype)
     of_floats = column.dtype.kind == "f" and not isinstance(values, np.ndarray)
@@ -293,7 +293,8 @@ def _require_doubles(values: Any, column: np.ndarray) -> None:
     for item in suspects:
         if not is_missing(item) and not _is_double(item):
             raise _Rounded(
-                f'{item} is no double: give the type, as Max("int64") or Max(Decimals(2)); with '
+                f'{item} is not a double: pass the type, such as Max("int64") or '
+                "Max(Decimals(2)); with "
                 'Max("float64") it is rounded'
             )
 
@@ -306,12 +307,12 @@ def _is_double(number: int | Decimal) -> bool:
 
 
 def _as_digits(values: Any, places: int) -> np.ndarray:
-    """Decimals as whole numbers of their last place. Raises where one has more places or digits."""
+    """Decimals as integers of their last place. Raises where one has more places or digits."""
     if isinstance(values, Scaled) and values.places == places:
         return values.digits
     items = list(values)
     if any(is_missing(item) or not isinstance(item, (Decimal, int, np.integer)) for item in items):
-        raise TypeError("nulls, or what are no decimals")
+        raise TypeError("nulls, or values that are not decimals")
     scaled = [DIGITS.scaleb(Decimal(item), places) for item in map(plain, items)]
     if any(not item.is_finite() or item != item.to_integral_value() for item in scaled):
         raise ValueError(f"more than {places} places")

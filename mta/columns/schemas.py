@@ -157,7 +157,7 @@ class Fixed(Schema):
 class Array(Fixed):
     """One number a row; rows are an array.
 
-    ``exact`` refuses whole numbers and decimals that doubles would round, and of a column of
+    ``exact`` refuses integers and decimals that doubles would round, and of a column of
     booleans all that is none. Pages are the same.
 
     >>> numbers, doubles = np.array([1.5, 2.5]), Array("f8")
@@ -236,7 +236,7 @@ class NullableColumn:
     def shown(self, values: np.ndarray | None = None) -> np.ndarray:
         """As an array for users, a masked one with nulls among them; None in one of objects.
 
-        Under the mask is NaN or NaT, of whole numbers 0. ``values`` stand in for those here.
+        Under the mask is NaN or NaT, of integers 0. ``values`` stand in for those here.
         """
         nulls = self.nulls()
         if values is None:
@@ -422,7 +422,7 @@ class Decimals(Array):
     """The type of decimals with a fixed number of places, of at most 18 digits.
 
     Args:
-        places: The number of digits behind the point.
+        places: The number of digits after the decimal point.
 
     >>> Decimals(2).shown(np.array([150, -3])).tolist()
     [Decimal('1.50'), Decimal('-0.03')]
@@ -636,4 +636,4 @@ def next_payload(payloads: Iterator[Any]) -> Payload:
         kind, data = payload
         if type(kind) is str and type(data) is bytes:
             return kind, data
-    raise CorruptPage("a column is missing, or is no pair of kind and bytes")
+    raise CorruptPage("a column is missing, or is not a pair of kind and bytes")

@@ -80,13 +80,13 @@ class Column:
         return NullableColumn(self.values, None if self.nulls is None else ~self.nulls)
 
     def accepted(self) -> Any:
-        """As ``given``, with NaN as a value for a null. Raises InvalidValue where there is none."""
+        """As ``given``, with NaN as a value for a null. Raises InvalidValue if there is none."""
         if self.nulls is None:
             return self.given()
         if not isinstance(self.values, np.ndarray) or self.values.dtype.kind != "f":
             raise InvalidValue(
                 f"column {self.name!r} has {int(self.nulls.sum())} nulls, and {self.dtype} has no "
-                "NaN to stand for them, as nulls='accept' has it: choose nulls='skip'"
+                "NaN to stand for them, which nulls='accept' needs: choose nulls='skip'"
             )
         return NullableColumn(np.where(self.nulls, np.nan, self.values))
 

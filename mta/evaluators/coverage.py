@@ -42,7 +42,7 @@ class Incomplete:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether windows hold all events that their frames ask for.
+    """Whether windows hold all events of their frames.
 
     The numbers are those of one window, and None for multiple windows or many keys.
     """

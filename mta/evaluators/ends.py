@@ -37,7 +37,7 @@ _MOST = 1 << 18
 def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
     """The position after the last event of the frame at a time, with all events before a back.
 
-    At most a page read a level.
+    At most one page read per level.
     """
     end, stop = policy.end, back
     if end.delay and time is not None:

@@ -196,7 +196,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
         Where none may come late, the first leaf of the tree has what is needed. Else a cursor has
         it, as that leaf has events which late ones may ask for: 1 combine per event amortised, at a
-        new leaf and after a late event O(arity * log n), and at most a page read a level.
+        new leaf and after a late event O(arity * log n), and at most one page read per level.
         """
         if self.setting.on_duplicate != "append":
             return None

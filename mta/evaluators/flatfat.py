@@ -333,7 +333,7 @@ class PagedFlatFAT(SegmentedWindow):
         super().prepare()
 
     def write_state(self) -> list[Any]:
-        """The state, once all blocks are written; a page read a level if none is in memory."""
+        """The state, once all blocks are written; one page read per level if none is in memory."""
         levels, partials = self.levels, self.monoid.partials
         inside = self.front >= levels.tails[0].first
         left = partials.one(self.monoid.identity if inside else self.before_leaf())

@@ -223,7 +223,7 @@ class PagedReactiveAggregator(Aggregator):
         self._count += count
 
     def _evict_before(self, position: int) -> None:
-        """No combine, at most two page reads a level."""
+        """No combine, at most two page reads per level."""
         slot, newest = self.fat.front + position - self.front, None
         if self.holes:
             events = self.remembered()
@@ -292,7 +292,7 @@ class PagedReactiveAggregator(Aggregator):
     # --- slots and positions --------------------------------------------------------------------
 
     def slot(self, position: int) -> int:
-        """The slot of a position; without holes O(1), else at most a page read a level."""
+        """The slot of a position; without holes O(1), else at most one page read per level."""
         return self.remembered().slot(position)
 
     def position(self, slot: int) -> int:
@@ -305,7 +305,7 @@ class PagedReactiveAggregator(Aggregator):
     def newest_left(self) -> int | None:
         """The time of the newest event that left at the front; None if unknown.
 
-        At most a page read a level.
+        At most one page read per level.
         """
         if self._newest_left is not None:
             return self._newest_left
@@ -369,19 +369,19 @@ class PagedReactiveAggregator(Aggregator):
             raise corrupt("its state is not one of a Reactive Aggregator")
         front, back, state, *newest = snapshot.state
         if newest and not (snapshot.timed and BEFORE_ALL <= newest[0] < -BEFORE_ALL):
-            raise corrupt("the time of what has left cannot be")
+            raise corrupt("the time of its evicted events is invalid")
         self._newest_left = newest[0] if newest else None
         if not 0 <= front <= back or not snapshot.back - snapshot.front <= back - front:
-            raise corrupt("its slots cannot be")
+            raise corrupt("its slots are invalid")
         self.fat.restore_state(replace(snapshot, front=front, back=back, state=state))
         self._back, self._count = snapshot.back, snapshot.back - snapshot.front
         self.restore_front_time(snapshot.front_time)
         if not 0 <= self.fat.left[1] <= self._count:
-            raise corrupt("its aggregate counts other events")
+            raise corrupt("its aggregate counts the wrong events")
         for tail in self.levels.tails[1:]:
             counts = tail.rows[1][: tail.count]
             if not 0 <= counts.min() <= counts.max() <= self.levels.span(tail.level):
-                raise corrupt("an aggregate counts events that it cannot have")
+                raise corrupt("an aggregate counts events outside its slots")
 
     @property
     def height(self) -> int:
@@ -428,8 +428,8 @@ class PagedReactiveAggregator(Aggregator):
 class PlacedEvents:
     """The events that are there, by position and by time, for one range of them.
 
-    Slots are counted from the newest event, as no event that has left is there: a page read a level
-    for each slot or position, and each page once.
+    Slots are counted from the newest event, as no event that has left is there: one page read per
+    level for each slot or position, and each page once.
     """
 
     by_time = False

@@ -39,9 +39,9 @@ class ADWIN(AbstractPolicy):
     leave.
 
     Args:
-        confidence: The probability of seeing a change where there is none.
-        column: The column, of events with several.
-        span: How far apart values may be.
+        confidence: The probability of detecting a change if there is none.
+        column: The column, if events have several.
+        span: The maximum difference between two values.
         clock: How many events lie between two tests for a change. A test costs O(log n) searches
             for the end of a prefix.
 

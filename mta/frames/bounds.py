@@ -16,7 +16,7 @@ from mta.monoids.product import Columns, column_names
 
 
 class Policy(AbstractPolicy):
-    """A frame of your own: ``evicts(prefix, total)`` says whether the oldest events must leave.
+    """A custom frame: ``evicts(prefix, total)`` says whether the oldest events must leave.
 
     It costs O(1) combines while few events leave, otherwise O(arity * log n) combines and one page
     per level. A snapshot is only restored with a policy of the same name and aggregation.
@@ -24,9 +24,9 @@ class Policy(AbstractPolicy):
     Args:
         evicts: A function of two results: ``prefix`` over the oldest events, ``total`` over the
             whole window. It must be monotone: if a prefix must leave, so must each shorter one.
-        on: The aggregation of these results, or a pair of column and aggregation; the aggregation
-            of the window unless it is given.
-        name: The name in snapshots. Without one a function is called as for ``Monoid``.
+        on: The aggregation of these results, or a pair of column and aggregation; by default the
+            aggregation of the window.
+        name: The name in snapshots. The default name is formed as for ``Monoid``.
         checked: Whether each call verifies that the rule is monotone, by trying every prefix after
             every insertion. It raises PolicyNotMonotone, and is for tests.
 
@@ -80,8 +80,8 @@ class BoundWindow(AbstractPolicy):
 
     Args:
         on: The aggregation, or a pair of column and aggregation.
-        at_most: The upper bound, of an aggregate that grows.
-        at_least: The lower bound, of an aggregate that falls.
+        at_most: The upper bound, for an aggregate that grows.
+        at_least: The lower bound, for an aggregate that falls.
         checked: Whether each call verifies that the rule is monotone, by trying every prefix after
             every insertion. It raises PolicyNotMonotone, and is for tests.
 
@@ -130,7 +130,7 @@ class SinceMax(Policy):
     while its maximum is below that of the window: "the older subwindow not containing the maximum".
 
     Args:
-        column: The column, of events with several.
+        column: The column, if events have several.
         checked: Whether each call verifies that the rule is monotone, by trying every prefix after
             every insertion. It raises PolicyNotMonotone, and is for tests.
         own: Whether to read the result of the window's own aggregation, which must be a maximum, in

@@ -45,9 +45,9 @@ class CalendarWindow(TimeFrame):
     Args:
         length: A number and a unit, such as "1 day", "3 months" or "year".
         zone: A name of the time zone database.
-        closed: As of ``TimeWindow``.
-        delay: As of ``TimeWindow``; a duration, and not of the calendar.
-        ties: As of ``TimeWindow``.
+        closed: As for ``TimeWindow``.
+        delay: As for ``TimeWindow``; always a duration.
+        ties: As for ``TimeWindow``.
 
     >>> CalendarWindow("3 months", zone="Europe/Berlin")
     CalendarWindow('3 months', zone='Europe/Berlin')
@@ -79,9 +79,8 @@ class CalendarWindow(TimeFrame):
     ) -> Self:
         """The events since the beginning of the day, week (Monday), month, quarter or year.
 
-        Those at its very beginning included. ``closed="left"`` leaves out the newest event and
-        others of its time; with a ``delay`` both the beginning and the end are those of an earlier
-        moment.
+        The start itself is included. ``closed="left"`` excludes the newest event and others with
+        its time; a ``delay`` moves both the start and the end back.
 
         >>> CalendarWindow.to_date("month", zone="Asia/Kolkata")
         CalendarWindow.to_date('month', zone='Asia/Kolkata')

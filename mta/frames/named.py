@@ -37,7 +37,7 @@ class DeltaWindow(Policy):
 
     Args:
         size: The largest difference, in units of the attribute.
-        column: The column of the attribute; the value itself unless it is given.
+        column: The column of the attribute; by default the value itself.
         dtype: The type of the attribute.
         checked: Whether each call verifies that the rule is monotone, by trying every prefix after
             every insertion. It raises PolicyNotMonotone, and is for tests.
@@ -70,8 +70,7 @@ class PunctuationWindow(Policy):
     Costs are those of ``Policy``.
 
     Args:
-        column: The column of marks, which are booleans, or 0 and 1; the value itself unless it is
-            given.
+        column: The column of marks, which are booleans, or 0 and 1; by default the value itself.
         last: How many parts the window has, including the current one.
         ends: Whether a mark is the last event of its part, so that the next event starts a new one.
         dtype: The type of the marks.
@@ -105,9 +104,9 @@ class PunctuationWindow(Policy):
 
 
 class SessionWindow(AbstractPolicy):
-    """The events since the last time that nothing came for ``gap`` or longer.
+    """The events since the last gap of ``gap`` or longer.
 
-    An event that comes exactly ``gap`` after the previous one starts a session. Once the newest
+    An event exactly ``gap`` after the previous one starts a session. Once the newest
     event is that old, the session is over, and the window is empty. A late event that is less than
     ``gap`` from two sessions merges them, as in Flink, Beam and Kafka Streams. The window's
     aggregate says where the session starts: 1 combine and no search. The time of each event is

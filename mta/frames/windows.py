@@ -39,7 +39,7 @@ class CountWindow(AbstractPolicy):
 
     Args:
         size: How many events, at least 1.
-        exclude_current: Whether the window has the events before the newest one.
+        exclude_current: Whether to exclude the newest event.
 
     >>> CountWindow(3), CountWindow(100, exclude_current=True)
     (CountWindow(3), CountWindow(100, exclude_current=True))
@@ -165,11 +165,11 @@ class TimeWindow(TimeFrame):
     Args:
         size: A number of seconds, a timedelta of Python, numpy or pandas, or text such as "90
             seconds", "5m", "1h30m", "30 days" or "PT1H30M".
-        closed: Which bounds belong to the window. "left" leaves out the newest event and others of
-            its time, and has one that is exactly ``size`` old.
+        closed: Which bounds belong to the window. "left" excludes the newest event and others with
+            its time, and includes an event that is exactly ``size`` old.
         delay: A duration that moves both bounds back.
-        ties: "rows" has of the events of one time those up to each; "peers" has all of them, where
-            all are given at once (``rolling``, batches).
+        ties: With "rows", the window of an event includes earlier rows with its time; with "peers",
+            all rows with its time (in ``rolling`` and batches).
 
     >>> TimeWindow("1 hour"), TimeWindow(90)
     (TimeWindow('1 hour'), TimeWindow('90 seconds'))

@@ -122,7 +122,7 @@ class ReactiveAggregator:
     def evict(self, position: int | None = None) -> None:
         """Remove the oldest event, or that at a position; no combine.
 
-        Raises EmptyWindow where there is none, TypeError for what is no whole number, ValueError
+        Raises EmptyWindow if there is none, TypeError for what is no whole number, ValueError
         for a FIFO window in the middle.
         """
         slot = self._front

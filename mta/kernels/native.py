@@ -44,7 +44,7 @@ LONGEST = 64
 
 
 def load() -> Any:
-    """The extension, or None. Raises ImportError where it is required and is not there."""
+    """The extension, or None. Raises ImportError if it is required and is not there."""
     asked = os.environ.get(_VARIABLE, "")
     if asked and asked not in _CHOICES:
         raise ImportError(f"{_VARIABLE} is one of {_CHOICES}, not {asked!r}")

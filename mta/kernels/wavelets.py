@@ -1,6 +1,6 @@
 """Order statistics of many ranges of a column at once: a wavelet matrix, level by level.
 
-(Claude, Navarro and Ordóñez, The Wavelet Matrix, 2015.) The column is one of small whole numbers,
+(Claude, Navarro and Ordóñez, The Wavelet Matrix, 2015.) The column is one of small integers,
 the ranks of values. From the highest bit down, its rows are parted by that bit, those with a 0
 first, each part in its order. So a range of rows becomes two ranges, and a running count of zeros
 tells where they are:

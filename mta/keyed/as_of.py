@@ -36,7 +36,7 @@ def answered(
     """Results at moments of keys, of windows that have no events but these.
 
     With a store ``chunk`` rows at once. Sorts events and questions by key and time, then 0.2 us per
-    question and aggregation. Raises UnsupportedOperation where a policy looks at values, and as
+    question and aggregation. Raises UnsupportedOperation if a policy looks at values, and as
     ``KeyedWindows.extend``.
     """
     require_positions(windows)
@@ -109,7 +109,7 @@ def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarra
 
 
 def require_positions(windows: KeyedWindows) -> None:
-    """Raises UnsupportedOperation where a policy looks at values, or at the row that asks."""
+    """Raises UnsupportedOperation if a policy looks at values, or at the row that asks."""
     for policy in windows.bucket.kind.policies.values():
         if not policy.predictable:
             raise UnsupportedOperation(

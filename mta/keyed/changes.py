@@ -93,7 +93,7 @@ def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
 def require_observed(
     reader: AbstractMonoid, policies: Mapping[str, AbstractPolicy], columns: Columns
 ) -> None:
-    """Raises SnapshotMismatch where a policy looks at a column that some events are without."""
+    """Raises SnapshotMismatch if a policy looks at a column that some events are without."""
     observed = [names for policy in policies.values() for _, names, _ in policy.observers]
     looked_at = {name for names in observed for name in column_names(names)}
     stored = columns_of(reader)
@@ -440,7 +440,7 @@ def starts_after(
 
 
 def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: AbstractMonoid) -> None:
-    """Raises SnapshotMismatch where events of a snapshot cannot be those of some windows.
+    """Raises SnapshotMismatch if events of a snapshot cannot be those of some windows.
 
     ``wanted`` is what these windows, of a monoid, would write themselves.
     """
@@ -462,7 +462,7 @@ def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: Abstra
     if why is not None:
         titles = "the snapshot has", "asked for"
         shown = side_by_side(_described(found), _described(wanted), titles)
-        raise SnapshotMismatch(f"the snapshot does not go with these windows, {why}\n{shown}")
+        raise SnapshotMismatch(f"the snapshot does not match these windows, {why}\n{shown}")
 
 
 def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:

@@ -53,7 +53,7 @@ _RANGE = _FIRST // _MICRO, _LAST // _MICRO
 
 
 class WholeType(NamedTuple):
-    """A type whose keys are whole numbers of 64 bits."""
+    """A type whose keys are integers of 64 bits."""
 
     dtype: str | None
     """That of a column of keys, of which the numbers are the bits; None for objects."""
@@ -173,7 +173,7 @@ def as_key(value: Any) -> Any:
 
 
 def of_moments(column: np.ndarray) -> tuple[str, np.ndarray]:
-    """An array of datetime64 or timedelta64 as kind and whole numbers. Raises UnsuitableKey."""
+    """An array of datetime64 or timedelta64 as kind and integers. Raises UnsuitableKey."""
     unit = np.datetime_data(column.dtype)[0]
     if np.isnat(column).any():
         raise null_key()
@@ -194,7 +194,7 @@ def of_moments(column: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def packed_keys(kind: str, values: Sequence[Any]) -> Any:
-    """Values, all of a kind, as an array of whole numbers or a list of bytes.
+    """Values, all of a kind, as an array of integers or a list of bytes.
 
     Raises UnsuitableKey for one that is no key.
     """

@@ -1,7 +1,7 @@
 """The keys of windows: what users hand in, as distinct keys in order, and a code for each event.
 
 All keys of one set of windows are of one kind (``mta.keyed.key_types``). Inside a key is its bytes,
-and it goes by the hash of these: of a kind whose keys are whole numbers of 64 bits a mix of the
+and it goes by the hash of these: of a kind whose keys are integers of 64 bits a mix of the
 bits, one to one, and of the others xxh3_64.
 
 Keys are ordered by hash and then by bytes. So two of equal hash stand side by side, and what looks
@@ -63,7 +63,7 @@ class Keys:
 
     @property
     def is_whole(self) -> bool:
-        """Whether keys are whole numbers, of which no two have one hash."""
+        """Whether keys are integers, of which no two have one hash."""
         return self.kind in WHOLE
 
     def take(self, places: np.ndarray) -> Keys:
@@ -243,7 +243,7 @@ def _kind_of(found: Distinct, kind: str | None) -> str:
 
 
 def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
-    """Distinct keys as whole numbers or bytes, in order, and where each of these was."""
+    """Distinct keys as integers or bytes, in order, and where each of these was."""
     if len(packed) == 1:
         return _one(kind, packed[0]), np.zeros(1, np.int64)
     if kind in WHOLE:

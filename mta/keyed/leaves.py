@@ -9,9 +9,9 @@
     label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
 
     columns, keys in order of hash and bytes:
-        hashes       "<u8"; keys that are whole numbers follow from them
-        key ends     numbers: where each key's bytes begin, and the end; none of whole numbers
-        keys         the bytes of all keys; none of whole numbers
+        hashes       "<u8"; keys that are integers follow from them
+        key ends     numbers: where each key's bytes begin, and the end; none of integers
+        keys         the bytes of all keys; none of integers
         marks        numbers: 0 more events, 1 all events, 2 a snapshot, 3 expired
         left         numbers: events that came before these and have left
         ends         numbers: where each key's events begin, and the last one's end
@@ -131,10 +131,10 @@ class Leaves:
         # A row a column, with a number of each page.
         bases, units, self._sizes = heads.transpose(2, 1, 0).copy()
         if (self._sizes < 0).any() or (self._sizes > lengths).any():
-            raise CorruptPage("its columns are longer than it is")
+            raise CorruptPage("its columns are longer than the page")
         ends = size + np.cumsum(self._sizes, axis=0)
         if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
-            raise CorruptPage("its columns are of other lengths than it says")
+            raise CorruptPage("its columns have other lengths than it declares")
         items = self._items()
         #: Each column as ``mta.kernels.ranges`` has it.
         self._columns = np.stack((ends - self._sizes, *items, bases, units), axis=1)
@@ -151,14 +151,14 @@ class Leaves:
         size = fixed + 24 * columns + label
         whole = _VALUES <= columns < _MOST_COLUMNS and label >= 0
         if not whole or size > int(lengths.min()):
-            raise CorruptPage("its head is not whole")
+            raise CorruptPage("its header is incomplete")
         count = len(self._pages)
         nothing = np.zeros(count, np.int64)
         heads = bytes_of(self._pages, np.arange(count), nothing, nothing + size)
         table = np.frombuffer(heads, "u1").reshape(count, size)
         alike = (slice(0, 16), slice(fixed - 16, fixed), slice(size - label, size))
         if any((table[:, part] != table[0, part]).any() for part in alike):
-            raise CorruptPage("it is not like the other pages of its run")
+            raise CorruptPage("it differs from the other pages of its run")
         return size, table[:, len(MAGIC) : size - label].copy().view("<i8")
 
     def _read_label(self, label: bytes) -> None:
@@ -169,7 +169,7 @@ class Leaves:
         if window != self._layout.window:
             raise CorruptPage(f"it is the page of {window!r}, 0")
         if not isinstance(kinds, list) or any(type(kind) is not str for kind in kinds):
-            raise CorruptPage("its label is of the wrong types")
+            raise CorruptPage("its label has the wrong types")
         self._kinds: list[str] = kinds
 
     def _items(self) -> tuple[np.ndarray, np.ndarray]:
@@ -177,7 +177,7 @@ class Leaves:
         keys, events, sizes = self.counts, self._events, self._sizes
         ints = self._layout.kind in WHOLE
         if len(sizes) != _VALUES + len(self._kinds):
-            raise CorruptPage("it has columns too many or too few")
+            raise CorruptPage("it has the wrong number of columns")
         counts = np.zeros_like(sizes)
         counts[[_HASHES, _MARKS, _LEFT]] = keys
         counts[[_ENDS, _SNAPSHOT_ENDS]] = keys + 1
@@ -192,7 +192,7 @@ class Leaves:
             counts[whole] = events
             counted += whole
             if ((sizes[bits] != 0) & (sizes[bits] != -(-events // 8))).any():
-                raise CorruptPage("its nulls are not as many as its events")
+                raise CorruptPage("it has another number of nulls than of events")
         widths = sizes // np.maximum(counts, 1)
         numbers = widths[_NUMBERS]
         if (
@@ -201,11 +201,11 @@ class Leaves:
             or ((widths[_HASHES] != 8) & (keys > 0)).any()
             or ((widths[_TIMES] == 0) & (counts[_TIMES] > 0)).any()
         ):
-            raise CorruptPage("a column is not as long as it has numbers")
+            raise CorruptPage("the length of a column does not match its numbers")
         if (ints and sizes[[_KEY_ENDS, _KEY_BYTES]].any()) or (
             not self._layout.timed and sizes[_TIMES].any()
         ):
-            raise CorruptPage("it has columns too many")
+            raise CorruptPage("it has too many columns")
         bare = (sizes[_TIMES] == 0) & (sizes[_VALUES:].sum(axis=0) == 0)
         if (events[bare] > _MOST_OF_NOTHING).any():
             raise CorruptPage(f"its {events.max()} events without any bytes are too many")
@@ -306,12 +306,12 @@ class Leaves:
         return found
 
     def _require_all_events(self) -> None:
-        """Raises CorruptPage where the events of a page's keys are not all that it says it has."""
+        """Raises CorruptPage if the events of a page's keys are not all that it says it has."""
         pages = np.arange(len(self._pages))
         once, nothing = np.ones_like(pages), np.zeros_like(pages)
         begin = self._numbers(_ENDS, pages, nothing, once)
         if begin.any() or (self._numbers(_ENDS, pages, self.counts, once) != self._events).any():
-            raise CorruptPage("its keys have other events than it says")
+            raise CorruptPage("its keys have other events than it declares")
 
     def _entries(self) -> tuple[np.ndarray, np.ndarray]:
         """The page of each key of each page, and its place there."""
@@ -329,7 +329,7 @@ class Leaves:
         found, marked, snapshots = np.zeros(count, "u1"), np.flatnonzero(marks), []
         if len(marked):
             if int(marks.min()) < 0 or int(marks.max()) > EXPIRED:
-                raise CorruptPage("its marks cannot be")
+                raise CorruptPage("its marks are invalid")
             newest = np.full(count, -1)
             newest[numbers[marked]] = marked  # of several the last one stays
             found[newest >= 0] = marks[newest[newest >= 0]]
@@ -339,7 +339,7 @@ class Leaves:
             numbers, pages, places = numbers[kept], pages[kept], places[kept]
         left = self._of_keys(_LEFT, pages, places)[0]
         if (left < 0).any() or (left > _MOST_LEFT).any():
-            raise CorruptPage("its counts cannot be")
+            raise CorruptPage("its counts are invalid")
         starts, counts = self._ranges(_ENDS, pages, places, self._events)
         of_key = bounds_of(np.bincount(numbers, minlength=count))
         bounds = bounds_of(counts)[of_key]
@@ -376,9 +376,9 @@ class Leaves:
         """Where something of each key begins, and how long it is. Raises CorruptPage."""
         begins, ends = self._of_keys(column, pages, places, 2)
         if (begins < 0).any() or (ends < begins).any():
-            raise CorruptPage("what it has of a key ends before it begins")
+            raise CorruptPage("the events of a key end before they begin")
         if (ends > most[pages]).any():
-            raise CorruptPage("what it has of a key ends behind it")
+            raise CorruptPage("the events of a key end after the page")
         return begins, ends - begins
 
     def _bytes(
@@ -405,7 +405,7 @@ class Leaves:
                     continue
                 width = int(self._columns[at][2].max())
                 if (self._sizes[at] != width * self._events).any():
-                    raise CorruptPage("its values are not as many as its events")
+                    raise CorruptPage("it has another number of values than of events")
                 payloads.append((kind, self._bytes(at, pages, starts, counts)))
         return loaded(schema, iter(payloads), int(counts.sum()))
 
@@ -432,7 +432,7 @@ class Leaves:
             data = bytes(self._pages[page][start : start + size])
             masks.append(unpacked(data, events) if size else np.ones(events, bool))
         if (starts + counts > self._events[pages]).any():
-            raise CorruptPage("what it has of a key ends behind it")
+            raise CorruptPage("the events of a key end after the page")
         return np.packbits(rows_of(masks, which, starts, counts), bitorder="little").tobytes()
 
     def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
@@ -462,5 +462,5 @@ def loaded(schema: Schema, payloads: Iterator[Payload], count: int) -> Rows:
     """Columns as rows; there must be no more of them. Raises CorruptPage."""
     rows = schema.load(payloads, count)
     if next(payloads, None) is not None:
-        raise CorruptPage("it has columns too many")
+        raise CorruptPage("it has too many columns")
     return rows

@@ -156,7 +156,7 @@ def dump(content: Content) -> tuple[int, list[Payload]]:
 
 
 def require_whole(layout: TableLayout, level: int, run: int, name: bytes, page: Buffer) -> None:
-    """Raises CorruptPage where a page is not what its name says."""
+    """Raises CorruptPage if a page is not what its name says."""
     if name_of(page) != name:
         error = CorruptPage("its bytes do not match its name")
         raise damaged(layout, level, run, name, error) from error
@@ -199,7 +199,7 @@ def read(layout: TableLayout, level: int, run: int, page: Buffer) -> Content:
 def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
     """The count and the columns of a page or a snapshot as what they are. Raises CorruptPage."""
     if type(count) is not int or count < 0 or not isinstance(columns, list):
-        raise CorruptPage("its count or its columns are of the wrong type")
+        raise CorruptPage("its count or its columns have the wrong type")
     payloads = iter(columns)
     found: Content
     if level == LIST:
@@ -207,7 +207,7 @@ def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
     else:
         found = Index.load(payloads, count, layout.timed)
     if next(payloads, None) is not None:
-        raise CorruptPage("it has columns too many")
+        raise CorruptPage("it has too many columns")
     return found
 
 
@@ -215,7 +215,7 @@ def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
     kind, data = next_payload(payloads)
     entries = load_entries(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
     if len(entries) != count:
-        raise CorruptPage(f"it does not have the {count} entries that it says")
+        raise CorruptPage(f"it does not have the {count} entries that it declares")
     return entries
 
 
@@ -244,7 +244,7 @@ def dump_entries(entries: Sequence[Entry]) -> list[Any]:
 def load_entries(entries: Any, most: int) -> list[Entry]:
     """Plain data as entries, of runs up to a height. Raises CorruptPage."""
     if not isinstance(entries, list):
-        raise CorruptPage("the pending deletions are no list")
+        raise CorruptPage("the pending deletions are not a list")
     return [_entry(entry, most) for entry in entries]
 
 
@@ -257,7 +257,7 @@ def _entry(entry: Any, most: int) -> Entry:
             if fits and not len(names) % NAME_BYTES:
                 digests = [names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES)]
                 return PendingPages(number, level, digests, below)
-    raise CorruptPage("an entry of the pending deletions cannot be")
+    raise CorruptPage("an entry of the pending deletions is invalid")
 
 
 def weight_of(entry: Entry) -> int:

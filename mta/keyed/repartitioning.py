@@ -109,8 +109,8 @@ class _Made:
         own = self._snapshot
         if _alike(snapshot) != _alike(own):
             raise SnapshotMismatch(
-                "windows are to be put together that were changed and others that were not yet, as "
-                "no rows of theirs have come since: let each have rows, or keep them apart"
+                "some of these windows were changed, and others have had no rows since the change: "
+                "add rows to each first, or do not join them"
             )
         late, asked = Span(0, own.earlier), Span(0, own.earlier_asked)
         late.join(snapshot.earlier)

@@ -87,7 +87,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     The result of a row covers the window of its key that ends with the row. Rows may be in any
     order of time; those of one time count in their order. Extremes, first and last values have the
     type of their column: datetimes with their unit and zone, decimals with their precision and
-    scale. A sum of whole numbers or booleans has 64 bits, one of decimals 38 digits.
+    scale. A sum of integers or booleans has 64 bits, one of decimals 38 digits.
 
     ``at``, another table of the same library with the columns ``by`` and ``on``, asks questions:
     its rows come back with the aggregates as of their own times. Each is of the events of its key
@@ -111,8 +111,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
         on: The column of the time, or in pandas a named level of the index; without it the rows are
             in order.
         at: The table of questions.
-        time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it is
-            given.
+        time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         nulls: What a null in an aggregated column does. With "skip" the row has a result of its
             own, and aggregations ignore the null, as in SQL; a result of no values is null, of
             counts 0. "raise" raises InvalidValue, "drop_row" removes such rows, "accept" aggregates
@@ -306,7 +305,7 @@ def _names(given: Any, what: str, example: str) -> list[str]:
         if not isinstance(name, str):
             shown, *_ = str(name).splitlines()
             raise TypeError(
-                f"{what} takes names of columns, as {example}, not {type(name).__name__} "
+                f"{what} takes names of columns, such as {example}, not {type(name).__name__} "
                 f"{shown:.40}: add what is computed as a column first, and name it"
             )
     return list(names)

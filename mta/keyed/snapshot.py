@@ -26,7 +26,7 @@ changed  = [columns, changes, starts]
 columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
            where events are no mappings. A name that begins with a zero byte is of marks, which
            tell whether an event has a value in some other column (``mta.monoids.missing_columns``)
-kind     = text, as "Array('<f8')"
+kind     = text, such as "Array('<f8')"
 changes  = how often the windows or what is computed have been changed
 starts   = array of [name, moment, known]: what misses some events since a change, a window or
            marks: at most those up to a moment in microseconds (nil: any that came before), but for
@@ -218,20 +218,20 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
 def _require_possible(snapshot: KeyedSnapshot) -> None:
     """Raises CorruptSnapshot for a snapshot of fields of the right types that no windows have."""
     if not NAME.fullmatch(snapshot.window) or len(snapshot.window) > NAME_LENGTH:
-        raise corrupt("its name cannot be")
+        raise corrupt("its name is invalid")
     if snapshot.kind not in (None, *KINDS):
-        raise corrupt("its kind of keys cannot be")
+        raise corrupt("its type of keys is invalid")
     names = [name for name, _, _ in snapshot.policies]
     if not names or len({*names}) < len(names) or ("" in names and len(names) > 1):
         raise corrupt("its windows are not one, or several of different names")
     if len(snapshot.monoid[1]) != FINGERPRINT_BYTES:
         raise corrupt("its fingerprints are of the wrong length")
     if snapshot.lateness is not None and not _is_number(snapshot.lateness):
-        raise corrupt("its lateness cannot be")
+        raise corrupt("its lateness is invalid")
     if not _is_number(snapshot.retain_for) or (snapshot.lateness is None and snapshot.earlier):
-        raise corrupt("what it retains for questions cannot be")
+        raise corrupt("its retention for questions is invalid")
     if snapshot.expired is not None and not (snapshot.timed and _is_time(snapshot.expired)):
-        raise corrupt("the moment up to which it has expired keys cannot be")
+        raise corrupt("its time of expiry is invalid")
     _require_possible_counts(snapshot)
 
 
@@ -239,7 +239,7 @@ def _require_possible_counts(snapshot: KeyedSnapshot) -> None:
     if snapshot.counts.standalone > snapshot.counts.keys:
         raise corrupt("more keys have standalone windows than there are")
     if not _is_number(snapshot.number) or not _is_number(snapshot.changes, _MOST_CHANGES):
-        raise corrupt("its numbers cannot be")
+        raise corrupt("its numbers are invalid")
 
 
 def _is_number(value: Any, most: int = _FAR) -> bool:
@@ -252,7 +252,7 @@ def _is_time(value: Any) -> bool:
 
 def _counts(entry: list[Any]) -> Counts:
     if len(entry) != len(fields(Counts)) or not all(map(_is_number, entry)):
-        raise corrupt("its counts cannot be")
+        raise corrupt("its counts are invalid")
     return Counts(*entry)
 
 
@@ -260,21 +260,21 @@ def _policy(entry: Any) -> tuple[str, str, bytes]:
     match entry:
         case [str(name), str(text), bytes(fingerprint)] if len(fingerprint) == FINGERPRINT_BYTES:
             return name, text, fingerprint
-    raise corrupt("its policies are of the wrong types")
+    raise corrupt("its policies have the wrong types")
 
 
 def _earlier(entry: Any) -> tuple[int, int]:
     match entry:
         case [lateness, until] if _is_number(lateness) and _is_time(until):
             return lateness, until
-    raise corrupt("what it says of lateness is of the wrong types")
+    raise corrupt("its lateness has the wrong types")
 
 
 def _column(entry: Any) -> tuple[str, str]:
     match entry:
         case [str(name), str(kind)] if not name.startswith("\0") or name.count("\0") >= 2:
             return name, kind
-    raise corrupt("its columns are of the wrong types")
+    raise corrupt("its columns have the wrong types")
 
 
 def _start(entry: Any) -> tuple[str, Start]:
@@ -283,7 +283,7 @@ def _start(entry: Any) -> tuple[str, Start]:
             moment is None or _is_time(moment)
         ):
             return name, Start(moment, known)
-    raise corrupt("what its windows miss is of the wrong types")
+    raise corrupt("its record of incomplete windows has the wrong types")
 
 
 def _group(entry: Any) -> tuple[int, list[pages.Entry]]:
@@ -292,15 +292,15 @@ def _group(entry: Any) -> tuple[int, list[pages.Entry]]:
             type(snapshots) is int and abs(snapshots) < _MOST_CHANGES
         ):
             return snapshots, pages.load_entries(entries, MAX_HEIGHT)
-    raise corrupt("what is to be deleted is of the wrong types")
+    raise corrupt("its pending deletions have the wrong types")
 
 
 def _require(run: Any) -> None:
     if not isinstance(run, list) or len(run) != 6 or not all(map(_is_number, run[:5])):
-        raise corrupt("its runs are of the wrong types")
+        raise corrupt("its runs have the wrong types")
     if run[4] > MAX_HEIGHT:
-        raise corrupt("its runs cannot be")
+        raise corrupt("its runs are invalid")
     match run[-1]:
         case [int(), list()]:
             return
-    raise corrupt("its runs are of the wrong types")
+    raise corrupt("its runs have the wrong types")

@@ -156,8 +156,8 @@ class StandaloneWindows:
     def raise_failure(self) -> NoReturn:
         """Raise PartialBatch, as an earlier call has left a part of a batch behind."""
         raise PartialBatch(
-            f"an earlier batch was taken in only in part ({self.failure}): restore from the last "
-            "snapshot, and give again what came after it"
+            f"an earlier batch was only partially added ({self.failure}): restore from the last "
+            "snapshot, and add the events after it again"
         ) from self.failure
 
     def window(self, known: Table, place: int) -> AnyWindow:
@@ -272,7 +272,7 @@ class StandaloneWindows:
             self.failure = error
             error.add_note(
                 f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
-                "restore from the last snapshot, and give again what came after it"
+                "restore from the last snapshot, and add the events after it again"
             )
 
     # --- snapshots, expiry, deletion --------------------------------------------------------------

@@ -83,7 +83,7 @@ class Latest(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyedStats:
-    """The sizes of keyed windows, and what they have done."""
+    """The sizes and counts of keyed windows."""
 
     keys: int
     standalone: int
@@ -127,38 +127,37 @@ class KeyedWindows(Publishable):
     Args:
         monoid: The aggregation.
         window: One frame, or several by name, as for ``SharedWindows``.
-        store: A URL, an open store, or None to keep everything in memory, where values may be any
-            objects.
-        name: Distinguishes the windows in a store, as for ``Window``.
-        timed: Whether events have times and come in their order, even if no frame looks at them.
-        arity: How many elements a group of a standalone window has.
-        leaf_arity: How many events a leaf group of a standalone window has.
+        store: A URL, an open store, or None to keep everything in memory, with values of any type.
+        name: The name of the windows in the store, as for ``Window``.
+        timed: Whether events have times and arrive in order, even if no frame depends on times.
+        arity: The number of elements in a group of a standalone window.
+        leaf_arity: The number of events in a leaf group of a standalone window.
         allowed_lateness: How much older than the newest event of its key an event may be: seconds
             or a duration. Without it the events of a key must come in order.
-        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
-            replaces the old one, "combine" joins both. The last two select FiBA too, with an
-            ``allowed_lateness`` of 0 unless it is given.
-        retain_for: How far behind the newest event of its key ``query`` answers every moment, as
-            "90 days": what windows hold at such moments is retained. Events have times then, and an
-            ``allowed_lateness`` of 0 unless it is given.
+        on_duplicate: What to do with an event at the time of an existing one: "append" adds it,
+            "replace" replaces the existing one, "combine" combines both. The last two also select
+            FiBA, with a default ``allowed_lateness`` of 0.
+        retain_for: How far before the newest event of its key ``query`` answers every moment, such
+            as "90 days": the events for such moments are retained. It needs times, and sets a
+            default ``allowed_lateness`` of 0.
         on_missing: Whether a retraction that finds no event raises NoSuchEvent or is dropped and
             counted.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        nulls: What a null or NaN does: "raise" raises InvalidValue; with "skip" the event is
+        nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
             inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
             aggregates NaN like a number.
         min_samples: The number of values below which a result is null (None, or masked in an
-            array). Unless it is given, with ``nulls="skip"`` a result of no values is null. Counts
+            array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
-            unless it is given. One event of tomorrow makes all of today late.
+        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
+            default, any time ahead. A single event dated tomorrow makes all events of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
-        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
-        promote_at: How many events the window of a key may have before it becomes standalone.
-        page_bytes: The approximate size of a page of keys; 256 KiB unless it is given, and 16 KiB
+        clock: Returns the current time in seconds since 1970; by default ``time.time``.
+        promote_at: The number of events at which the window of a key becomes standalone.
+        page_bytes: The approximate size of a page of keys; by default 256 KiB, and 16 KiB
             in a remote store.
-        cache_bytes: How many bytes of pages stay in memory.
-        retain: How many of the newest snapshots can be restored.
+        cache_bytes: The size of the page cache in bytes.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import KeyedWindows, Max, TimeWindow
     >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="example")
@@ -265,15 +264,14 @@ class KeyedWindows(Publishable):
         Args:
             keys: The key of each event, or a tuple of columns.
             values: The value of each event; for a Product a mapping or table of columns.
-            times: Datetimes, or numbers; needed where a frame looks at times.
+            times: Datetimes, or numbers; needed if a frame depends on times.
             emit: "all" returns the result after each event, "last" that of each key of the batch.
             retracts: Booleans, true for rows that remove the newest event of their key and time, as
                 ``retract`` does. Their values are ignored, and they have no results.
-            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
-                is given.
+            time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         if emit not in ("all", "last"):
-            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
+            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
         batch = self.read(keys, values, in_unit(times, time_unit), retracts)
         each = emit == "all"
         if not len(batch):
@@ -323,7 +321,7 @@ class KeyedWindows(Publishable):
         """Which rows of a batch are retractions; None if none is."""
         if self._kind.settings.allowed_lateness is None:
             raise UnsupportedOperation(
-                "these windows take events in order, and out from the oldest on: for retractions "
+                "these windows insert events in order and evict the oldest first: for retractions "
                 "set allowed_lateness, even 0"
             )
         marks = np.asarray(retracts)
@@ -376,7 +374,7 @@ class KeyedWindows(Publishable):
         reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
         if count != len(codes):
-            raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
+            raise InvalidValue(f"{count} values have {len(codes)} keys; pass one for each")
         require_times(count, times)
         marks = None if retracts is None else self._retractions(retracts, count)
         ignored, name = any_of((marks, asks)), self.monoid.name
@@ -411,10 +409,10 @@ class KeyedWindows(Publishable):
     ) -> Any:
         """Return the result of a key's window, or an array with those of a list of keys.
 
-        Without ``at`` the window ends with the newest event of its key, however long ago that was.
+        Without ``at`` the window ends with the newest event of its key, which may be long ago.
         A window as of a moment is that of all events known now with times up to the moment, late
-        ones and retractions included. A key that is not known has the aggregation's ``empty``.
-        About 1 us per question; one ``get_many`` per level. Raises EventsGone where events have
+        ones and retractions included. An unknown key has the aggregation's ``empty``.
+        About 1 us per question; one ``get_many`` per level. Raises EventsGone if events have
         left that a window at the moment would hold (see ``retain_for``), InvalidTime where events
         have no times, and UnsuitableKey.
 
@@ -422,8 +420,8 @@ class KeyedWindows(Publishable):
             keys: A key, or a list or array of keys.
             at: The moment at which windows end: one for all keys, one per key, or many for one key:
                 datetimes, numbers, or "now".
-            partial: Whether to answer from the events that are retained where others have left.
-            time_unit: What numbers count; seconds unless it is given.
+            partial: Whether to answer from the retained events if others have left.
+            time_unit: The unit of numbers; by default seconds.
 
         >>> from mta import KeyedWindows, Sum, TimeWindow
         >>> taps = KeyedWindows(Sum(), TimeWindow("1 hour"), name="asked", retain_for="1 day")
@@ -505,7 +503,7 @@ class KeyedWindows(Publishable):
     def expire(self, before: Any) -> np.ndarray:
         """Delete the keys whose windows are empty at a moment; return these keys.
 
-        The frames must say when time empties them. Older events come late from now on. Reads the
+        The frames must know when they become empty. Older events are late from now on. Reads the
         pages of keys that may be affected.
 
         Args:
@@ -531,15 +529,14 @@ class KeyedWindows(Publishable):
     def checkpoint(self, wait: bool = True) -> bytes:
         """Return a snapshot of at most 64 KiB, once all pages are in the store.
 
-        As with ``Window.checkpoint``, save the snapshot before you take the next one. Writes what
-        has come since the last snapshot, and merges runs where the rule says so. Raises
-        NotPageable.
+        As with ``Window.checkpoint``, save the snapshot before you take the next one. Writes the
+        events since the last snapshot, and merges runs of similar size. Raises NotPageable.
 
         Args:
             wait: Whether to wait for the store.
         """
         if self.store is None:
-            raise NotPageable("these windows are in memory alone (store=None); give them a store")
+            raise NotPageable("these windows are only in memory (store=None); pass a store")
         if self._publisher is not None:
             self._publisher.settle()
         self.bucket.write(INLINE_BYTES)
@@ -612,14 +609,14 @@ class KeyedWindows(Publishable):
     ) -> Self:
         """Return the windows that a snapshot describes; no store call until pages are needed.
 
-        With other frames, or a Product of other aggregations, they continue with the events that
-        are retained, all of which are read and written at once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch for a snapshot of an
-        aggregation that reads other values, of events in order where ``allowed_lateness`` is given
-        or the other way round, or of events without times.
+        With other frames, or a Product of other aggregations, they continue with the retained
+        events, which are all read and rewritten once; ``coverage`` lists incomplete results. Raises
+        CorruptSnapshot for damaged bytes, and SnapshotMismatch for a snapshot of an aggregation
+        that reads other values, of events in order if ``allowed_lateness`` is given, or vice versa,
+        or of events without times.
         """
         if store is None:
-            raise ValueError("a snapshot's pages are in a store: give the one that has them")
+            raise ValueError("the pages of a snapshot are in a store: pass that store")
         unread, settings = UnreadSnapshot.decode(snapshot), Settings.read(locals())
         windows = cls.__new__(cls)
         windows._use(monoid, window, store, unread.snapshot.window, settings, timed)
@@ -681,7 +678,7 @@ class KeyedWindows(Publishable):
         """Continue from a snapshot of another name or in another store.
 
         As ``restore`` under another name; what the snapshot names stays as it is. Reads and writes
-        all that is retained. Raises ValueError where there are keys, and as ``restore``.
+        all that is retained. Raises ValueError if there are keys, and as ``restore``.
 
         Args:
             snapshot: What ``checkpoint`` of the other windows returned.
@@ -690,12 +687,12 @@ class KeyedWindows(Publishable):
         if self.bucket.counts.keys or self.bucket.tree.number:
             raise ValueError("only windows without any keys take over those of a snapshot")
         if self.store is None:
-            raise ValueError("these windows are in memory alone (store=None); give them a store")
+            raise ValueError("these windows are only in memory (store=None); pass a store")
         unread = UnreadSnapshot.decode(snapshot)
         require_suitable(unread.snapshot, self._snapshot(), self.monoid)
         opened = require_store(store)
         if opened is None:
-            raise ValueError("a snapshot's pages are in a store: give the one that has them")
+            raise ValueError("the pages of a snapshot are in a store: pass that store")
         try:
             self._take(unread, opened, self._kind.changes)
         finally:

@@ -169,16 +169,16 @@ class Remembered(Protocol):
     def fold(self, start: int, stop: int) -> Partial:
         """The aggregate of the events from ``start`` to ``stop``, the identity for none.
 
-        O(arity * log n) combines and at most two pages a level.
+        O(arity * log n) combines and at most two pages per level.
         """
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time; at most a page read a level."""
+        """The position of the oldest event later than a time; at most one page read per level."""
 
     def time_before(self, position: int) -> int | None:
         """The time of the event just before a position, though it may have left; None if unknown.
 
-        Before all that is kept, of the newest that has left. At most a page read a level.
+        Before all that is kept, of the newest that has left. At most one page read per level.
         """
 
 
@@ -214,7 +214,7 @@ class OrderedEvents(Remembered, Protocol):
         """
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The leaf that holds a position, as far as it is filled; at most a page read a level.
+        """The leaf that holds a position, as far as it is filled; at most one page read per level.
 
         Others after it may be in one with it: those that begin before the position ``upto``, or
         not after the time ``until``. The next leaf may be fetched ahead.
@@ -418,7 +418,7 @@ class Aggregator(EventLog):
 
     @abstractmethod
     def time_at_front(self) -> int:
-        """The time of the oldest event, of which there is one; at most a page read a level."""
+        """The time of the oldest event, of which there is one; at most one page read per level."""
 
     def oldest_time(self) -> int | None:
         """The time of the oldest event, None in an empty window.

@@ -340,7 +340,7 @@ class BlockReader(LeafReader):
         """The aggregate of a range of positions, the identity if it is empty.
 
         At most log2(arity) + 2 combines for each of two blocks a level, and ``arity`` more for each
-        that had to be read; at most two page reads a level.
+        that had to be read; at most two page reads per level.
         """
         fold = super().fold(start, stop)
         self.hold()

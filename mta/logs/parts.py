@@ -130,13 +130,13 @@ class LeafParts:
             case [int(size), int(gone), [_, *_] as places] if 0 <= gone < size:
                 pass
             case _:
-                raise corrupt("its parts are of the wrong types")
+                raise corrupt("its parts have the wrong types")
         for place in places:
             match place:
                 case [int(number), name] if 0 <= number < before and is_name(name):
                     self._places.append((0, number, name))
                 case _:
-                    raise corrupt("its parts cannot be")
+                    raise corrupt("its parts are invalid")
         self.size = size
         return size * len(places), gone
 

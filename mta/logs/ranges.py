@@ -53,10 +53,10 @@ class Positions:
 def fold_between(events: Remembered, after: int, until: int, partial: bool) -> tuple[Partial, int]:
     """The aggregate of the events with after < t <= until, in microseconds, and how many they are.
 
-    O(arity * log n) combines and at most two page reads a level. Raises EventsGone.
+    O(arity * log n) combines and at most two page reads per level. Raises EventsGone.
     """
     if until < after:
-        raise InvalidTime(f"a range from {clock(after)} to {clock(until)} ends before it begins")
+        raise InvalidTime(f"the range from {clock(after)} to {clock(until)} ends before it begins")
     front, start = events.kept_from, events.first_after(after)
     # Events that came late may be older than others that have left.
     if front > 0 and (start == front or events.by_time) and not partial:

@@ -67,7 +67,7 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     outputs: Schema
     #: The result on a window without events.
     empty: Out
-    #: The SQL type of results, as "array<double>", where it does not follow from ``empty`` and the
+    #: The SQL type of results, such as "array<double>", if it does not follow from ``empty`` and
     #: columns that are read.
     result_type: str | None = None
     #: combine(a, b) equals combine(b, a).

@@ -102,7 +102,7 @@ class Sum(_Typed[Out]):
 
     Args:
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
 
     >>> from mta import CountWindow, Sum, Window
@@ -145,15 +145,15 @@ class Sum(_Typed[Out]):
         self._follows = dtype is None
 
     def of_types(self, *types: Any) -> AbstractMonoid:
-        """Of whole numbers, decimals and booleans, which count, a ``CheckedSum``."""
+        """Of integers, decimals and booleans, which count, a ``CheckedSum``."""
         kind = "int64" if types[0] == "bool" else types[0]
         return CheckedSum(kind) if self._follows and _is_whole(kind) else self
 
 
 class CheckedSum(_Typed[Out]):
-    """The exact sum of whole numbers; ResultOutOfRange where it does not fit its type.
+    """The exact sum of integers; ResultOutOfRange where it does not fit its type.
 
-    The sum is kept as two halves of 32 bits, enough for 2^31 events. The call that asks for such a
+    The sum is kept as two halves of 32 bits, enough for 2^31 events. The call that computes such a
     result raises; the error says how many of its events were accepted.
 
     Args:
@@ -215,7 +215,7 @@ class CheckedSum(_Typed[Out]):
     def _out_of_range(self) -> ResultOutOfRange:
         return ResultOutOfRange(
             f"{self.label} is beyond {self._limits.min} to {self._limits.max}: choose a monoid "
-            'whose results are doubles, as Sum("float64")'
+            'whose results are doubles, such as Sum("float64")'
         )
 
 
@@ -269,7 +269,7 @@ class Min(_Extremum[Out]):
 
     Args:
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
 
     >>> from mta import CountWindow, Min, Window
@@ -301,7 +301,7 @@ class Max(_Extremum[Out]):
 
     Args:
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
 
     >>> from mta import CountWindow, Max, Window
@@ -584,10 +584,10 @@ class First(_End[Out]):
 
     Args:
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
-        skip_nulls: Whether nulls are skipped where windows take them; else the result is null where
-            the event has none.
+        skip_nulls: Whether nulls are skipped, in windows that accept them; otherwise the result may
+            be null.
 
     >>> from mta import CountWindow, First, Window
     >>> Window(First(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -620,10 +620,10 @@ class Last(_End[Out]):
 
     Args:
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
-        skip_nulls: Whether nulls are skipped where windows take them; else the result is null where
-            the event has none.
+        skip_nulls: Whether nulls are skipped, in windows that accept them; otherwise the result may
+            be null.
 
     >>> from mta import CountWindow, Last, Window
     >>> Window(Last(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -657,7 +657,7 @@ def _ones(rows: Any) -> Any:
 
 
 def _halves(value: Any) -> Any:
-    """A whole number as its upper and its lower 32 bits; the upper ones have its sign."""
+    """An integer as its upper and its lower 32 bits; the upper ones have its sign."""
     if value.dtype == np.uint64:
         upper, lower = value >> np.uint64(32), value & np.uint64(_LOW)
         return upper.astype("i8"), lower.astype("i8")
@@ -801,7 +801,7 @@ def _number(number: Any) -> Any:
 
 
 def empty_of(kind: Array, value: Any) -> Any:
-    """The result of no events: None, NaN, NaT, or of whole numbers a value."""
+    """The result of no events: None, NaN, NaT, or of integers a value."""
     if isinstance(kind, Decimals):
         return None
     if kind.dtype.kind in "mM":

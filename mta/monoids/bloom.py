@@ -61,10 +61,10 @@ class Members(bytes):
     def __new__(cls, data: bytes) -> Self:
         head, size = bytes(data[: _HEADER.size]), len(data) - _HEADER.size
         if size < 0 or not head.startswith(_MAGIC):
-            raise InvalidValue("these bytes are no Bloom filter: they begin otherwise")
+            raise InvalidValue("these bytes are not a Bloom filter: they have another header")
         _, hashes, bits = _HEADER.unpack(head)
         if not 0 < hashes <= _MAX_HASHES or bits % 64 or not 0 < bits == 8 * size:
-            raise InvalidValue(f"these {len(data)} bytes are no Bloom filter of {bits} bits")
+            raise InvalidValue(f"these {len(data)} bytes are not a Bloom filter of {bits} bits")
         return super().__new__(cls, data)
 
     def might_contain(self, value: Any) -> bool:
@@ -166,7 +166,7 @@ class BloomFilter(SummaryMonoid[Members]):
 
 
 def _places(value: Any, hashes: int, bits: int) -> list[int]:
-    """The bits that a value sets. Raises NotPageable for what is no plain data."""
+    """The bits that a value sets. Raises NotPageable for what is not plain data."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, float)) and value % 1 == 0:

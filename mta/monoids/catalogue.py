@@ -171,7 +171,8 @@ def _read(text: str) -> tuple[str, list[Any], dict[str, Any]]:
         arguments = [ast.literal_eval(each) for each in call.args]
     except (SyntaxError, ValueError) as error:
         raise ValueError(
-            f"aggregation {text!r} is neither a name, as 'max', nor a name with arguments, as "
+            f"aggregation {text!r} is neither a name, such as 'max', nor a name with arguments, "
+            "such as "
             "'quantile(0.9)'"
         ) from error
     return call.func.id.lower(), arguments, keywords

@@ -45,7 +45,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         lift: Turns values into partial results. Without inputs it gets the number of events.
         combine: Joins the partial results of neighboring parts, the older ones first.
         lower: Turns partial results into results.
-        ufuncs: In place of ``combine``, one commutative numpy ufunc for each column of
+        ufuncs: Instead of ``combine``, one commutative numpy ufunc for each column of
             ``partials``; then a scan is a single ``ufunc.accumulate``.
         commutative: Whether the order of the parts does not matter.
         selective: Whether ``combine`` always returns one of its two arguments.
@@ -144,7 +144,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         schemas = self.inputs.schemas
         if not schemas:
             if count is None and not hasattr(values, "__len__"):
-                raise InvalidValue(f"a batch is a column of values, not {values!r}")
+                raise InvalidValue(f"a batch must be a column of values, not {values!r}")
             return (), len(values) if count is None else count
         if not isinstance(values, tuple) or len(values) != len(schemas):
             raise InvalidValue(f"{self.name} takes a batch as a tuple of {len(schemas)} columns")

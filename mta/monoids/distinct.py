@@ -41,9 +41,8 @@ class ExactDistinctCount(ValueMonoid[int]):
     """The exact number of distinct values in the window; 0 without events.
 
     Args:
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
-            given, they have the type of their column, or are text or other objects that Python
-            orders.
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
+            they have the type of their column, or are text or other objects that Python can order.
 
     >>> from mta import CountWindow, Window
     >>> Window(ExactDistinctCount(), CountWindow(3), name="users").extend("abbac").tolist()
@@ -78,9 +77,8 @@ class Mode(ValueMonoid[Any]):
     """The most frequent value, of equally frequent ones the smallest; without events as ``First``.
 
     Args:
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
-            given, they have the type of their column, or are text or other objects that Python
-            orders.
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
+            they have the type of their column, or are text or other objects that Python can order.
 
     >>> from mta import CountWindow, Window
     >>> list(Window(Mode(), CountWindow(4), name="mode").extend("abbaac"))
@@ -169,9 +167,8 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 
     Args:
         k: How many values, at least 1.
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
-            given, they have the type of their column, or are text or other objects that Python
-            orders.
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
+            they have the type of their column, or are text or other objects that Python can order.
 
     >>> from mta import CountWindow, Window
     >>> Window(MostFrequent(2), CountWindow(5), name="top").extend("abbca", emit="last")[0]
@@ -217,12 +214,12 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 class SumDistinct(ValueMonoid[Any]):
     """The sum of the distinct values of the window; infinite ones are refused like NaN.
 
-    For whole numbers and decimals it is exact, for doubles it is the double nearest to the exact
+    For integers and decimals it is exact, for doubles it is the double nearest to the exact
     sum.
 
     Args:
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
 
     >>> from mta import CountWindow, SumDistinct, Window
@@ -292,9 +289,8 @@ class Entropy(ValueMonoid[float]):
     """The Shannon entropy of the values of the window, in bits; 0.0 without events.
 
     Args:
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. Unless it is
-            given, they have the type of their column, or are text or other objects that Python
-            orders.
+        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
+            they have the type of their column, or are text or other objects that Python can order.
 
     >>> from mta import CountWindow, Entropy, Window
     >>> Window(Entropy(), CountWindow(4), name="entropy").extend("aabb").round(6).tolist()

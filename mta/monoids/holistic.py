@@ -203,13 +203,13 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         if not isinstance(self.inputs, Array):
             run = codec.unpack(data)
             if type(run) is not list or not run:
-                raise ValueError("it is no list of values")
+                raise ValueError("it is not a list of values")
             if any(map(_decreases, run, run[1:])):
-                raise ValueError("its values are in no order")
+                raise ValueError("its values are not sorted")
             return SortedRuns([run])
         run = np.frombuffer(data, self.inputs.dtype)
         if not len(run) or (run[1:] < run[:-1]).any():
-            raise ValueError("it has no values, or they are in no order")
+            raise ValueError("it has no values, or they are not sorted")
         return SortedRuns([run])
 
     def column(self, values: Any, in_order: bool = False) -> Run:

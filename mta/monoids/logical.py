@@ -4,7 +4,7 @@
 |---|---|---|
 | AnyTrue, AllTrue | whether any value, or every value, is true | False, True |
 | CountIf | how many values are true | 0 |
-| BitAnd, BitOr, BitXor | the bits of whole numbers combined | all bits set, 0, 0 |
+| BitAnd, BitOr, BitXor | the bits of integers combined | all bits set, 0, 0 |
 | Multiply | the product of the values | 1.0 |
 
 A number is true unless it is 0. Bits are those of ``dtype``, by default int64. All but ``Multiply``
@@ -65,8 +65,8 @@ class AnyTrue(_Truth):
     """Whether any value is true; False on an empty window.
 
     Args:
-        dtype: The type of the values; a number is true unless it is 0. float64 unless it is given,
-            and in ``rolling`` and Spark the type of the column.
+        dtype: The type of the values; a number is true unless it is 0. By default float64, and in
+            ``rolling`` and Spark the type of the column.
 
     >>> from mta import CountWindow, AnyTrue, Window
     >>> Window(AnyTrue(), CountWindow(2)).extend([0, 1, 0, 0]).tolist()
@@ -80,8 +80,8 @@ class AllTrue(_Truth):
     """Whether every value is true; True on an empty window.
 
     Args:
-        dtype: The type of the values; a number is true unless it is 0. float64 unless it is given,
-            and in ``rolling`` and Spark the type of the column.
+        dtype: The type of the values; a number is true unless it is 0. By default float64, and in
+            ``rolling`` and Spark the type of the column.
 
     >>> from mta import CountWindow, AllTrue, Window
     >>> Window(AllTrue(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
@@ -95,8 +95,8 @@ class CountIf(_Truth):
     """The number of values that are true.
 
     Args:
-        dtype: The type of the values; a number is true unless it is 0. float64 unless it is given,
-            and in ``rolling`` and Spark the type of the column.
+        dtype: The type of the values; a number is true unless it is 0. By default float64, and in
+            ``rolling`` and Spark the type of the column.
 
     >>> from mta import CountWindow, CountIf, Window
     >>> Window(CountIf(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
@@ -109,7 +109,7 @@ class CountIf(_Truth):
 
 
 class _Bits(ColumnarMonoid[int]):
-    """A monoid of the bits of whole numbers."""
+    """A monoid of the bits of integers."""
 
     _ufunc: np.ufunc
     _identity = 0
@@ -117,7 +117,7 @@ class _Bits(ColumnarMonoid[int]):
     def __init__(self, dtype: Any = "int64") -> None:
         kind = np.dtype(dtype)
         if kind.kind not in "iu":
-            raise InvalidValue(f"bits are those of whole numbers, not of {kind}")
+            raise InvalidValue(f"bits are those of integers, not of {kind}")
         # -1 has all bits set, as has the largest number without a sign.
         identity = np.array(self._identity, "i8").astype(kind)[()]
         super().__init__(

@@ -173,7 +173,7 @@ class Lag(_Place):
     Args:
         n: How many events back, at least 0. The result is null where the window has fewer.
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
         skip_nulls: Whether it goes back n values, past nulls, where windows take nulls; else n
             events, and the result is null where that one has no value.
@@ -199,7 +199,7 @@ class NthValue(_Place):
     Args:
         n: The place, from 1. The result is null where the window has fewer events.
         dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. Unless it is given, values are read as float64, and in ``rolling``
+            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
             and Spark as the type of their column.
         skip_nulls: Whether nulls take no place where windows take them; else the result is null
             where the n-th event has no value.
@@ -301,8 +301,8 @@ class Concat(Monoid[str, tuple[str, ...], str | None]):
     A result costs O(n), so it is for small windows.
 
     Args:
-        separator: What stands between two texts.
-        distinct: Whether each text is taken only once, where it is first.
+        separator: The text between two values.
+        distinct: Whether each text is included only once, at its first occurrence.
 
     >>> from mta import CountWindow, Window
     >>> list(Window(Concat("-"), CountWindow(3), name="path").extend(["a", "b", "b", "c"]))

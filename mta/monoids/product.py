@@ -80,7 +80,7 @@ def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
     for name in [result_name(alias, window) for window in windows for alias in aliases]:
         if name in seen:
             raise ValueError(
-                f"two results would be called {name!r}: rename an aggregation or a window"
+                f"two results would be named {name!r}: rename an aggregation or a window"
             )
         seen.add(name)
 
@@ -122,8 +122,8 @@ class Product(Parts[dict[str, Any]]):
             reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
             judges.setdefault(reads, parts[-1])
             described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
-        #: By the index of a part whose number of values another part has, or it itself: how that
-        #: is told from the partials of which part.
+        #: By the index of a part whose number of values is in its own partials or in another
+        #: part's: the index of that part, and what reads the number from its partials.
         self._counted: dict[int, tuple[int, Callable[[Any], Any]]] = {}
         readers = self._share_counts(parts)
         super().__init__(parts, readers)
@@ -453,7 +453,9 @@ def pairs_of(aggregations: Aggregations) -> Pairs:
     Raises ValueError for none, and for a name that is not known, TypeError for what is no monoid.
     """
     if not aggregations:
-        raise ValueError('aggregations is empty: name at least one, as {"peak": ("watts", Max())}')
+        raise ValueError(
+            'aggregations is empty: name at least one, such as {"peak": ("watts", Max())}'
+        )
     found: Pairs = {}
     for alias, given in aggregations.items():
         is_tuple = isinstance(given, tuple) and len(given) in (2, 3)
@@ -469,8 +471,8 @@ def pairs_of(aggregations: Aggregations) -> Pairs:
             raise TypeError(f"aggregation {alias!r}: {name} is a class: write {name}()")
         if not isinstance(monoid, AbstractMonoid):
             raise TypeError(
-                f"aggregation {alias!r} is {given!r}: give a pair of column and monoid, as "
-                '("watts", "max") or ("watts", Max()), or one that reads no column, as Count()'
+                f"aggregation {alias!r} is {given!r}: give a pair of column and monoid, such as "
+                '("watts", "max") or ("watts", Max()), or one that reads no column, such as Count()'
             )
         if type(monoid) is Count and (
             names := column_names(columns) or column_names(monoid.column)

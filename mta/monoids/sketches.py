@@ -65,7 +65,7 @@ def library() -> Any:
 class DistinctCount(SummaryMonoid[float]):
     """The approximate number of distinct values in the window (HyperLogLog).
 
-    Values are text, whole numbers of 64 bits, floats or booleans; 1 and 1.0 are two values. The
+    Values are text, integers of 64 bits, floats or booleans; 1 and 1.0 are two values. The
     result is a float, 0 on an empty window.
 
     Args:
@@ -330,23 +330,23 @@ class Frequencies(bytes):
         try:
             _check_count_min(data)
         except ValueError as error:
-            raise InvalidValue(f"these bytes are no count-min sketch: {error}") from error
+            raise InvalidValue(f"these bytes are not a count-min sketch: {error}") from error
         return super().__new__(cls, data)
 
     def estimate(self, item: Any) -> int:
-        """How often an item was there.
+        """Return how often an item occurred.
 
         Never too low, and too high by at most ``error * events``, with the confidence that was
-        asked for. Raises InvalidValue for what is no item.
+        asked for. Raises InvalidValue for a value that cannot be an item.
         """
         return self.estimates((item,))[0]
 
     def estimates(self, items: Iterable[Any]) -> list[int]:
-        """As ``estimate``, of several, for which the sketch is read once."""
+        """As ``estimate``, for several items; reads the sketch once."""
         asked = [plain(item) for item in items]
         for item in asked:
             if not _is_item(item):
-                raise InvalidValue(f"{item!r} is no text and no number")
+                raise InvalidValue(f"{item!r} is neither text nor a number")
         if not self.events:
             return [0] * len(asked)
         sketch = library().count_min_sketch.deserialize(bytes(self))

@@ -30,7 +30,7 @@ Summary = Any
 
 
 class SummaryMonoid(Monoid[Any, Any, Out]):
-    """An aggregation whose partial results are summaries, such as sketches; a base to derive from.
+    """An aggregation whose partial results are summaries, such as sketches; a base class.
 
     A subclass creates, fills, merges, queries and serializes summaries.
 
@@ -175,9 +175,10 @@ class Summaries(Objects):
     def _read(self, data: Any) -> Summary:
         try:
             if type(data) is not bytes:
-                raise ValueError(f"a {type(data).__name__} in place of bytes")
+                raise ValueError(f"a {type(data).__name__} instead of bytes")
             return self._monoid.from_bytes(data)
         except Exception as error:  # a library may raise anything at what it never wrote
             raise CorruptPage(
-                f"a partial is no summary of {self._monoid.name}: {error or type(error).__name__}"
+                f"a partial is not a summary of {self._monoid.name}: "
+                f"{error or type(error).__name__}"
             ) from error

@@ -56,7 +56,7 @@ class EndText(_TextMonoid):
     """The first or last of objects."""
 
     def __init__(self, skip_nulls: bool = True) -> None:
-        #: As of ``First`` and ``Last``.
+        #: As for ``First`` and ``Last``.
         self.skip_nulls = skip_nulls
         super().__init__()
 
@@ -65,7 +65,7 @@ class FirstText(EndText):
     """The oldest text or other object in the window.
 
     Args:
-        skip_nulls: As of ``First``.
+        skip_nulls: As for ``First``.
 
     >>> from mta import CountWindow, FirstText, Window
     >>> list(Window(FirstText(), CountWindow(2), name="FirstText").extend(["b", "c", "a"]))
@@ -79,7 +79,7 @@ class LastText(EndText):
     """The newest text or other object in the window.
 
     Args:
-        skip_nulls: As of ``Last``.
+        skip_nulls: As for ``Last``.
 
     >>> from mta import CountWindow, LastText, Window
     >>> list(Window(LastText(), CountWindow(2), name="LastText").extend(["b", "c", "a"]))

@@ -94,7 +94,7 @@ class DecayedSum(_Decayed):
 
     Args:
         half_life: A number of seconds, or a duration such as "1 minute".
-        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+        unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(DecayedSum("1 minute"), CountWindow(9), name="load")
@@ -115,7 +115,7 @@ class DecayedMean(_Decayed):
 
     Args:
         half_life: A number of seconds, or a duration such as "1 minute".
-        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+        unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, DecayedMean, Window
     >>> window = Window(DecayedMean("1 minute"), CountWindow(9), name="load")
@@ -188,7 +188,7 @@ class TimeWeightedMean(_Curve):
     Args:
         interpolation: Whether the "last" value is valid between two events, or the value changes in
             a "linear" way.
-        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+        unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(TimeWeightedMean(), CountWindow(3), name="mean")
@@ -208,7 +208,7 @@ class Integral(_Curve):
 
     Args:
         interpolation: "last" or "linear", as for ``TimeWeightedMean``.
-        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+        unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(Integral("linear"), CountWindow(3), name="joules")
@@ -225,7 +225,7 @@ class RateOfChange(_Curve):
     """The change of the value per second, from the oldest to the newest event (time, value).
 
     Args:
-        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+        unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, RateOfChange, Window
     >>> window = Window(RateOfChange(), CountWindow(3), name="rate")
@@ -256,7 +256,7 @@ class IncreaseRate(_Curve):
     """The increase of a counter per second, from the oldest to the newest event (time, value).
 
     Args:
-        unit: What times that are numbers count: "s", "ms", "us" or "ns".
+        unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, IncreaseRate, Window
     >>> window = Window(IncreaseRate(), CountWindow(3), name="rate")

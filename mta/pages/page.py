@@ -128,7 +128,7 @@ def decode(page: bytes, window: str, level: int, number: int, name: bytes, layou
 def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
     """Columns of a page or a snapshot as a group. Raises CorruptPage when they are not that."""
     if not isinstance(count, int) or not isinstance(columns, list):
-        raise CorruptPage("its count or its columns are of the wrong type")
+        raise CorruptPage("its count or its columns have the wrong type")
     payloads = iter(columns)
     rows = layout.schema.load(payloads, count)
     times = _TIMES.load(payloads, count) if layout.timed else None
@@ -141,7 +141,7 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
             )
         names = [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
     if next(payloads, None) is not None:
-        raise CorruptPage("it has columns too many")
+        raise CorruptPage("it has too many columns")
     return Group(rows, times, names, count)
 
 

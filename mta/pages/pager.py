@@ -242,11 +242,11 @@ class RetiredPages:
 def check_note(note: Any) -> None:
     """Raises CorruptPage for what cannot be a note of a retired page."""
     if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
-        raise CorruptPage("a note of a retired page is of the wrong type")
+        raise CorruptPage("the record of a retired page has the wrong type")
     level, number, name, gone = note
     if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
-        raise CorruptPage("a note of a retired page cannot be")
+        raise CorruptPage("the record of a retired page is invalid")
     if level == 0 and gone:
-        raise CorruptPage("a note of a retired leaf names what is below it")
+        raise CorruptPage("the record of a retired leaf names children")
     if not is_name(name):
-        raise CorruptPage("a note of a retired page has no name")
+        raise CorruptPage("the record of a retired page has no name")

@@ -7,7 +7,7 @@
     magic    = "mta-snapshot"
     version  = 1
     window   = text, the window's name
-    algorithm = the aggregator's name, as "Amortized MTA"
+    algorithm = the aggregator's name, such as "Amortized MTA"
     monoid, policy = [text, 16-byte fingerprint]
     leaf_arity, arity = group sizes at level 0 and above
     timed    = whether pages keep times
@@ -127,20 +127,20 @@ def _validated(values: list[Any]) -> Snapshot:
     _require_types(snapshot)
     sizes = (snapshot.leaf_arity, snapshot.arity)
     if min(sizes) < 2 or max(sizes) > MAX_ARITY:
-        raise corrupt("its arities make no window")
+        raise corrupt("its arities do not form a window")
     if not 0 <= snapshot.front <= snapshot.back:
         raise corrupt("its positions are out of order")
     if not NAME.fullmatch(snapshot.window):
-        raise corrupt("its window's name cannot be")
+        raise corrupt("the name of its window is invalid")
     return snapshot
 
 
 def _require_types(snapshot: Snapshot) -> None:
     for text, fingerprint in (snapshot.monoid, snapshot.policy):
         if type(text) is not str or type(fingerprint) is not bytes:
-            raise corrupt("its fingerprints are of the wrong types")
+            raise corrupt("its fingerprints have the wrong types")
     if [type(number) for number in snapshot.counts] != [int, int, int]:
-        raise corrupt("its counts are of the wrong types")
+        raise corrupt("its counts have the wrong types")
     if any(abs(time or 0) >= 1 << 62 for time in (snapshot.last_time, snapshot.front_time)):
         raise corrupt("its times are out of range")
 

@@ -300,7 +300,7 @@ def _touched(pages: float, keys: float) -> float:
 
 
 def _width(most: float) -> int:
-    """How many bytes whole numbers up to one take, as ``mta.kernels.ranges`` shortens them."""
+    """How many bytes integers up to one take, as ``mta.kernels.ranges`` shortens them."""
     return next(width for width in (1, 2, 4, 8) if most < 1 << 8 * width or width == 8)
 
 

@@ -35,7 +35,7 @@ Moment = Any
 
 @dataclass(frozen=True)
 class PublishedStatus:
-    """What is published, and how recent it is."""
+    """What a reader reads, and how recent it is."""
 
     name: str
     source: str

@@ -28,7 +28,7 @@ Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
 
 
 class PublishedWindows:
-    """Windows that another process publishes, to be read: ``open_published`` opens them.
+    """Windows that another process publishes; ``open_published`` opens them.
 
     Any number of threads may call at once. No call writes to the store. Every call looks for a
     newer snapshot first, if the last look is longer ago than ``refresh``: one ``get_many`` of one
@@ -38,12 +38,12 @@ class PublishedWindows:
     Args:
         store: The publisher's URL, or an open store.
         name: The published name.
-        aggregations: By name; only needed where they are made of functions, which are not
-            published.
-        window: The frames; only needed where they are made of functions.
-        refresh: How old the answers may be, beside what the publisher takes: seconds or a duration;
-            None to look for newer ones in ``refresh()`` alone.
-        cache: How many bytes of pages stay in memory, if the store is remote.
+        aggregations: Aggregations by name; only needed for aggregations of Python functions, which
+            cannot be published.
+        window: The frames; only needed for frames of Python functions.
+        refresh: How often to look for a newer batch: seconds or a duration; None to look only in
+            ``refresh()``.
+        cache: The size of the page cache in bytes, for a remote store.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class PublishedWindows:
         For each bucket that has some of the keys it makes one ``get_many`` per level of the index
         that is not cached, and one for the tables of keys. A standalone window (more than
         ``promote_at`` events) reads up to two pages per level. Raises UnsuitableKey, InvalidTime,
-        EventsGone where events have left that a window at such a moment would hold, and what the
+        EventsGone if events have left that a window at such a moment would hold, and what the
         store raises.
 
         Args:
@@ -108,9 +108,8 @@ class PublishedWindows:
                 Without it each key's windows end with its newest event, as in
                 ``KeyedWindows.query``; "now" is the present, so that an idle key has empty windows
                 by time.
-            partial: Whether to answer from the events that remain where others have left.
-            time_unit: What moments that are numbers count: "s", "ms", "us" or "ns"; seconds unless
-                it is given.
+            partial: Whether to answer from the remaining events if others have left.
+            time_unit: The unit of numeric moments: "s", "ms", "us" or "ns"; by default seconds.
         """
         return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
 
@@ -147,15 +146,15 @@ class PublishedWindows:
         return self._answer(lambda cut: cut.events(key, newest))
 
     def status(self) -> PublishedStatus:
-        """Return which batch is read, how recent it is, and how much there is; reads no page."""
+        """Return the batch, its age, and the numbers of keys and events; reads no page."""
         return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
 
     # --- following --------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Look for a newer snapshot now; return whether there is one. One or two store calls.
+        """Look for a newer batch now; return whether there is one. One or two store calls.
 
-        Raises NotPublished where the name was unpublished, SnapshotMismatch where what is now
+        Raises NotPublished if the name was unpublished, SnapshotMismatch where what is now
         published cannot be rebuilt, and what the store raises; then the present one is kept.
         """
         with self._lock:
@@ -268,21 +267,21 @@ def open_published(
     refresh: float | Duration | None = "1 second",
     cache: int = 32 << 20,
 ) -> PublishedWindows:
-    """Open the windows that are published under a name in a store, to read them.
+    """Open the windows that are published under a name, to read them.
 
-    Any process that reaches the store may read. Two store calls. Raises NotPublished,
+    Any process with access to the store can read them. Two store calls. Raises NotPublished,
     SnapshotMismatch where something is missing or differs from what is published, CorruptSnapshot,
     and what the store raises.
 
     Args:
         store: The publisher's URL, or an open store.
         name: The published name.
-        aggregations: By name; only needed where they are made of functions, which are not
-            published.
-        window: The frames; only needed where they are made of functions.
-        refresh: How old the answers may be, beside what the publisher takes: seconds or a duration;
-            None to look for newer ones in ``refresh()`` alone.
-        cache: How many bytes of pages stay in memory, if the store is remote.
+        aggregations: Aggregations by name; only needed for aggregations of Python functions, which
+            cannot be published.
+        window: The frames; only needed for frames of Python functions.
+        refresh: How often to look for a newer batch: seconds or a duration; None to look only in
+            ``refresh()``.
+        cache: The size of the page cache in bytes, for a remote store.
 
     >>> from mta import KeyedWindows, Max, TimeWindow
     >>> windows = KeyedWindows(Max(), TimeWindow("1 hour"), "memory://cards", name="spent")

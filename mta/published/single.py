@@ -113,13 +113,13 @@ class _TablePage:
         self._starts = [*accumulate(sizes, initial=first)]
         self._kinds = kinds(bytes(page[first - label : first]))
         if self._starts[-1] != len(page) or min(sizes) < 0 or columns != _VALUES + len(self._kinds):
-            raise CorruptPage("its columns are of other lengths than it says")
+            raise CorruptPage("its columns have other lengths than it declares")
 
     def _number(self, column: int, at: int, of: int) -> int:
         base, unit, size = self._heads[3 * column : 3 * column + 3]
         width = size // of
         if width * of != size or not 0 <= at < of:
-            raise CorruptPage("a column is not as long as it has numbers")
+            raise CorruptPage("the length of a column does not match its numbers")
         begin = self._starts[column] + width * at
         number: int = base + unit * int.from_bytes(self._page[begin : begin + width], "little")
         return number

@@ -197,7 +197,9 @@ class WindowView:
         except WindowStoreError:
             raise
         except (ValueError, TypeError, OverflowError) as error:
-            raise CorruptSnapshot(f"what is published makes no windows: {error}") from error
+            raise CorruptSnapshot(
+                f"the published record does not describe windows: {error}"
+            ) from error
         self.monoid, self.timed = operation.monoid, self._window.engine.timed
 
     def counts(self) -> Counts:
@@ -259,7 +261,7 @@ def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
 def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
     """The newest events that a window retains, oldest first, and their times; reads their pages.
 
-    Raises UnsupportedOperation where the aggregator keeps no order (FlatFAT, Reactive Aggregator).
+    Raises UnsupportedOperation if the aggregator keeps no order (FlatFAT, Reactive Aggregator).
     """
     structure: Any = window.engine.structure
     events: Any = structure.remembered()

@@ -132,14 +132,14 @@ def load(data: Any, depth: int = 0) -> Description:
                 if parts is not None:
                     found = [_part(each, depth) for each in parts]
                 return Description(name, fingerprint, recipe, found)
-    raise ValueError("a description is of the wrong types")
+    raise ValueError("a description has the wrong types")
 
 
 def _part(data: Any, depth: int) -> tuple[str, list[str], Description]:
     match data:
         case [str(alias), list(columns), part] if all(type(each) is str for each in columns):
             return alias, columns, load(part, depth + 1)
-    raise ValueError("a description of an aggregation is of the wrong types")
+    raise ValueError("a description of an aggregation has the wrong types")
 
 
 def _parts_of(description: Description) -> dict[str, tuple[Any, AbstractMonoid | None]]:
@@ -175,6 +175,6 @@ def _same(found: _Made, description: Description) -> _Made:
     if found.fingerprint != description.fingerprint:
         raise SnapshotMismatch(
             f"published is {description.name}, not {found!r}: give what the publisher uses, with "
-            "the types of its columns, as Max('int64'), and the same release of this package"
+            "the types of its columns, such as Max('int64'), and the same release of this package"
         )
     return found

@@ -28,7 +28,7 @@ class Publisher:
     """Publishes the snapshots of windows in one process under a name.
 
     ``retain`` is how many snapshots stay readable beside the newest. Reads the present head: one
-    store call. Raises ValueError where other windows are published under the name.
+    store call. Raises ValueError if other windows are published under the name.
     """
 
     def __init__(self, store: PageStore, name: str, source: str, retain: int) -> None:
@@ -90,7 +90,7 @@ class Publishable:
             name: The name for readers.
         """
         if self.store is None:
-            raise NotPageable("these windows are in memory alone (store=None); give them a store")
+            raise NotPageable("these windows are only in memory (store=None); pass a store")
         self._publisher = Publisher(self.store, name, self.name, self._what()[1])
 
     def unpublish(self) -> None:
@@ -146,7 +146,7 @@ def delete_keys(store: PageStore, keys: set[str]) -> None:
 
 
 def published_names(store: PageStore) -> list[str]:
-    """Return the names under which something is published; lists keys of the store.
+    """Return the published names; lists the keys of the store.
 
     Args:
         store: An open store.
@@ -155,10 +155,10 @@ def published_names(store: PageStore) -> list[str]:
 
 
 def unpublish(store: PageStore, name: str) -> int:
-    """Delete all that is published under a name, the head first; return how many records.
+    """Delete the published records of a name; return how many there were.
 
-    The pages of the windows stay: they belong to the publisher. Lists the keys of the name, where
-    the store can; otherwise what a killed process has left may stay.
+    The pages of the windows remain: they belong to the publisher. Lists the keys of the name if the
+    store can list keys; otherwise records of a killed process may remain.
 
     Args:
         store: An open store.

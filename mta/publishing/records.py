@@ -183,7 +183,7 @@ def _head(values: list[Any]) -> Head:
         case [str(name), str(source), int(batch), int(time), list(what), list(buckets)]:
             head_key(name)
             if not (0 <= batch < _FAR and 0 <= time < _LAST and 1 <= len(buckets) <= MAX_BUCKETS):
-                raise corrupt("its numbers cannot be")
+                raise corrupt("its numbers are invalid")
             head = Head(name, source, batch, time, _what(what), [_bucket(b) for b in buckets])
             if head.what.shape != "keys" and not (len(buckets) == 1 and head.buckets[0]):
                 raise corrupt("windows without keys have one snapshot")
@@ -205,27 +205,27 @@ def _what(values: list[Any]) -> What:
             if (shape == "window") != ([name for name, _ in named] == [""]) and shape != "keys":
                 raise corrupt("its windows have other names than windows of this shape")
             if lateness is not None and not 0 <= lateness < _FAR:
-                raise corrupt("its lateness cannot be")
+                raise corrupt("its lateness is invalid")
             shape_: Any = shape
             return What(
                 shape_, known.load(monoid), named, [_pair(key) for key in keys], _pair(on),
                 lateness, on_duplicate, aggregator,
             )  # fmt: skip
-    raise corrupt("what it describes is of the wrong types")
+    raise corrupt("its description has the wrong types")
 
 
 def _window(entry: Any) -> tuple[str, Description]:
     match entry:
         case [str(name), description]:
             return name, known.load(description)
-    raise corrupt("a window is of the wrong types")
+    raise corrupt("a window has the wrong types")
 
 
 def _pair(entry: Any) -> tuple[str, str]:
     match entry:
         case [str(name), str(kind)]:
             return name, kind
-    raise corrupt("a column is of the wrong types")
+    raise corrupt("a column has the wrong types")
 
 
 def _bucket(entry: Any) -> Bucket:
@@ -236,4 +236,4 @@ def _snapshot(entry: Any) -> tuple[int, bytes]:
     match entry:
         case [int(batch), bytes(digest)] if 0 <= batch < _FAR and len(digest) == NAME_BYTES:
             return batch, digest
-    raise corrupt("the snapshots of a bucket are of the wrong types")
+    raise corrupt("the snapshots of a bucket have the wrong types")

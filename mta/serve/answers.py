@@ -68,7 +68,7 @@ def column(values: Any) -> Any:
 
 
 def arrow_response(columns: Mapping[str, Any]) -> Response:
-    """An answer as an Arrow stream of one table. Raises Problem where pyarrow is missing."""
+    """An answer as an Arrow stream of one table. Raises Problem if pyarrow is missing."""
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
@@ -105,7 +105,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"a result is a {type(value).__name__}, which JSON cannot have")
+    raise TypeError(f"a result is a {type(value).__name__}, which JSON cannot represent")
 
 
 def _widened(value: Any) -> Any:

@@ -73,7 +73,7 @@ class Guard:
             host = headers.get(b"host", b"").decode("latin-1").lower()
             name = host[: host.index("]") + 1] if "]" in host else host.partition(":")[0]
             if name not in _LOCAL:
-                raise Problem("ForbiddenHost", "Ask by the name localhost, or set a token.")
+                raise Problem("ForbiddenHost", "Use the host name localhost, or set a token.")
         if self._token is not None and scope["path"].startswith(PROTECTED):
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(given, self._token):
@@ -82,7 +82,7 @@ class Guard:
                     www_authenticate="Bearer",
                 )  # fmt: skip
         if self._waiting > self._settings.max_waiting:
-            raise Problem("Overloaded", "Ask again in a second.", retry_after="1")
+            raise Problem("Overloaded", "Retry in a second.", retry_after="1")
 
 
 def _route_of(scope: Scope) -> str:

@@ -149,7 +149,7 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 _QUOTED = "; %2F is a slash within it"
 _PARTS = "; parts with commas between; %2C is a comma within a part, %2F a slash"
-_PARTIAL = "answer also where events have left that the windows would hold"
+_PARTIAL = "answer also if events have left that the windows would hold"
 _ANYTHING: dict[str, Any] = {}
 _LIST = {"type": "array"}
 _WHOLE = {"type": "integer"}

@@ -101,7 +101,7 @@ def problem_of(error: Exception) -> Problem:
         return Problem(name, str(error))
     if isinstance(error, StoreUnavailable):
         logger.warning("the store does not answer: %s", error)
-        return Problem("StoreUnavailable", "Ask again in a second.", retry_after="1")
+        return Problem("StoreUnavailable", "Retry in a second.", retry_after="1")
     if isinstance(error, EventsGone):
         return Problem(
             "EventsGone", "Ask for a later moment, or with partial=true for what is left."

@@ -79,7 +79,7 @@ def _in_utc(value: datetime) -> datetime:
 
 
 def limit_of(text: str | None, default: int, most: int) -> int:
-    """A whole number from 1 to ``most``. Raises Problem."""
+    """An integer from 1 to ``most``. Raises Problem."""
     if text is None:
         return default
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
@@ -104,7 +104,7 @@ async def body_of(request: Request, max_bytes: int, seconds: float) -> Mapping[s
     except orjson.JSONDecodeError as error:
         raise Problem("InvalidRequest", f"The body is not JSON: {error.msg}.") from None
     if not isinstance(found, dict):
-        raise Problem("InvalidRequest", "The body is a JSON object.")
+        raise Problem("InvalidRequest", "The body must be a JSON object.")
     return found
 
 
@@ -115,11 +115,11 @@ async def _read(request: Request, max_bytes: int) -> bytes:
             body += chunk
             if len(body) > max_bytes:
                 raise Problem(
-                    "BodyTooLarge", f"A body has at most {max_bytes} bytes: ask in parts.",
+                    "BodyTooLarge", f"A body has at most {max_bytes} bytes: split the request.",
                     connection="close",
                 )  # fmt: skip
     except ClientDisconnect:
-        raise Problem("RequestTimeout", "The client has left.") from None
+        raise Problem("RequestTimeout", "The client has disconnected.") from None
     return bytes(body)
 
 
@@ -152,7 +152,7 @@ def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> Query:
         what = "keys is an array of keys" if form.columns else "at is an array of moments"
         raise Problem("InvalidRequest", f"{what}, at least one.")
     if len(listed) > max_keys:
-        raise Problem("TooManyKeys", f"A request has at most {max_keys} keys: ask in parts.")
+        raise Problem("TooManyKeys", f"A request has at most {max_keys} keys: split it.")
     if not form.columns and keys is not None:
         raise Problem("InvalidRequest", "These windows have no keys: leave them out.")
     if isinstance(at, list) and len(at) != len(listed):

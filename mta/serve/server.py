@@ -68,6 +68,6 @@ def _bound(settings: Settings) -> socket.socket:
         )
     except OSError as error:
         raise InvalidService(
-            f"{settings.host}:{settings.port} cannot be listened at "
-            f"({os.strerror(error.errno or 0)}): choose another --host or --port"
+            f"{settings.host}:{settings.port} cannot be used ({os.strerror(error.errno or 0)}): "
+            "choose another --host or --port"
         ) from error

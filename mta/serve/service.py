@@ -182,7 +182,7 @@ class Service:
                 self._answers = True
             except WindowStoreError as error:
                 if self._answers:
-                    logger.warning("the last snapshot is served on: %s", error)
+                    logger.warning("still serving the last snapshot: %s", error)
                 self._answers = False
 
     def _look(self) -> None:

@@ -54,17 +54,18 @@ def checked(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
     >>> checked(Settings("n", "file:///pages", host="0.0.0.0"), {})
     Traceback (most recent call last):
     mta.serve.settings.InvalidService: other machines can reach 0.0.0.0: set MTA_SERVE_TOKEN to a \
-token that clients send, or choose --insecure
+token that clients send, or pass --insecure
     """
     token = environment.get(TOKEN)
     if token is not None and not _TOKENS.fullmatch(token):
         raise InvalidService(
-            f"{TOKEN} is no token: make it 16 or more printable ASCII characters without spaces, "
+            f"{TOKEN} is not a valid token: use 16 or more printable ASCII characters without "
+            "spaces, "
             "for instance by 'openssl rand -hex 32'"
         )
     if token is None and not settings.insecure and not settings.is_local:
         raise InvalidService(
             f"other machines can reach {settings.host}: set {TOKEN} to a token that clients send, "
-            "or choose --insecure"
+            "or pass --insecure"
         )
     return replace(settings, token=token)

@@ -59,7 +59,7 @@ class Plan(NamedTuple):
 
 
 class Trigger(ABC):
-    """A rule that says when results are due."""
+    """A rule for when results are due."""
 
     #: Whether moments are times, and events must carry them; else they are numbers of events.
     needs_times = False
@@ -104,7 +104,7 @@ class EveryCount(Trigger):
     """A result after every k-th event; its moment is the number of events so far.
 
     Args:
-        count: How many events lie between two results, at least 1.
+        count: The number of events between two results, at least 1.
 
     >>> EveryCount(3).due(Progress(events=2), None, 5, None).stops.tolist()
     [1, 4]
@@ -115,7 +115,7 @@ class EveryCount(Trigger):
             self.count = to_count(count, "a number of events", 1)
         except (TypeError, ValueError):
             raise ValueError(
-                f"results come every 1, 2, 3, ... events, not every {count!r}"
+                f"EveryCount takes a whole number of at least 1, not {count!r}"
             ) from None
 
     def due(
@@ -141,11 +141,10 @@ class EveryPeriod(Trigger):
 
     Args:
         period: A number of seconds, or a duration such as "1 minute".
-        offset: How much later than a multiple of the period boundaries are: "1 day" with "9h30m" is
-            each day at 09:30 UTC.
-        zone: The time zone whose clock periods of whole days follow, as "America/New_York": days
-            have 23 and 25 hours where it is changed. A boundary that the clock leaves out comes
-            when it is set forward.
+        offset: A shift of the boundaries: "1 day" with "9h30m" is each day at 09:30 UTC.
+        zone: The time zone of periods of whole days, such as "America/New_York": days have 23 or 25
+            hours when the clock changes. A boundary that the clock skips falls on the moment of
+            the change.
 
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger
@@ -259,7 +258,7 @@ class EveryPeriod(Trigger):
 
 
 class OnDemand(Trigger):
-    """No result but those that ``query`` and ``flush`` return."""
+    """Only ``query`` and ``flush`` return results."""
 
     def due(
         self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None

@@ -117,30 +117,29 @@ class SlicedWindow(ResultsWhenDue[Out]):
 
     Results equal those of ``TriggeredWindow(Window(monoid, window), EveryPeriod(slide))``, or
     ``EveryCount(slide)``. An event costs 1 combine, a slide what an event of a window of size /
-    slide events costs. Raises ValueError where slicing would be wrong.
+    slide events costs. Raises ValueError if slicing would be wrong.
 
     Args:
         monoid: The aggregation.
         window: A TimeWindow or a CountWindow, whose size is a whole number of slides.
         slide: A duration for a TimeWindow, a number of events for a CountWindow; without it the
             window tumbles.
-        store: A URL, an open store, or None to keep everything in memory, where values may be any
-            objects.
-        name: Distinguishes the windows in a store, as for ``Window``.
-        arity: How many elements a group has; a full group is one page. The default depends on the
-            size of a partial result, and suits a single large window.
-        leaf_arity: How many slides a leaf group has.
-        aggregator: The algorithm that keeps the events: AmortizedMTA, or FiBA where the other
-            settings need it. With SteadyMTA no single event waits while a group is folded, which
-            pays where a combine takes long.
+        store: A URL, an open store, or None to keep everything in memory, with values of any type.
+        name: The name of the windows in the store, as for ``Window``.
+        arity: The number of elements in a group; a full group is one page. The default depends on
+            the size of a partial result, and suits a single large window.
+        leaf_arity: The number of slides in a leaf group.
+        aggregator: The algorithm that keeps the events: by default AmortizedMTA, or FiBA if other
+            settings need it. With SteadyMTA, no single event waits while a group is folded; use it
+            for expensive combines.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        nulls: What a null or NaN does: "raise" raises InvalidValue; with "skip" the event is
+        nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
             inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
             aggregates NaN like a number.
         min_samples: The number of values below which a result is null (None, or masked in an
-            array). Unless it is given, with ``nulls="skip"`` a result of no values is null. Counts
+            array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        retain: How many of the newest snapshots can be restored.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import CountWindow, SlicedWindow, Sum
     >>> sliced = SlicedWindow(Sum(), CountWindow(4), slide=2)
@@ -346,7 +345,8 @@ def slices_of(
         )
     if size % part:
         raise ValueError(
-            f"the size of {policy!r} is no multiple of the slide of {trigger!r}, so slices would "
+            f"the size of {policy!r} is not a multiple of the slide of {trigger!r}, so slices "
+            "would "
             "be cut; choose a slide that divides it, or use TriggeredWindow"
         )
     return trigger, over

@@ -66,7 +66,7 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
     except (CorruptPage, ValueError, TypeError) as error:
         raise corrupt(str(error)) from error
     if next(rest, None) is not None:
-        raise corrupt("it has a column too many")
+        raise corrupt("it has too many columns")
     return room
 
 
@@ -74,7 +74,7 @@ def _validated(values: list[Any]) -> TriggeredSnapshot:
     """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     window, trigger, events, newest, given, held, part = values
     if [type(value) for value in (window, trigger, held, part or [])] != [bytes, str, list, list]:
-        raise corrupt("its fields are of the wrong types")
+        raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
     moments, columns = held
     if not isinstance(moments, list) or not isinstance(columns, list):

@@ -36,7 +36,7 @@ from stores import StoreLike
 
 
 class Due(NamedTuple):
-    """Results that were due, in their order."""
+    """Results that were due, in order."""
 
     moments: np.ndarray
     """Boundaries as datetime64[us] for a period; else how many events there were, as int64."""
@@ -102,9 +102,8 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         Args:
             values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
                 mapping or table of columns.
-            times: Datetimes, or numbers; needed where the frame looks at times.
-            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
-                is given.
+            times: Datetimes, or numbers; needed if the frame depends on times.
+            time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         rows, micros, count = self.intake.admit_batch(values, in_unit(times, time_unit))
         return self._run(rows, micros, count)
@@ -121,7 +120,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         """
         trigger = self.trigger
         if not isinstance(trigger, EveryPeriod):
-            raise ValueError(f"time makes no result due with {trigger!r}; use EveryPeriod")
+            raise ValueError(f"with {trigger!r}, no result becomes due with time; use EveryPeriod")
         moment = trigger.last_boundary(to_time(time))
         # What the first event that could come after that makes due.
         plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
@@ -169,7 +168,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
                 f"{self.progress.events - before} of {count} events of the batch were accepted"
             )
             if held := len(self._held[0]):
-                error.add_note(f"{held} results that were due come with the next call")
+                error.add_note(f"{held} results that were due are returned by the next call")
             raise
         return self._give(plan.moments, out)
 
@@ -241,7 +240,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def checkpoint(self, wait: bool = True) -> bytes:
         """Return a snapshot of the window, its trigger and results not yet returned.
 
-        As ``Window.checkpoint``. Raises NotPageable where held results are no plain data.
+        As ``Window.checkpoint``. Raises NotPageable if held results are no plain data.
 
         Args:
             wait: Whether to wait for the store.
@@ -279,7 +278,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
 
 class TriggeredWindow(ResultsWhenDue[Out]):
-    """A window that gives results when a trigger says so.
+    """A window that returns results when a trigger makes them due.
 
     Any window and frame. A frame on times is evaluated again at each boundary, so that what time
     alone evicts is out. Events must come in order: raises ValueError for a window with
@@ -287,7 +286,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     results that were given.
 
     Args:
-        window: The window; use it through this one only.
+        window: The window; do not use it directly afterwards.
         trigger: When results are due.
 
     >>> from mta import EveryCount, Max, CountWindow, TriggeredWindow, Window
@@ -304,7 +303,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         self.window, self.monoid = window, window.monoid
         if window.engine.intake.allowed_lateness and not isinstance(trigger, OnDemand):
             raise ValueError(
-                f"late events would change results that {trigger!r} has given; choose "
+                f"late events would change results that {trigger!r} has returned; choose "
                 "allowed_lateness=0, or OnDemand()"
             )
         self._begin(window.engine, trigger, window.policy.lifetime)

@@ -180,7 +180,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         Args:
             after: Seconds, or a datetime; events at this time are outside.
             until: Seconds, or a datetime; events at this time are inside.
-            partial: Whether to answer from the events that remain where others have left.
+            partial: Whether to answer from the remaining events if others have left.
 
         >>> from mta import Max, TimeWindow, Window
         >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
@@ -204,7 +204,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         Args:
             start: The position of the first event.
             stop: The position after the last event.
-            partial: Whether to answer from the events that remain where others have left.
+            partial: Whether to answer from the remaining events if others have left.
         """
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
         engine = self.engine
@@ -231,7 +231,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
 
     @alone
     def snapshot(self) -> bytes:
-        """As ``checkpoint``, for one who saves it with others.
+        """As ``checkpoint``, for callers that save several snapshots together.
 
         Call ``hold`` once that is done, before the next event.
         """
@@ -357,7 +357,7 @@ class Engine(Generic[Out]):
     def snapshot(self) -> bytes:
         """Return the snapshot, which may still be discarded: no page is released for it."""
         if self.store is None:
-            raise NotPageable("this window is in memory alone (store=None); give it a store")
+            raise NotPageable("this window is only in memory (store=None); pass a store")
         structure, intake = self.structure, self.intake
         structure.prepare()
         setting = structure.setting
@@ -554,7 +554,7 @@ class WindowEngine(Engine[Out]):
         return self._structure
 
     def _sync(self) -> None:
-        """Evict what is due; a page read a level."""
+        """Evict what is due; one page read per level."""
         if self._is_behind:
             self._structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
             self._is_behind = False
@@ -618,7 +618,7 @@ class WindowEngine(Engine[Out]):
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
         """Read a batch and add it; see ``Window.extend``."""
         if emit not in ("all", "last"):
-            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
+            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
         rows, micros, count = self.intake.admit_batch(values, times)
         if emit == "all":
             out = self.monoid.outputs.new(count)
@@ -762,7 +762,7 @@ def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
     if isinstance(structure, kind):
         return structure
     raise UnsupportedOperation(
-        f"{structure.name} takes events in order, and out from the oldest on: for retractions "
+        f"{structure.name} inserts events in order and evicts the oldest first: for retractions "
         "set allowed_lateness, even 0"
     )
 

@@ -22,7 +22,7 @@ from mta.windows.settings import Nulls, Settings
 def require_times(count: int, times: np.ndarray | None) -> None:
     """Raises InvalidTime unless so many events have a time each, where they have times."""
     if times is not None and len(times) != count:
-        raise InvalidTime(f"{count} values have {len(times)} times; give one for each")
+        raise InvalidTime(f"{count} values have {len(times)} times; pass one for each")
 
 
 def times_ahead(times: np.ndarray | None, settings: Settings) -> np.ndarray | None:

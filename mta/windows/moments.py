@@ -53,7 +53,7 @@ class Engine(Protocol[Out]):
 def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment: int) -> int:
     """The first position of a window at a moment that ends before a position.
 
-    ``UNKNOWN`` where earlier events may have been in it. At most two page reads a level.
+    ``UNKNOWN`` where earlier events may have been in it. At most two page reads per level.
     """
     front = events.kept_from
     if isinstance(policy, Both):
@@ -86,7 +86,7 @@ def result_at(
 
     ``current`` returns the result as of the newest event. From the ``horizon`` on it is complete.
     ``left`` says that events have left before the window had pages of its own. O(arity * log n)
-    combines and a few page reads a level.
+    combines and a few page reads per level.
     """
     if not policy.positional:
         return _newest_result(engine, policy, moment, current), False
@@ -111,8 +111,9 @@ def _newest_result(
     newest, lifetime = engine.intake.last_time, policy.lifetime
     if isinstance(policy, Both) or (newest is not None and moment < newest):
         raise UnsupportedOperation(
-            f"{policy!r} looks at values, so its window is only known as of its newest event, and "
-            "for a session whether it is over since: leave out at=, or ask for a later moment"
+            f"{policy!r} looks at values, so its window is only known as of its "
+            "newest event, and a session also after its end: leave out at=, or ask for a later "
+            "moment"
         )
     if newest is not None and lifetime is not None and moment - newest >= lifetime:
         return engine.monoid.empty
@@ -125,7 +126,7 @@ def asked(
 ) -> Any:  # fmt: skip
     """The result of a window at a moment, or an array of those at each of many.
 
-    Raises InvalidTime where events have no times, UnsupportedOperation where the policy looks at
+    Raises InvalidTime if events have no times, UnsupportedOperation where the policy looks at
     values, and EventsGone unless ``partial``.
     """
     moments = moments_of(at, unit)

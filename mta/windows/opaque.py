@@ -103,7 +103,7 @@ class _Untouched(Objects):
 
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
         if not 0 <= count <= 2 * MAX_ARITY:
-            raise CorruptPage(f"a group of {count} elements cannot be")
+            raise CorruptPage(f"a group of {count} elements is impossible")
         for _ in range(self._columns):
             next_payload(payloads)
         return [_ANY] * count

@@ -153,7 +153,7 @@ class Settings:
         return skipping(monoid, self.nulls == "skip", self.min_samples)
 
     def of_snapshot(self, snapshot: Snapshot) -> Self:
-        """These with the arities of a snapshot. Raises SnapshotMismatch where others were given."""
+        """These with the arities of a snapshot. Raises SnapshotMismatch if others were given."""
         for name in ("arity", "leaf_arity"):
             given, held = getattr(self, name), getattr(snapshot, name)
             if given not in (None, held):

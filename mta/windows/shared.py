@@ -71,7 +71,7 @@ _TRIM_GROUPS = 32
 
 @dataclass(frozen=True)
 class SharedStats:
-    """The sizes of multiple windows, and what they have done."""
+    """The sizes and counts of multiple windows."""
 
     windows: dict[str, int]
     """Events in each window."""
@@ -92,39 +92,39 @@ class SharedWindows(EventsWindow[Out]):
     """The aggregates of multiple windows over one stream, after every event.
 
     Events are stored once. With ``allowed_lateness`` they are kept in order of time, and a result
-    covers the window that ends with its event (for a frame that looks at values: with the newest).
+    covers the window that ends with its event (or with the newest event, if a frame depends on
+    values).
 
     Args:
         monoid: The aggregation.
         windows: The frame of each window, by its name.
-        store: A URL, an open store, or None to keep everything in memory, where values may be any
-            objects.
-        name: Distinguishes the windows in a store, as for ``Window``.
-        retain_for: Which events to retain though no window holds them, for earlier moments, ranges
-            and windows that are added later: a duration, as in ``Window``, or a window by count or
+        store: A URL, an open store, or None to keep everything in memory, with values of any type.
+        name: The name of the windows in the store, as for ``Window``.
+        retain_for: Which events to retain beyond the windows, for earlier moments, ranges and
+            windows that are added later: a duration, as in ``Window``, or a window by count or
             time.
-        timed: Whether events have times, even if no frame looks at them yet.
-        arity: How many elements a group has; a full group is one page. The default depends on the
-            size of a partial result, and suits a single large window.
-        leaf_arity: How many events a leaf group has; ``arity`` unless only that is given.
+        timed: Whether events have times, even if no frame depends on times yet.
+        arity: The number of elements in a group; a full group is one page. The default depends on
+            the size of a partial result, and suits a single large window.
+        leaf_arity: The number of events in a leaf group; by default ``arity``.
         allowed_lateness: How much older than the newest event an event may be: seconds or a
             duration. It selects FiBA, which keeps events in order of time, and a result covers the
             window that ends with its event. Without it events must come in order.
-        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
-            replaces the old one, "combine" joins both. The last two select FiBA too, with an
-            ``allowed_lateness`` of 0 unless it is given.
+        on_duplicate: What to do with an event at the time of an existing one: "append" adds it,
+            "replace" replaces the existing one, "combine" combines both. The last two also select
+            FiBA, with a default ``allowed_lateness`` of 0.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        nulls: What a null or NaN does: "raise" raises InvalidValue; with "skip" the event is
+        nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
             inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
             aggregates NaN like a number.
         min_samples: The number of values below which a result is null (None, or masked in an
-            array). Unless it is given, with ``nulls="skip"`` a result of no values is null. Counts
+            array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
-            unless it is given. One event of tomorrow makes all of today late.
+        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
+            default, any time ahead. A single event dated tomorrow makes all events of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
-        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
-        retain: How many of the newest snapshots can be restored.
+        clock: Returns the current time in seconds since 1970; by default ``time.time``.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import CountWindow, Max, SharedWindows
     >>> peaks = SharedWindows(Max(), {"two": CountWindow(2), "three": CountWindow(3)})
@@ -180,7 +180,7 @@ class SharedWindows(EventsWindow[Out]):
 
         Args:
             value: The value; for a Product a mapping from column to value.
-            time: Seconds, or a datetime; needed where a frame looks at times.
+            time: Seconds, or a datetime; needed if a frame depends on times.
         """
         self._single.insert(value, time)
 
@@ -213,10 +213,9 @@ class SharedWindows(EventsWindow[Out]):
         Args:
             values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
                 mapping or table of columns.
-            times: Datetimes, or numbers; needed where the frame looks at times.
+            times: Datetimes, or numbers; needed if the frame depends on times.
             emit: "all" returns the result after each event, "last" the one after the last event.
-            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
-                is given.
+            time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         return result_columns(self.engine.extend(values, in_unit(times, time_unit), emit))
 
@@ -241,8 +240,8 @@ class SharedWindows(EventsWindow[Out]):
     ) -> Any:
         """The result of one window, of all by name, or of a policy that is no window.
 
-        1 combine a window, none where nothing has changed. For a policy O(arity * log n) combines
-        and at most two page reads a level; raises EventsGone where events have left that it asks
+        1 combine per window, none where nothing has changed. For a policy O(arity * log n) combines
+        and at most two page reads per level; raises EventsGone if events have left that it asks
         for, unless ``partial``. They end with the newest event, or ``at`` a moment or at each of
         many, as in ``Window.query``.
         """
@@ -260,10 +259,10 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def add(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """Add a window over as many of the events that it asks for as are retained.
+        """Add a window, with those of its events that are retained.
 
-        At most one page read per level. Raises ValueError for a name that is taken, and for a frame
-        that needs times or aggregates that are not kept with these events.
+        At most one page read per level. Raises ValueError for an existing name, and for a frame
+        that needs times or aggregates that are not stored with these events.
 
         Args:
             name: The name of the window.
@@ -276,7 +275,7 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def resize(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """Give a window another frame, longer or shorter, from now on; costs as ``add``.
+        """Give a window another frame, longer or shorter; costs as ``add``.
 
         A longer one holds the events that are retained; the returned coverage says how many are
         missing, also for the results of late events.
@@ -311,7 +310,7 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def coverage(self, name: str | None = None) -> Coverage:
-        """Return whether a window, or each one, holds all events that its frame asks for.
+        """Return whether a window, or each window, holds all events of its frame.
 
         With a name it also says how many events the window holds and how many are missing. Reads at
         most two pages per level and window.
@@ -568,7 +567,7 @@ class SharedEngine(Engine[Out]):
                 )
 
     def ready(self, cursor: Cursor) -> Cursor:
-        """A window that has taken in every event; at most a page read a level if it had not."""
+        """A window that has taken in every event; at most one page read per level if it had not."""
         if cursor.back != self.structure.back or not cursor.is_settled:
             cursor.settle(self.intake.last_time)
         return cursor
@@ -640,7 +639,7 @@ class SharedEngine(Engine[Out]):
     def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
         """Write each window's result into a row, as of the newest event or at a later moment.
 
-        O(log n) combines and a few page reads a level for each window.
+        O(log n) combines and a few page reads per level for each window.
         """
         for cursor, out in zip(self.cursors.values(), outs, strict=True):
             if moment is not None and cursor.policy.needs_times:
@@ -734,7 +733,7 @@ class SharedEngine(Engine[Out]):
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
         """Read a batch and add it; see ``SharedWindows.extend``."""
         if emit not in ("all", "last"):
-            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
+            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
         outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
         outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}

@@ -102,12 +102,12 @@ def _validated(values: list[Any]) -> SharedSnapshot:
 
 def _window(fields: Any, events: Snapshot) -> WindowState:
     if not isinstance(fields, list) or [type(value) for value in fields] != [str, list, int]:
-        raise corrupt("a window is of the wrong types")
+        raise corrupt("a window has the wrong types")
     name, policy, front = fields
     if [type(value) for value in policy] != [str, bytes] or len(policy[1]) != 16:
-        raise corrupt("a window's fingerprint is of the wrong type")
+        raise corrupt("a window's fingerprint has the wrong type")
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
-        raise corrupt("a window's name cannot be")
+        raise corrupt("the name of a window is invalid")
     if not events.front <= front <= events.back:
         raise corrupt(f"the front of window {name!r} is not among the events")
     return WindowState(name, (policy[0], policy[1]), front)

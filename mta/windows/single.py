@@ -47,7 +47,7 @@ _FEW, MANY = 16, 1024
 _MOST_MISSES = 63
 #: In place of a result that is not known; a member of an enumeration stays itself in copies.
 UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
-#: Times here are doubles, with which Python is quicker than with large whole numbers: whole ones,
+#: Times here are doubles, with which Python is quicker than with large integers: whole ones,
 #: as microseconds up to the year 2041 are; others go the general way. So near to 0 a sum with
 #: ``UNIT`` has no place for fractions.
 SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52

@@ -32,7 +32,7 @@ from stores import StoreLike
 
 @dataclass(frozen=True)
 class Stats:
-    """The size of a window, and what it has done."""
+    """The sizes and counts of a window."""
 
     events: int
     """Events in the window."""
@@ -64,36 +64,35 @@ class Window(EventsWindow[Out]):
     Args:
         monoid: The aggregation.
         window: The frame: which events the window holds.
-        store: A URL, an open store, or None to keep everything in memory, where values may be any
-            objects.
-        name: Distinguishes the windows in a store: 1 to 100 characters of A-Z a-z 0-9 . _ : -
-        arity: How many elements a group has; a full group is one page. The default depends on the
-            size of a partial result, and suits a single large window.
-        leaf_arity: How many events a leaf group has; ``arity`` unless only that is given.
-        aggregator: The algorithm that keeps the events: AmortizedMTA, or FiBA where the other
-            settings need it. With SteadyMTA no single event waits while a group is folded, which
-            pays where a combine takes long.
+        store: A URL, an open store, or None to keep everything in memory, with values of any type.
+        name: The name of the window in the store: 1 to 100 characters of A-Z a-z 0-9 . _ : -
+        arity: The number of elements in a group; a full group is one page. The default depends on
+            the size of a partial result, and suits a single large window.
+        leaf_arity: The number of events in a leaf group; by default ``arity``.
+        aggregator: The algorithm that keeps the events: by default AmortizedMTA, or FiBA if other
+            settings need it. With SteadyMTA, no single event waits while a group is folded; use it
+            for expensive combines.
         allowed_lateness: How much older than the newest event an event may be: seconds or a
             duration. It selects FiBA, which keeps events in order of time, and a result covers the
             window that ends with its event. Without it events must come in order.
-        on_duplicate: What an event does at a time that already has one. "append" adds it, "replace"
-            replaces the old one, "combine" joins both. The last two select FiBA too, with an
-            ``allowed_lateness`` of 0 unless it is given.
-        retain_for: How far behind the newest event ``query`` answers every moment, as "90 days":
-            what windows hold at such moments is retained. It selects FiBA, with an
-            ``allowed_lateness`` of 0 unless it is given.
+        on_duplicate: What to do with an event at the time of an existing one: "append" adds it,
+            "replace" replaces the existing one, "combine" combines both. The last two also select
+            FiBA, with a default ``allowed_lateness`` of 0.
+        retain_for: How far before the newest event ``query`` answers every moment, such as "90
+            days": the events for such moments are retained. It selects FiBA, with a default
+            ``allowed_lateness`` of 0.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        nulls: What a null or NaN does: "raise" raises InvalidValue; with "skip" the event is
+        nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
             inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
             aggregates NaN like a number.
         min_samples: The number of values below which a result is null (None, or masked in an
-            array). Unless it is given, with ``nulls="skip"`` a result of no values is null. Counts
+            array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        max_ahead: How far ahead of the clock the time of an event may be, as "5 minutes"; any
-            unless it is given. One event of tomorrow makes all of today late.
+        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
+            default, any time ahead. A single event dated tomorrow makes all events of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
-        clock: Returns the present in seconds since 1970; ``time.time`` unless it is given.
-        retain: How many of the newest snapshots can be restored.
+        clock: Returns the current time in seconds since 1970; by default ``time.time``.
+        retain: The number of newest snapshots that can be restored.
 
     >>> from mta import CountWindow, Max, Window
     >>> window = Window(Max(), CountWindow(3), name="example")
@@ -149,7 +148,7 @@ class Window(EventsWindow[Out]):
 
         Args:
             value: The value; for a Product a mapping from column to value.
-            time: Seconds, or a datetime; needed where the frame looks at times.
+            time: Seconds, or a datetime; needed if the frame depends on times.
         """
         self._single.insert(value, time)
 
@@ -204,16 +203,16 @@ class Window(EventsWindow[Out]):
     ) -> Any:
         """Return the result over the window; the aggregation's ``empty`` without events.
 
-        The window ends with the newest event, however long ago that was, or at a moment: then it is
-        that of all events known now with times up to it. Costs 1 combine, and none if nothing has
-        changed since the last call; O(arity * log n) and a few page reads a level for a moment.
-        Raises InvalidTime where events have no times, and EventsGone where events have left that
-        the window at the moment would hold (see ``retain_for``).
+        The window ends with the newest event, which may be long ago, or at a moment, with all
+        events known now up to that time. Costs 1 combine, and none if nothing has changed since the
+        last call; O(arity * log n) and a few page reads per level for a moment. Raises InvalidTime
+        if events have no times, and EventsGone if events have left that the window at the moment
+        would hold (see ``retain_for``).
 
         Args:
             at: A moment at which the window ends instead, or many: datetimes, numbers, or "now".
-            partial: Whether to answer from the events that are retained where others have left.
-            time_unit: What numbers count; seconds unless it is given.
+            partial: Whether to answer from the retained events if others have left.
+            time_unit: The unit of numbers; by default seconds.
 
         >>> from mta import Sum, TimeWindow, Window
         >>> window = Window(Sum(), TimeWindow("1 hour"), name="moments", retain_for="1 day")
@@ -250,10 +249,9 @@ class Window(EventsWindow[Out]):
         Args:
             values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
                 mapping or table of columns.
-            times: Datetimes, or numbers; needed where the frame looks at times.
+            times: Datetimes, or numbers; needed if the frame depends on times.
             emit: "all" returns the result after each event, "last" the one after the last event.
-            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
-                is given.
+            time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         return self.engine.extend(values, in_unit(times, time_unit), emit)
 
@@ -268,16 +266,15 @@ class Window(EventsWindow[Out]):
             values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
                 mapping or table of columns.
             times: Datetimes, or numbers.
-            time_unit: What times that are numbers count: "s", "ms", "us" or "ns"; seconds unless it
-                is given.
+            time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         return revise(self.engine, values, in_unit(times, time_unit))
 
     @alone
     def coverage(self) -> Coverage:
-        """Return whether the window holds all events that its frame asks for.
+        """Return whether the window holds all events of its frame.
 
-        Some are missing after ``restore`` has made the window longer, until as many have come.
+        Some are missing after ``restore`` with a longer frame, until enough events have arrived.
         Reads at most two pages per level.
         """
         return self.engine.coverage()
@@ -325,7 +322,7 @@ class Window(EventsWindow[Out]):
         """Return the window that a snapshot describes, with the settings and the store of this one.
 
         As ``restore``, for programs that restore many windows of one kind: they share what is
-        costly to make.
+        expensive to create.
 
         Args:
             snapshot: What ``checkpoint`` of such a window returned.

@@ -117,15 +117,15 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
     in_state = is_state_url(address)
     if repair and in_state:
         raise InvalidRequest(
-            f"--repair: the pages are in Spark's own state ({address}), which nobody but the query "
-            "can write: leave --repair out, and if a page is damaged, take the query back to an "
+            f"--repair: the pages are in Spark's own state ({address}), which only the query can "
+            "write: leave --repair out, and if a page is damaged, roll the query back to an "
             "older batch of its checkpoint"
         )
     unnamed = read_job(folder) is None
     if repair and unnamed:
         raise InvalidRequest(
-            "--repair: a page is rebuilt by the windows' own aggregations, which no checkpoint "
-            "tells: in the program restore the window of the damaged key, and call "
+            "--repair: a page is rebuilt by the windows' own aggregations, which a checkpoint "
+            "does not contain: in your program restore the window of the damaged key, and call "
             "mta.audit.audit(window, repair=True)"
         )
     session = local_session()
@@ -277,8 +277,8 @@ def migrate(
     seconds = _seconds("--time-limit", time_limit)
     if read_job(checkpoint) is not None or read_job(checkpoint.parent) is not None:
         raise InvalidRequest(
-            f"{checkpoint} is of 'mta run', which notes its store and cannot go on elsewhere: "
-            "give another run an --output of its own"
+            f"{checkpoint} is of 'mta run', which records its store and cannot continue "
+            "elsewhere: use another --output for another run"
         )
     locate(checkpoint, store)
     ping_home(to or store, write=True)

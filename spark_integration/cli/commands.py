@@ -35,7 +35,7 @@ def command_line() -> CommandLine:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     line = CommandLine()
     run = line.add(
-        "run", _run, help="aggregate files or a running directory stream",
+        "run", _run, help="aggregate files, or a folder that receives new files",
         epilog=RUN_EXAMPLES, formatter_class=RawDescriptionHelpFormatter,
     )  # fmt: skip
     run.add_argument("input", nargs="*", help="files, or folders of files")
@@ -50,7 +50,7 @@ def command_line() -> CommandLine:
     ))  # fmt: skip
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
-        help="of a run: for how long a page must not be needed; default: 1 hour",
+        help="for a run: how long a page must have been unneeded; default: 1 hour",
     )  # fmt: skip
     for name, of_runs_alone in (("inspect", ""), ("check", ""), ("gc", "grace")):
         line.commands[name].set_defaults(command=_of_a_run(name, of_runs_alone))
@@ -67,8 +67,8 @@ def _serve(published: str, store: str | None, **options: Any) -> None:
     job = read_job(folder) or {}
     if not job.get("publish"):
         raise InvalidRequest(
-            f"the run in {folder} publishes nothing: give it --publish with a name, as in "
-            "'mta run --publish features', and run it again"
+            f"the run in {folder} publishes nothing: run it again with a name, as in "
+            "'mta run --publish features'"
         )
     serving.serve(str(job["publish"]), store or str(job["store"]), **options)
 
@@ -85,7 +85,7 @@ def _add_demo(parser: ArgumentParser) -> None:
     parser.add_argument("--keys", type=at_least_one, default=100, metavar="N",
                         help="how many keys to generate; default: 100")  # fmt: skip
     parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR",
-                        help="where everything goes; default: demo-output")  # fmt: skip
+                        help="the output folder; default: demo-output")  # fmt: skip
     for option, what in (("--key", "key column"), ("--time", "time column")):
         parser.add_argument(option, metavar="COL", help=f"the {what} of --data; default: guessed")
     parser.add_argument("--time-format", metavar="PATTERN",
@@ -105,15 +105,13 @@ def _add_migrate(parser: ArgumentParser) -> None:
     parser.add_argument(
         "target", type=Path, help="a new folder for the checkpoint to continue with"
     )
-    parser.add_argument(
-        "--store", metavar="URL", required=True, help="the store that has the pages"
-    )
+    parser.add_argument("--store", metavar="URL", required=True, help="the store of the pages")
     parser.add_argument("--to", metavar="URL", help="the store for the pages; default: the same")
     parser.add_argument(
         "--buckets",
         metavar="N",
         type=at_least_one,
-        help="how many buckets the query will have; default: as many as now",
+        help="how many buckets the query will have; default: as before",
     )
     parser.add_argument(
         "--time-limit", metavar="TIME", default="30 minutes",

@@ -120,7 +120,7 @@ def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.ND
     known = isinstance(policy, CountWindow | TimeWindow) and policy.end == NEWEST
     if not known or getattr(policy, "closed", "right") != "right":
         raise InvalidRequest(
-            f"the demo compares windows that end with the row, as '24 hours', not {policy!r}"
+            f"the demo compares windows that end with the row, such as '24 hours', not {policy!r}"
         )
     if isinstance(policy, CountWindow):
         window = series.rolling(policy.size, min_periods=1)

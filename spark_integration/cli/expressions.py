@@ -233,7 +233,7 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
         name, equals, size = (part.strip() for part in text.partition("="))
         if not equals or not name or name in windows:
             raise InvalidRequest(
-                f"--window {text!r}: each of multiple windows has a name of its own, as "
+                f"--window {text!r}: each of multiple windows has a name of its own, such as "
                 "'day=24 hours'"
             )
         windows[name] = parse_window(size)

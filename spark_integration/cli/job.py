@@ -45,9 +45,9 @@ class Job:
     format: Literal["csv", "json", "parquet"] | None = _option(
         None, "the format of the input; default: guessed from the names"
     )
-    delimiter: str = _option(",", "what separates the cells of CSV, such as ';' or '\\t'", "CHAR")
+    delimiter: str = _option(",", "the delimiter of CSV cells, such as ';' or '\\t'", "CHAR")
     quote: str = _option(
-        '"', "what encloses cells of CSV; '' where quotes are ordinary characters", "CHAR"
+        '"', "the quote character of CSV; '' if quotes are ordinary characters", "CHAR"
     )
     encoding: str = _option(
         "utf-8", "the encoding of CSV and JSON, such as latin-1 or cp1252", "NAME"
@@ -56,28 +56,28 @@ class Job:
         None, "one window for each value of this column; default: one window for all rows", "COL"
     )
     key_from_file_name: bool = _option(False, "one window for each file; default: no")
-    time: str | None = _option(
-        None, "the column of times; default: timestamp, ts, time, ...", "COL"
-    )
+    time: str | None = _option(None, "the time column; default: timestamp, ts, time, ...", "COL")
     time_format: str | None = _option(
         None,
-        "the format of times as Spark writes it, such as dd/MM/yyyy HH:mm; default: ISO 8601",
+        "the format of times, as a Spark pattern such as dd/MM/yyyy HH:mm; default: ISO 8601",
         "PATTERN",
     )
     time_unit: Literal["s", "ms", "us", "ns"] | None = _option(
-        None, "the unit of times that are numbers since 1970; default: guessed, and reported"
+        None, "the unit of numeric times since 1970; default: guessed, and reported"
     )
     value: tuple[str, ...] = _option(
         (),
-        "a column to aggregate, may be repeated; default: value, or the only column of numbers",
+        "a column to aggregate; may be repeated; default: value, or the only column of numbers",
         "COL",
     )
-    carry: tuple[str, ...] = _option((), "another column for the results, may be repeated", "COL")
+    carry: tuple[str, ...] = _option(
+        (), "another column to include in the results; may be repeated", "COL"
+    )
 
     agg: tuple[str, ...] = _option(
         (),
-        "max, mean, sum, count, std, median, quantile(COL, 0.9), ... (docs/catalogue.md has all); "
-        "filter (where CONDITION) behind one; default: max and mean of each value",
+        "max, mean, sum, count, std, median, quantile(COL, 0.9), ... (see docs/catalogue.md), "
+        "followed by an optional filter (where CONDITION); default: max and mean of each value",
         "NAME=FUNCTION(COL)",
     )
     window: tuple[str, ...] = _option(
@@ -87,7 +87,8 @@ class Job:
     )
     store: str | None = _option(
         None,
-        "where the pages go; spark://state: into the checkpoint; default: the output folder",
+        "the store for the pages; spark://state puts them into the checkpoint; default: the "
+        "output folder",
         "URL",
         shown=False,
     )
@@ -96,11 +97,13 @@ class Job:
     )
     on_late: Literal["raise", "drop", "side"] = _option(
         "raise",
-        "whether a row older than its key's last one stops the run, is dropped, or is marked late",
+        "whether a row older than the last one of its key stops the run, is dropped, or is marked "
+        "late",
     )
     allowed_lateness: str | None = _option(
         None,
-        "how much older than its key's newest a row may be, such as '10 minutes'; default: none",
+        "how much older than the newest row of its key a row may be, such as '10 minutes'; "
+        "default: none",
         "TIME",
     )
     emit_updates: bool = _option(
@@ -116,22 +119,26 @@ class Job:
     )
     on_invalid: Literal["raise", "drop"] = _option(
         "raise",
-        "whether rows without a readable key or time, or with a wrong value, stop the run or are "
+        "whether rows without a readable key or time, or with an invalid value, stop the run or "
+        "are "
         "dropped",
     )
     nulls: Literal["skip", "raise", "drop_row"] = _option(
-        "skip", "whether aggregations skip a row without a value, it stops the run, or is dropped"
+        "skip",
+        "whether a row without a value is skipped by aggregations, stops the run, or is dropped",
     )
     nan: Literal["skip", "raise", "propagate"] = _option(
         "skip",
-        "whether a NaN is a missing value, a wrong one as --on-invalid says, or makes results NaN",
+        "whether a NaN is a missing value, is invalid (see --on-invalid), or makes results NaN",
     )
-    min_samples: int | None = _option(None, "how few values make a result null; default: none", "N")
+    min_samples: int | None = _option(
+        None, "results with fewer values are null; default: none", "N"
+    )
     idle: Literal["keep", "expire", "emit"] = _option(
         "keep", "whether keys with an empty time window stay, expire, or expire with a last row"
     )
     watermark: str = _option(
-        "10 minutes", "for --idle: how far rows of different keys may be apart", "TIME"
+        "10 minutes", "for --idle: the maximum delay between rows of different keys", "TIME"
     )
 
     output: str = _option("mta-output", "where results, pages and the checkpoint go", "DIR")
@@ -148,11 +155,11 @@ class Job:
     plot_keys: int | None = _option(None, "how many keys the plot shows; default: up to 3", "N")
     overwrite: bool = _option(
         False,
-        "start over: delete what an earlier run left in the output folder; default: continue it",
+        "start over: delete the files of earlier runs in the output folder; default: continue it",
     )
 
     follow: bool = _option(
-        False, "keep reading new files until Ctrl-C; default: stop after the present ones"
+        False, "keep reading new files until Ctrl-C; default: stop after the existing files"
     )
     files_per_batch: int | None = _option(
         None,

@@ -41,7 +41,7 @@ def draw(
 ) -> str | None:
     """Write the picture of the first keys to ``path``: of ``most``, or of a few.
 
-    Returns which they are, as "3 of 13 keys"; None where there is nothing to show.
+    Returns which they are, such as "3 of 13 keys"; None where there is nothing to show.
     """
     panels = _panels(aggregations)
     count = most or max(1, min(KEYS, PANELS // len(panels)))

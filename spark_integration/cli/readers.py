@@ -274,8 +274,8 @@ def named_errors(path: Path, layout: Layout) -> Iterator[None]:
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(
-            f"{path} cannot be read as {layout.format} ({reason}): it may be damaged, cut off or "
-            "still being written; put a whole copy in its place, or take it out of the input"
+            f"{path} cannot be read as {layout.format} ({reason}): it may be damaged, truncated "
+            "or still being written; replace it with a complete copy, or remove it from the input"
         ) from error
 
 

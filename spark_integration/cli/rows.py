@@ -268,7 +268,7 @@ def _family(kind: pa.DataType) -> str:
 def _as(
     kind: pa.DataType, cells: Any, path: Path, name: str, families: tuple[str, ...] = ()
 ) -> pa.Array:
-    """A column as this type. Raises InvalidInput where the file has another kind of values."""
+    """A column as this type. Raises InvalidInput if the file has another kind of values."""
     if not isinstance(cells, pa.Array):
         cells = pa.array(cells, pa.string())
     if pa.types.is_dictionary(cells.type):

@@ -103,7 +103,7 @@ def _new_progress(job: Job, source: sources.Source) -> Progress:
 
 
 def _check_yield(job: Job, source: sources.Source, progress: Progress) -> None:
-    """Raises InvalidInput where an input that the command names gave nothing."""
+    """Raises InvalidInput if an input that the command names gave nothing."""
     if job.follow or progress.stopped:
         return
     if source.empty:

@@ -105,7 +105,9 @@ def layout_of(job: Job, fmt: str) -> Layout:
     """How the job says that its files are written. Raises InvalidRequest."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(job.delimiter, job.delimiter)
     if len(delimiter) != 1 or delimiter in '\r\n"' or delimiter == job.quote:
-        raise InvalidRequest(f"--delimiter {job.delimiter!r}: give one character, as ';' or '\\t'")
+        raise InvalidRequest(
+            f"--delimiter {job.delimiter!r}: give one character, such as ';' or '\\t'"
+        )
     if len(job.quote) > 1 or job.quote in ("\r", "\n", " "):
         raise InvalidRequest(f"--quote {job.quote!r}: give one character, or '' for none")
     try:
@@ -193,7 +195,7 @@ def key_column(job: Job) -> str:
 def time_unit(job: Job, source: Source) -> TimeUnit | None:
     """The unit of times that are numbers, stated or by their size; None for other times.
 
-    Raises InvalidRequest where the numbers of the sample are of several sizes, or of none.
+    Raises InvalidRequest if the numbers of the sample are of several sizes, or of none.
     """
     cells = source.sample[str(job.time)].dropna()
     are_numbers = not job.time_format and len(cells) and all(map(is_number, cells))
@@ -205,7 +207,7 @@ def time_unit(job: Job, source: Source) -> TimeUnit | None:
     if units or unit is None:
         raise InvalidRequest(
             f"--time {job.time!r} holds numbers from {cells[numbers.idxmin()]} to "
-            f"{cells[numbers.idxmax()]}, whose unit cannot be guessed: state it by --time-unit, as "
+            f"{cells[numbers.idxmax()]}, whose unit is ambiguous: set --time-unit to "
             f"one of {', '.join(TIME_UNITS)}"
         )
     return unit
@@ -270,8 +272,7 @@ def _require_readable(path: Path) -> None:
     wanted = os.R_OK | (os.X_OK if path.is_dir() else 0)
     if not os.access(path, wanted):
         raise InputDenied(
-            f"{path} may not be read by this user: give it the right to, or take it out of the "
-            "input"
+            f"{path} cannot be read by this user: grant permission, or remove it from the input"
         )
 
 
@@ -344,7 +345,7 @@ def _read_as_times(cells: pd.Series) -> pd.Series:
 
 
 def _check_times(job: Job, source: Source, time: str) -> None:
-    """Raises InvalidRequest where the sample's times are of a form that has to be named."""
+    """Raises InvalidRequest if the sample's times are of a form that has to be named."""
     cells = source.sample[time].dropna()
     if source.schema is not None and time in source.schema.names:
         type_of_time(source.schema.field(time).type, f"--time {time!r}")
@@ -361,7 +362,8 @@ def _check_times(job: Job, source: Source, time: str) -> None:
             return
         example = "dd/MM/yyyy HH:mm"
     raise InvalidRequest(
-        f"--time {time!r} holds {wrong.iloc[0]!r}: tell its form with --time-format, for example "
+        f"--time {time!r} holds {wrong.iloc[0]!r}: describe its format with --time-format, for "
+        "example "
         f"{example!r}"
     )
 

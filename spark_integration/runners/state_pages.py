@@ -186,7 +186,7 @@ class StatePages(PageStore):
                 yield
             except (PySparkException, OSError, EOFError) as error:
                 raise StoreUnavailable(
-                    f"Spark's state store did not do as it was asked ({error}); nothing of this "
+                    f"Spark's state store failed ({error}); nothing of this "
                     "batch is committed, Spark runs it again: see the executor's log for the cause"
                 ) from error
 

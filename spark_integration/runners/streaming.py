@@ -55,7 +55,7 @@ STATE_SCHEMA = "state binary"
 
 
 def check_encoding(spark: SparkSession) -> None:
-    """Raises InvalidRequest where the session's encoding of states is one that Spark refuses."""
+    """Raises InvalidRequest if the session's encoding of states is one that Spark refuses."""
     encoding = spark.conf.get(ENCODING, None) or ""
     if encoding.lower() == "avro":
         raise InvalidRequest(

@@ -58,7 +58,7 @@ _open: OrderedDict[tuple[int, str], _Lease] = OrderedDict()  # the least recentl
 
 @contextmanager
 def executor_store(url: str) -> Iterator[PageStore]:
-    """Yield an open store for a function of your own that runs in Spark's workers.
+    """Yield an open store for your own function that runs in Spark's workers.
 
     It is opened once in a worker's process and shared by its tasks; it stays open after the block,
     so do not close it. When the block ends without an error, all its pages are durable: one flush.

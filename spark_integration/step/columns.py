@@ -33,7 +33,7 @@ DAY = 86400 * MICROS
 TIME_LIMIT = 1 << 62
 #: What stands for a value that is no time.
 NO_TIME = np.iinfo(np.int64).min
-#: Decimals of so many digits are whole numbers of 64 bits of their last place.
+#: Decimals of so many digits are integers of 64 bits of their last place.
 EXACT_DIGITS = 18
 
 
@@ -196,7 +196,7 @@ def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any
     if nulls == "accept":
         raise InvalidValue(
             f"bad value: {column.null_count} rows of a bucket have no {name!r}, and {kind} has no "
-            "NaN to stand for a null, as nulls='accept' has it: set nulls='skip'"
+            "NaN to stand for a null, which nulls='accept' needs: set nulls='skip'"
         )
     if not _is_number(kind):
         return column.to_pylist()
@@ -211,7 +211,7 @@ def _is_number(kind: pa.DataType) -> bool:
 def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any] | Scaled:
     """A value column without nulls for ``Window.extend``: numbers without a copy.
 
-    Decimals are read as whole numbers of their last place (3 ns a value). Those that are too long
+    Decimals are read as integers of their last place (3 ns a value). Those that are too long
     for that are the nearest doubles, read from their text (150 ns): Arrow's own cast rounds twice,
     and misses the nearest one for one decimal in eight.
     """
@@ -238,7 +238,7 @@ def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
-    """Decimals as whole numbers of their last place, and which of them these 64 bits hold."""
+    """Decimals as integers of their last place, and which of them these 64 bits hold."""
     array = column.cast(pa.decimal128(38, column.type.scale)).combine_chunks()
     words = np.frombuffer(array.buffers()[1], "<i8", 2 * (array.offset + len(array)))
     low, high = words.reshape(-1, 2)[array.offset :].T
@@ -280,7 +280,7 @@ def to_arrow(
     """
     if not parts:
         return pa.nulls(0, kind)
-    if len({part.dtype for part in parts}) > 1:  # numpy would make doubles of whole numbers
+    if len({part.dtype for part in parts}) > 1:  # numpy would make doubles of integers
         parts = [part.astype(object) for part in parts]
     joined = np.ma.concatenate if any(map(np.ma.isMaskedArray, parts)) else np.concatenate
     results, nulls = split(joined(parts))

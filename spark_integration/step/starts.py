@@ -86,7 +86,7 @@ def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
 
 
 def pages_of(store: PageStore, name: str) -> list[str]:
-    """All pages of a start; lists the store's keys. Raises MissingPage where there are none."""
+    """All pages of a start; lists the store's keys. Raises MissingPage if there are none."""
     own = re.escape(PREFIX + name)
     ours = re.compile(rf"{own}/(\d+|whole)|{own}\.[0-9a-f]{{8}}[:/].*")
     found = [key for key in store.keys(PREFIX + name) if ours.fullmatch(key)]
@@ -127,8 +127,9 @@ def require_suitable(start: Start, name: str, buckets: int, fixed: Fixed) -> Non
     if old != [*map(tuple, new)]:
         shown = side_by_side(old, new, ("the start", "the query"))
         raise StateMismatch(
-            f"the start {name!r} does not go with this query: make it with the query's settings, "
-            f"or give the query its own\n{shown}"
+            f"the start {name!r} does not match this query: save it with the settings of the "
+            "query, "
+            f"or use those of the start\n{shown}"
         )
 
 
@@ -142,4 +143,4 @@ def _validated(values: list[Any]) -> Start:
             lines = [(what, text) for what, text in fixed]
             if all(type(part) is str for line in lines for part in line):
                 return Start(buckets, until, lines, snapshot)
-    raise corrupt("its fields are of the wrong types")
+    raise corrupt("its fields have the wrong types")

@@ -54,7 +54,7 @@ class CountingStore(WrapperStore):
         self.counts = Counts()
 
     def reset(self) -> Counts:
-        """Begin at zero and return what was counted so far; no store call."""
+        """Return the counts so far and reset them to zero; no store call."""
         with self._lock:
             counts, self.counts = self.counts, Counts()
         return counts

@@ -37,7 +37,7 @@ class Delay(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """Every call waits for the same time.
+    """Every call waits the same time.
 
     Args:
         wait: Seconds.

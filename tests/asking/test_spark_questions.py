@@ -143,7 +143,7 @@ def test_the_last_result_of_a_key_goes_with_all_its_answers() -> None:
         ({"retain_for": "soon"}, "retain_for is 'soon': give a duration"),
     ],
 )
-@pytest.mark.refuses("asking", "questions among the rows (`asks=`)", "periodic")
+@pytest.mark.refuses("asking", "questions in the stream (`asks=`)", "periodic")
 def test_what_does_not_go_with_questions_is_named(changes: dict[str, Any], message: str) -> None:
     settings: dict[str, Any] = {
         "by": "device", "on": "ts", "aggregations": AGGREGATIONS, "window": TimeWindow(10),
@@ -160,7 +160,7 @@ def stream(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 @pytest.mark.refuses("asking", "as of any moment (`at=`)", "a stream")
-@pytest.mark.proves("asking", "questions among the rows (`asks=`)", "a stream")
+@pytest.mark.proves("asking", "questions in the stream (`asks=`)", "a stream")
 def test_a_query_answers_the_questions_of_its_topic(spark: SparkSession, tmp_path: Path) -> None:
     rows, found = rows_of(6, 60, old=5), list[Row]()
     (tmp_path / "input").mkdir()

@@ -74,7 +74,7 @@ def test_the_windows_of_a_filter_are_found_by_the_other_commands(folder: Path) -
     ("condition", "message"),
     [
         ("amount", "the filter is double, no boolean"),
-        ("statuss = 'x'", "`statuss` cannot be resolved"),
+        ("stat = 'x'", "`stat` cannot be resolved"),
         ("status =", "Syntax error"),
         ("sum(amount) > 3", "GROUP BY"),
     ],

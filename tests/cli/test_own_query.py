@@ -56,7 +56,7 @@ def test_whole_and_damaged_pages(job: Job, capsys: pytest.CaptureFixture[str]) -
     with open_store(job.store) as store:
         store.put_many({first: page})
     code, said = mta(capsys, "check", job.checkpoint, "--store", job.store, "--repair")
-    assert code == 2 and "in the program restore the window" in said
+    assert code == 2 and "in your program restore the window" in said
 
 
 def test_pages_that_nobody_needs(job: Job, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,11 +51,11 @@ def test_an_object_store_is_asked_once_per_bucket_and_batch(
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("--keys", "0", "above 0, as 800, 50k or 10M"),
-        ("--keys", "many", "above 0, as 800, 50k or 10M"),
+        ("--keys", "0", "above 0, such as 800, 50k or 10M"),
+        ("--keys", "many", "above 0, such as 800, 50k or 10M"),
         ("--events-per-second", "-3", "above 0"),
-        ("--window", "session 30 minutes", "a plan knows '30 days' and '1000 events'"),
-        ("--window", "0 events", "a plan knows"),
+        ("--window", "session 30 minutes", "write '30 days' or '1000 events'"),
+        ("--window", "0 events", "write '30 days'"),
         ("--aggregations", "0", "whole number of at least 1"),
         ("--batch", "soon", "soon"),
         ("--key-bytes", "1M", "up to 65536"),

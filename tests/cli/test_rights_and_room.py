@@ -81,7 +81,7 @@ def test_input_that_may_not_be_read_is_named(command: Console, tmp_path: Path) -
         done = command("run", folder, "--value", "watts", "--output", tmp_path / "out")
         unreadable.chmod(mode)
         assert done.code == Exit.DENIED
-        assert f"mta: {unreadable} may not be read by this user" in done.err
+        assert f"mta: {unreadable} cannot be read by this user" in done.err
         assert "starting Spark" not in done.out
     done = command("run", folder, "--value", "watts", "--output", closed / "out")
     assert done.code == Exit.DENIED

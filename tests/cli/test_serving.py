@@ -30,7 +30,7 @@ def test_a_run_that_publishes_nothing_is_named(
 ) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"publish": None, "store": "file:///pages"}))
     assert main(["serve", str(tmp_path)]) == 2
-    assert "give it --publish with a name" in capsys.readouterr().err
+    assert "run it again with a name" in capsys.readouterr().err
 
 
 def test_a_command_that_no_shell_finds_is_named_by_its_path(

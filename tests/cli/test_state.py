@@ -72,7 +72,7 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
 
 def test_what_is_not_possible_is_reported(out, capsys):
     assert mta("check", out, "--repair") == 2
-    assert "nobody but the query can write" in capsys.readouterr().err
+    assert "only the query can write" in capsys.readouterr().err
     assert mta("gc", out, "--delete") == 0
     assert "nothing to collect" in capsys.readouterr().out
     assert mta("inspect", out / "checkpoint") == 2

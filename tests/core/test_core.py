@@ -235,7 +235,7 @@ def test_the_package_is_whole() -> None:
     assert (files("spark_integration") / "log4j2.properties").is_file()
 
 
-@pytest.mark.proves("platforms", "systems that neither fork nor lock files", "others, simulated")
+@pytest.mark.proves("platforms", "systems without fork and file locks", "others, simulated")
 def test_systems_that_neither_fork_nor_lock_files(tmp_path: Path) -> None:
     """As on Windows: no fork, no hooks around it, no ``fcntl``, no folders to be synced."""
     code = f"""

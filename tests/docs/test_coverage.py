@@ -225,5 +225,7 @@ def test_every_option_says_what_it_does_and_its_default() -> None:
             assert action.help, f"mta {name} {action.dest}"
             optional = action.option_strings and not action.required
             switch = action.dest in ("help", "quiet", "verbose", "carry")
-            said = re.search(r"; default: \S|^in place of files|the store in which", action.help)
+            said = re.search(
+                r"; default: \S|^instead of files|the store of the published", action.help
+            )
             assert not optional or switch or said, f"mta {name} {action.option_strings}"

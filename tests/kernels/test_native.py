@@ -493,7 +493,7 @@ DIGESTS = {
     7: "20aba39ee741fa3a",
     8: "3940f0d67eb0da69",
     9: "000ecda9dc6d56bb",
-    10: "807999ea10075e89",
+    10: "7f2dbae2fe6a2a1e",
 }
 
 

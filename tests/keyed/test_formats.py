@@ -257,24 +257,24 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "no version": (headed(0, 0), "format 1"),
     "version of later": (headed(0, 2), "format 1"),
     "run": (headed(1, 5), "page of 'w', 0/5"),
-    "keys": (headed(2, 1 << 40), "not as long"),
+    "keys": (headed(2, 1 << 40), "does not match its numbers"),
     "keys less than none": (headed(2, -1), "other lengths"),
     "events less than none": (headed(3, -1), "other lengths"),
     "events": (headed(3, 1 << 40), "without any bytes are too many"),
-    "columns": (headed(4, 1 << 40), "head is not whole"),
-    "columns missing": (headed(4, 8), "head is not whole"),
-    "label": (headed(5, -1), "head is not whole"),
+    "columns": (headed(4, 1 << 40), "header is incomplete"),
+    "columns missing": (headed(4, 8), "header is incomplete"),
+    "label": (headed(5, -1), "header is incomplete"),
     "label of two less": (headed(5, 3), "label|lengths"),
-    "longer column": (headed(8, 1 << 40), "longer than it is"),
+    "longer column": (headed(8, 1 << 40), "longer than the page"),
     "shorter column": (headed(8, 8), "other lengths"),
-    "marks": (tabled(marks=[0, 4]), "marks cannot be"),
-    "left": (tabled(left=[-1, 0]), "counts cannot be"),
-    "left without end": (tabled(left=[(1 << 63) - 1, 0]), "counts cannot be"),
-    "events before the first": (tabled(bounds=[0, -2, 5]), "ends before it begins"),
-    "events behind the last": (tabled(bounds=[0, 6, 5]), "ends before|ends behind"),
+    "marks": (tabled(marks=[0, 4]), "marks are invalid"),
+    "left": (tabled(left=[-1, 0]), "counts are invalid"),
+    "left without end": (tabled(left=[(1 << 63) - 1, 0]), "counts are invalid"),
+    "events before the first": (tabled(bounds=[0, -2, 5]), "end before they begin"),
+    "events behind the last": (tabled(bounds=[0, 6, 5]), "end before|end after"),
     "order": (encode(INTS, 0, 4, int_table().take(np.array([1, 0]))), "out of order"),
     "another window's": (encode(replace(INTS, window="v"), 0, 4, int_table()), "page of 'v'"),
-    "texts": (encode(replace(TEXT, timed=False), 0, 4, text_table()), "too many|as long"),
+    "texts": (encode(replace(TEXT, timed=False), 0, 4, text_table()), "too many|does not match"),
 }
 
 
@@ -297,7 +297,7 @@ HOSTILE: dict[str, tuple[int, Any, Any]] = {
     "a bool": (1, True, []),
     "no columns": (1, 1, None),
     "columns missing": (1, 1, [("<u8", bytes(8))]),
-    "columns too many": (
+    "too many columns": (
         1, 1, [("<u8", bytes(8)), ("name", bytes(16)), (I8, bytes(8)), (I8, bytes(8))],
     ),
     "index names": (1, 1, [("<u8", bytes(8)), ("name", bytes(15)), (I8, bytes(8))]),
@@ -430,7 +430,7 @@ def test_snapshots_of_other_windows_are_refused() -> None:
         KeyedWindows.restore(bare, Max(), CountWindow(2), store, timed=True)
     with pytest.raises(SnapshotMismatch, match=r"\* window +CountWindow\(2\) +TimeWindow"):
         KeyedWindows.restore(bare, Max(), TimeWindow(2), store)
-    with pytest.raises(ValueError, match="a snapshot's pages are in a store"):
+    with pytest.raises(ValueError, match="the pages of a snapshot are in a store"):
         KeyedWindows.restore(snapshot, Max(), TimeWindow(60), None, allowed_lateness=2)  # type: ignore[arg-type]
     # Its own settings are other ones' to choose.
     found = KeyedWindows.restore(

@@ -448,7 +448,7 @@ def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None
         lambda: "a" in windows,
         *([windows.checkpoint] if where else []),
     ):
-        with pytest.raises(PartialBatch, match="an earlier batch was taken in only in part"):
+        with pytest.raises(PartialBatch, match="an earlier batch was only partially added"):
             call()
     if where:
         again = windows.restore_like(snapshot)

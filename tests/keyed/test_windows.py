@@ -115,11 +115,11 @@ def test_columns_that_do_not_fit_together() -> None:
         InvalidTime, match="these windows need a time with every event: give times="
     ):
         windows.extend(["a"], [1.0])
-    with pytest.raises(InvalidValue, match="2 values have 1 keys; give one for each"):
+    with pytest.raises(InvalidValue, match="2 values have 1 keys; pass one for each"):
         windows.extend(["a"], [1.0, 2.0], [1, 2])
     with pytest.raises(InvalidValue, match="1 values have 2 keys"):
         windows.extend(["a", "b"], [1.0], [1, 2])
-    with pytest.raises(InvalidTime, match="1 values have 2 times; give one for each"):
+    with pytest.raises(InvalidTime, match="1 values have 2 times; pass one for each"):
         windows.extend(["a"], [1.0], [1, 2])
     with pytest.raises(InvalidTime):
         windows.extend(["a"], [1.0], [None])
@@ -127,7 +127,7 @@ def test_columns_that_do_not_fit_together() -> None:
         windows.extend(["a"], [1.0], ["soon"])
     with pytest.raises(InvalidValue):
         windows.extend(["a"], ["text"], [1])
-    with pytest.raises(ValueError, match="emit is 'all' or 'last', not 'first'"):
+    with pytest.raises(ValueError, match="emit must be 'all' or 'last', not 'first'"):
         windows.extend(["a"], [1.0], [1], emit="first")  # type: ignore[call-overload,arg-type]
     assert len(windows) == 0 and windows.stats().inserted == 0
     assert windows.extend([1], [1.0], [1]).tolist() == [1.0]  # of any kind of key still
@@ -317,7 +317,7 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
 def test_in_memory_there_are_no_snapshots() -> None:
     windows = KeyedWindows(Max(), CountWindow(2), None)
     windows.extend(["a"], [1.0])
-    with pytest.raises(NotPageable, match="these windows are in memory alone"):
+    with pytest.raises(NotPageable, match="these windows are only in memory"):
         windows.checkpoint()
     windows.delete_pages()
     windows.close()

@@ -34,7 +34,7 @@ def test_members_go_anywhere_as_bytes() -> None:
     assert not again.might_contain("a") and not again.might_contain("7")
     assert "about 5" in repr(again)
     for wrong in (b"", b"abc", seen[:-1], seen + b"x", b"B" + seen[1:], seen[:8] + bytes(8)):
-        with pytest.raises(InvalidValue, match="no Bloom filter"):
+        with pytest.raises(InvalidValue, match="not a Bloom filter"):
             Members(wrong)
     with pytest.raises(InvalidValue):
         Members(seen[:6] + bytes(2) + seen[8:])  # no digest at all

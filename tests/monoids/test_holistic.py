@@ -135,7 +135,7 @@ def test_bytes_that_are_no_sorted_values_are_a_corrupt_page(monoid: Any, data: b
     schema = monoid.partials
     good = schema.dump([SortedRuns([monoid.column([1, 1], in_order=True)])])
     assert len(schema.load(iter(good), 1)[0]) == 2
-    with pytest.raises(CorruptPage, match="no summary of"):
+    with pytest.raises(CorruptPage, match="not a summary of"):
         schema.load(iter([("msgpack", codec.pack([data]))]), 1)
 
 

@@ -83,7 +83,7 @@ def test_a_count_of_a_column_counts_its_values_and_one_of_none_counts_rows() -> 
     [
         ("medain", "'peak': there is no aggregation 'medain'; did you mean 'median'"),
         ("stdev", "no aggregation 'stdev'; did you mean 'stddev'"),
-        ("??", "neither a name, as 'max', nor a name with arguments"),
+        ("??", "neither a name, such as 'max', nor a name with arguments"),
         ("max(open('f'))", "neither a name"),
         ("quantile(2)", r"aggregation 'quantile\(2\)': quantiles are numbers from 0 to 1"),
         ("top_k", "missing 1 required positional argument: 'k'"),

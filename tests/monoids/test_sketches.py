@@ -275,7 +275,7 @@ def test_frequencies_come_back_from_their_bytes() -> None:
         *(data[:16] + bytes(number) + data[24:] for number in (nan, huge, part)),
         data[:16] + np.float64(3).tobytes() + data[24:],
     ):  # fmt: skip
-        with pytest.raises(InvalidValue, match="no count-min sketch: "):
+        with pytest.raises(InvalidValue, match="not a count-min sketch: "):
             Frequencies(wrong)
 
 
@@ -347,7 +347,7 @@ def test_a_page_of_no_sketches_is_corrupt_and_says_which(name: str) -> None:
         )
         layout = Layout(monoid.partials, False, False)
         with pytest.raises(
-            CorruptPage, match=r"page w/1/4/\w+ is damaged: a partial is no summary"
+            CorruptPage, match=r"page w/1/4/\w+ is damaged: a partial is not a summary"
         ):
             page.decode(data, "w", 1, 4, page.name_of(data), layout)
 
@@ -369,7 +369,7 @@ def test_a_snapshot_of_no_sketches_is_corrupt(name: str) -> None:
         return item
 
     snapshot.state = spoiled(snapshot.state)
-    with pytest.raises(CorruptSnapshot, match="no summary"):
+    with pytest.raises(CorruptSnapshot, match="not a summary"):
         restored = Window.restore(
             snapshot.encode(), SUMMARIES[name](), CountWindow(30), window.store or ""
         )

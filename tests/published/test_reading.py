@@ -451,7 +451,7 @@ def test_windows_that_are_changed_are_read_as_they_are_now() -> None:
 
 
 def test_what_cannot_be_published_is_refused() -> None:
-    with pytest.raises(NotPageable, match="in memory alone"):
+    with pytest.raises(NotPageable, match="only in memory"):
         KeyedWindows(Max(), CountWindow(3), None).publish("a")
     store = MemoryStore()
     windows = Window(Max(), CountWindow(3), store, name="first")

@@ -186,7 +186,7 @@ def test_a_checkpoint_that_cannot_be_written_is_not_one_that_was_taken() -> None
     store.fail(30, operations=["put"])
     with pytest.raises(StoreUnavailable) as error:
         due.extend(oracle.events(60, 160))
-    assert any("come with the next call" in note for note in error.value.__notes__)
+    assert any("returned by the next call" in note for note in error.value.__notes__)
     for _ in range(RETAIN + 1):
         with pytest.raises(NotPageable):
             due.checkpoint()

@@ -96,7 +96,7 @@ def test_what_cannot_be_is_said(spark: SparkSession) -> None:
     ask: Any = {"by": "plug", "on": "ts", "values": "watts", "monoid": Max()}
     with pytest.raises(InvalidRequest, match="slide is from 1 to the range 5, not 6"):
         boundary_aggregate(rows, range=5, slide=6, **ask)
-    with pytest.raises(InvalidRequest, match="call it otherwise"):
+    with pytest.raises(InvalidRequest, match="choose another name"):
         boundary_aggregate(rows, range=5, result="ts", **ask)
     with pytest.raises(InvalidRequest, match="no such column"):
         boundary_aggregate(rows, range=5, **(ask | {"values": "volts"}))

@@ -69,8 +69,8 @@ def found_by(job: Job, combine: Combine) -> set[tuple[Any, ...]]:
     ("combine", "pages"),
     [(chained, "file"), (chained, "state"), (joined, "state"), (united, "file")],
 )
-@pytest.mark.proves("PySpark", "chained windows, joined, united")
-@pytest.mark.proves("stores", "chained windows, joined, united", "file", "spark://state")
+@pytest.mark.proves("PySpark", "chained, joined and united windows")
+@pytest.mark.proves("stores", "chained, joined and united windows", "file", "spark://state")
 def test_both_are_exact(job: Job, events: pa.Table, combine: Combine, pages: str) -> None:
     if pages == "state":
         job.store = "spark://state"
@@ -123,5 +123,5 @@ def test_other_refusals_stay_sparks_own(job: Job) -> None:
 def test_counts_of_one_name_are_named(job: Job) -> None:
     one = sliding_aggregate(job.source(), **job.settings())
     again = job.settings(aggregations={"high": ("peak", Max())}, name="again")
-    with pytest.raises(InvalidRequest, match="another name, as metrics='sliding_aggregate_2'"):
+    with pytest.raises(InvalidRequest, match="another name, such as metrics='sliding_aggregate_2'"):
         sliding_aggregate(one, **again)

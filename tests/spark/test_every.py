@@ -241,7 +241,7 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
         ({"emit_every": "soon"}, "emit_every is 'soon'"),
         (
             {"emit_every": "1 day", "allowed_lateness": "1 minute"},
-            "give a number of events, as emit_every",
+            "give a number of events, such as emit_every",
         ),
         ({"emit_every": "1 day", "idle": "emit"}, "when a window is empty: set idle='expire'$"),
         ({"emit_every": 2, "idle": "emit"}, "as emit_every='1 minute' with idle='expire'"),

@@ -395,7 +395,7 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
 
 
 @pytest.mark.soak
-@pytest.mark.proves("PySpark", "a standalone cluster that loses a worker")
+@pytest.mark.proves("PySpark", "a standalone cluster loses a worker")
 def test_a_standalone_cluster_goes_on_without_a_worker(
     spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:

@@ -52,8 +52,8 @@ def numbers(library: str) -> tuple[int, ...]:
     return tuple(map(int, version(library).split(".")[:3]))
 
 
-@pytest.mark.proves("PySpark", "streams, with the pyarrow that pip picks today", "newest")
-@pytest.mark.refuses("PySpark", "streams, with the pyarrow that pip picks today", "3.5", "4.0")
+@pytest.mark.proves("PySpark", "streams with the newest pyarrow", "newest")
+@pytest.mark.refuses("PySpark", "streams with the newest pyarrow", "3.5", "4.0")
 def test_a_fresh_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JOB, str(tmp_path)], cwd=Path(__file__).parents[2], text=True,

@@ -140,7 +140,7 @@ def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: P
         job.run(start_from="none")
     with pytest.raises(InvalidRequest, match="is for streams"):
         sliding_aggregate(frame, **given, start_from="none")
-    with pytest.raises(InvalidRequest, match="which a batch has not"):
+    with pytest.raises(InvalidRequest, match="which a batch does not have"):
         save_history(frame, "h", until=0, **job.settings(store="spark://state"))
     with pytest.raises(InvalidRequest, match="takes a batch DataFrame"):
         save_history(job.source(), "h", until=0, **given)

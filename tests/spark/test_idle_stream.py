@@ -267,7 +267,7 @@ def test_a_batch_query_marks_no_row(job: IdleJob) -> None:
         (
             lambda df: df,
             {"on_late": "side", "aggregations": {"late": ("watts", Max())}},
-            "'late': call it otherwise",
+            "'late': choose another name",
         ),
     ],
 )

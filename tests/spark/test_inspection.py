@@ -105,9 +105,9 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
         )
     with open_store(job.store) as store:  # a look writes nothing
         assert sorted(store.keys()) == before
-    with pytest.raises(InvalidRequest, match="both, aggregations and window"):
+    with pytest.raises(InvalidRequest, match="both the aggregations and the window"):
         inspect_query(job.checkpoint, job.store, window=own["window"])
-    with pytest.raises(InvalidRequest, match="is no checkpoint"):
+    with pytest.raises(InvalidRequest, match="is not a checkpoint"):
         inspect_query(tmp_path, job.store)
 
 
@@ -132,7 +132,7 @@ def test_a_query_that_goes_on_meanwhile(
     own = job.settings()
     asked = {"aggregations": own["aggregations"], "window": own["window"]}
     if looks == 1:
-        with pytest.raises(MissingPage, match=r"goes on too quickly.* Nothing is lost.*retain=20"):
+        with pytest.raises(MissingPage, match=r"changes too quickly.* Nothing is lost.*retain=20"):
             events_of_key(job.checkpoint, job.store, "d2", **asked)
     found = events_of_key(job.checkpoint, job.store, "d2", **asked)
     assert found.watts.tolist() == [watts for _, watts in newest(events, "d2", 3000)][-WINDOW:]

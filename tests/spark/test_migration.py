@@ -147,8 +147,8 @@ IN_ROCKSDB = ("vectorized",)
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.proves("PySpark", "`mta migrate`")
-@pytest.mark.proves("stores", "`mta migrate` from there", "file", "redis")
-@pytest.mark.proves("stores", "`mta migrate` to there", "file", "redis")
+@pytest.mark.proves("stores", "`mta migrate` from this store", "file", "redis")
+@pytest.mark.proves("stores", "`mta migrate` to this store", "file", "redis")
 @pytest.mark.proves("options", "`mta migrate`", "vectorized", "key by key", "late events")
 def test_from_disk_to_redis_and_back(
     spark: SparkSession, tmp_path: Path, query: str, request: pytest.FixtureRequest
@@ -214,8 +214,8 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
-@pytest.mark.proves("stores", "`mta migrate` from there", "file", "spark://state")
-@pytest.mark.proves("stores", "`mta migrate` to there", "file", "spark://state")
+@pytest.mark.proves("stores", "`mta migrate` from this store", "file", "spark://state")
+@pytest.mark.proves("stores", "`mta migrate` to this store", "file", "spark://state")
 def test_pages_go_into_sparks_own_state_and_come_out(spark: SparkSession, tmp_path: Path) -> None:
     """From a state in HDFS format; a window is large."""
     job = Job(spark, tmp_path)
@@ -313,7 +313,7 @@ def test_what_cannot_be_made_again_is_refused(
     job, copy = stopped, tmp_path / "copy"
     shutil.copytree(job.checkpoint, copy)
     asked: Any = (job.spark, copy, tmp_path / "new", job.store)
-    with pytest.raises(InvalidRequest, match="nothing is to change"):
+    with pytest.raises(InvalidRequest, match="nothing to change"):
         migrate(*asked)
     with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
         migrate(*asked, buckets=1 << 17)

@@ -107,7 +107,7 @@ def submit(place: Path, master: str, commands: str, **environment: str) -> str:
 
 
 @pytest.mark.soak  # an environment is made and packed, and seven Javas start
-@pytest.mark.proves("PySpark", "the commands that ship the packages to a cluster")
+@pytest.mark.proves("PySpark", "shipping the packages to a cluster")
 def test_an_environment_is_shipped_and_then_the_packages_alone(place: Path, master: str) -> None:
     of_environment, of_wheel = BLOCKS
     said = submit(place, master, of_environment)

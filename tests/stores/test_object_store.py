@@ -146,7 +146,7 @@ def test_an_outage_is_survived(own_s3: S3Server, caplog: pytest.LogCaptureFixtur
     store.put_many({"w/1/0": b"during the outage"})
     store.flush()
     assert store.get_many(["w/1/0", "w/0/001"]) == [b"during the outage", PAGES["w/0/001"]]
-    assert "trying again" in caplog.text
+    assert "retrying" in caplog.text
     store.close()
 
 

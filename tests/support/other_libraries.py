@@ -19,13 +19,13 @@ from tests.support.documents import DOCS
 
 PAGE = DOCS / "catalogue.md"
 
-_COMBINED = "- it combines sketches or states that are stored already; here windows are combined"
-_GROUPING = "- it tells groups of GROUPING SETS apart, of which a window has none"
-_LATER_ROWS = "- it needs rows after the current one, and a window ends with it"
-_BY_ORDER = "- it numbers rows by their order, over a whole partition; `rank` ranks values"
+_COMBINED = "- combines stored sketches or states; windows do this themselves"
+_GROUPING = "- distinguishes GROUPING SETS, which windows do not have"
+_LATER_ROWS = "- needs rows after the current one, where a window ends"
+_BY_ORDER = "- numbers the rows of a whole partition; `rank` ranks values"
 _OWN = "- write a [monoid](monoids.md#a-monoid-from-plain-functions)"
-_SKETCH = "- Spark's own binary form; here `approx_count_distinct` has the count itself"
-_BITMAP = "- the bits of a set of small numbers; here `count_distinct` has the count itself"
+_SKETCH = "- a binary format of Spark; `approx_count_distinct` returns the count"
+_BITMAP = "- a bitmap of small numbers; `count_distinct` returns the count"
 _WIDER = "sum; of doubles it is folded along a tree, whose error is O(log n)"
 
 SPARK: dict[str, str] = {
@@ -43,12 +43,12 @@ SPARK: dict[str, str] = {
     "approxCountDistinct": "approx_count_distinct", "countDistinct": "count_distinct",
     "sumDistinct": "sum_distinct",
     "count": "count; counts rows",
-    "count_min_sketch": "count_min_sketch; with a form of its own",
+    "count_min_sketch": "count_min_sketch; in another format",
     "max_by": "max_by", "min_by": "min_by",
     "mode": "mode; of equally frequent values the smallest, as with `deterministic=True`",
     "try_avg": "avg; never overflows", "try_sum": "sum; of whole numbers ResultOutOfRange",
-    "collect_union": "- lists of lists; explode the column first, and take `collect_set`",
-    "histogram_numeric": "- a histogram of Spark's own; `quantile([0.1, ...])` has exact bounds",
+    "collect_union": "- lists of lists; explode the column first, and use `collect_set`",
+    "histogram_numeric": "- a histogram of Spark; `quantile([0.1, ...])` returns exact bounds",
     "grouping": _GROUPING, "grouping_id": _GROUPING,
     "bitmap_construct_agg": _BITMAP, "bitmap_or_agg": _BITMAP, "bitmap_and_agg": _BITMAP,
     **dict.fromkeys((
@@ -56,7 +56,7 @@ SPARK: dict[str, str] = {
     ), _SKETCH),
     **dict.fromkeys(
         ("kll_sketch_agg_bigint", "kll_sketch_agg_double", "kll_sketch_agg_float"),
-        "- Spark's own binary form; here `approx_quantile` has the quantiles themselves",
+        "- a binary format of Spark; `approx_quantile` returns the quantiles",
     ),
     **dict.fromkeys((
         "hll_union_agg", "kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float",
@@ -65,9 +65,9 @@ SPARK: dict[str, str] = {
     ), _COMBINED),
     **dict.fromkeys(
         ("vector_avg", "vector_sum"),
-        "- of arrays of numbers; an aggregation for each element does the same",
+        "- for arrays of numbers; use one aggregation per element",
     ),
-    "counter_diff": "increase; summed over the window, a reset counts from 0 on",
+    "counter_diff": "increase; summed over the window; a reset counts from 0",
     "cume_dist": _BY_ORDER, "dense_rank": _BY_ORDER, "ntile": _BY_ORDER, "percent_rank": _BY_ORDER,
     "rank": "rank; ranks the newest value among those of the window, as pandas does",
     "row_number": "count; in a window of all rows so far", "lead": _LATER_ROWS,
@@ -78,19 +78,18 @@ PANDAS: dict[str, str] = {
         "corr", "cov", "count", "kurt", "max", "mean", "median", "min", "quantile", "rank", "skew",
         "std", "sum", "var",
     )},
-    "kurt": "kurt; NaN where all values are equal, pandas: -3",
-    "skew": "skew; NaN where all values are equal, pandas: 0",
-    "sem": "sem; divides by the root of n, as `sem` of a series does, pandas' windows by that of "
-           "n - 1",
+    "kurt": "kurt; NaN if all values are equal, where pandas returns -3",
+    "skew": "skew; NaN if all values are equal, where pandas returns 0",
+    "sem": "sem; divides by sqrt(n), as `sem` of a series does; pandas' windows by sqrt(n - 1)",
     "nunique": "nunique", "first": "first", "last": "last",
-    "agg": "- several aggregations are a dictionary", "aggregate": "- as `agg`",
+    "agg": "- pass several aggregations as a dictionary", "aggregate": "- as `agg`",
     "apply": _OWN, "pipe": "- calls a function on the window object",
     "ewm.mean": "decayed_mean; `halflife=` with `times=`",
     "ewm.sum": "decayed_sum; `halflife=` with `times=`",
-    "ewm.std": "- take `decayed_mean` of the values and of their squares",
+    "ewm.std": "- use `decayed_mean` of the values and of their squares",
     "ewm.var": "- as `ewm.std`", "ewm.cov": "- as `ewm.std`", "ewm.corr": "- as `ewm.std`",
-    "ewm.online": "- a window continues from batch to batch without it",
-    "ewm.agg": "- several aggregations are a dictionary", "ewm.aggregate": "- as `agg`",
+    "ewm.online": "- not needed: a window continues from batch to batch",
+    "ewm.agg": "- pass several aggregations as a dictionary", "ewm.aggregate": "- as `agg`",
 }  # fmt: skip
 
 _BY_TIME = "; with `on=` and a window by time"
@@ -110,7 +109,7 @@ POLARS: dict[str, str] = {
         "min", "min_by", "n_unique", "product", "quantile", "std", "sum", "top_k", "bottom_k",
         "var",
     )},
-    "entropy": "- of numbers that are probabilities; `entropy` is that of the values' frequencies",
+    "entropy": "- for numbers that are probabilities; `entropy` uses the frequencies of values",
     "count": "count; counts rows",
     "kurtosis": "kurtosis", "skew": "skewness; with `bias=False` skew",
     "mode": "mode; of equally frequent values the smallest alone",
@@ -122,10 +121,11 @@ POLARS: dict[str, str] = {
     "has_nulls": "- values that are null are refused", "null_count": "- as `has_nulls`",
     "is_empty": "count; is 0", "head": "nth_value; one of them", "tail": "lag; one of them",
     "limit": "nth_value; one of them", "unique": "collect_set",
-    "index_of": "- the place of a value changes with every row",
+    "index_of": "- the position of a value changes with every row",
     "is_sorted": "longest_increasing_run; has all events", "sample": "- results are exact",
     "search_sorted": "- needs a sorted column",
-    "lower_bound": "- of a type, not of values", "upper_bound": "- of a type, not of values",
+    "lower_bound": "- a property of the type, not of values",
+    "upper_bound": "- a property of the type, not of values",
 }  # fmt: skip
 
 DUCKDB: dict[str, str] = {
@@ -156,10 +156,10 @@ DUCKDB: dict[str, str] = {
     "mad": "- two medians, one of distances from the other; `quantile([0.25, 0.75])` tells the "
            "spread at one",
     "histogram": "most_frequent; with a k of all values",
-    "histogram_exact": "- count each bin by a `count_if` of its own",
+    "histogram_exact": "- use one `count_if` per bin",
     "bitstring_agg": _BITMAP,
-    "lttb": "- picks points of a chart out of a finished series",
-    "variant_group_object": "- makes an object of keys and values; `collect_list` has the values",
+    "lttb": "- selects points of a finished series for a chart",
+    "variant_group_object": "- creates an object; `collect_list` returns the values",
     "combine_aggr": _COMBINED,
 }  # fmt: skip
 

@@ -26,27 +26,29 @@ PYSPARK = "PySpark"
 TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "stores": (
         ("memory", "file", "redis", "couchbase", "s3", "spark://state"),
-        "Couchbase is tested against two stand-ins, CouchbaseMock and gocaves, where no server "
-        "can be had, and S3 against moto's server and gofakes3. `gs://` and `az://` share "
-        "its code.",
+        "Couchbase is tested against the mock servers CouchbaseMock and gocaves if there is no "
+        "server, and S3 against moto's server and gofakes3. `gs://` and `az://` use the same code "
+        "as `s3://`.",
     ),
     PYSPARK: (
         (),
-        "The older ones run the core of the tests (`make spark-versions`), the newest runs all.",
+        "The older versions run the most important tests (`make spark-versions`), the newest "
+        "version runs all.",
     ),
     "options": (
         ("vectorized", "key by key", "late events", "a batch"),
-        "What options of `sliding_aggregate` are tested with: vectorized windows, or windows that "
-        "go key by key, an `allowed_lateness`, and a batch query.",
+        "Options of `sliding_aggregate`, tested with vectorized windows, with windows that are "
+        "processed key by key, with an `allowed_lateness`, and in a batch query.",
     ),
     "asking": (
         ("Window", "SharedWindows", "KeyedWindows", "rolling", "a batch", "a stream", "periodic"),
-        "Nulls, filters, frames and moments, by who is asked: windows, `rolling`, a batch query or "
-        "a stream of `sliding_aggregate`, and windows with periodic results.",
+        "Nulls, filters, frames and moments, tested with windows, `rolling`, a batch query and a "
+        "stream of `sliding_aggregate`, and windows with periodic results.",
     ),
     "platforms": (
         ("Linux", "others, simulated"),
-        "What other systems lack is taken away on Linux; on macOS and Windows nothing ran.",
+        "Other systems are simulated on Linux by removing what they lack. The tests have not run "
+        "on macOS or Windows.",
     ),
 }
 
@@ -97,12 +99,12 @@ def _of_test(place: str, node: ast.FunctionDef | ast.ClassDef) -> Iterator[Claim
 
 
 def page() -> str:
-    """The page as its marks make it."""
+    """Return the page as the marks define it."""
     lines = [
         "# What is supported where", "",
-        "This page is made of the tests: `yes` stands where a test passes that does just that, "
-        "`refused` where one shows the sentence that says what to do instead. An empty field is "
-        "not tested.",
+        "This page is generated from the tests. `yes` means that a test covers the combination, "
+        "and `refused` that a test checks for an error that says what to do instead. An empty "
+        "field is not tested.",
     ]  # fmt: skip
     cells: defaultdict[str, defaultdict[str, dict[str, Claim]]]
     cells = defaultdict(lambda: defaultdict(dict))
@@ -113,7 +115,7 @@ def page() -> str:
     for table, (columns, above) in TABLES.items():
         columns = columns or spark_versions()
         lines += ["", f"## {table[0].upper()}{table[1:]}", "", above, ""]
-        lines += [f"| | {' | '.join(columns)} | shown by |", "|---" * (len(columns) + 2) + "|"]
+        lines += [f"| | {' | '.join(columns)} | tests |", "|---" * (len(columns) + 2) + "|"]
         for row, found in cells[table].items():
             words = [found[column].word if column in found else "" for column in columns]
             shown = ", ".join(f"`{test}`" for test in sorted(tests[table, row]))

@@ -427,7 +427,7 @@ def seconds_or_counts(due: Any) -> list[tuple[Any, Any]]:
         (CountWindow(10), 3, "multiple"),
         (CountWindow(3), 10, "multiple"),
         (CountWindow(10), "1 minute", "number of events"),
-        (CountWindow(10), 2.5, "every"),
+        (CountWindow(10), 2.5, "EveryCount"),
         (TimeWindow(10) | CountWindow(10), 5, "TriggeredWindow"),
         (BoundWindow(Sum(), at_most=10), 5, "TriggeredWindow"),
     ],
@@ -456,7 +456,7 @@ def test_late_events_and_missing_times_are_refused() -> None:
     with pytest.raises(ValueError, match="EveryPeriod"):
         TriggeredWindow(Window(Sum(), CountWindow(5), name="c"), OnDemand()).advance(1)
     for count in (0, -1, 1.5, True):
-        with pytest.raises(ValueError, match="results come every"):
+        with pytest.raises(ValueError, match="EveryCount takes"):
             EveryCount(count)  # type: ignore[arg-type]
 
 
@@ -581,7 +581,7 @@ def test_results_that_are_still_to_be_given_are_in_the_snapshot() -> None:
     store.failing = lambda number: number == 3
     with pytest.raises(StoreUnavailable) as caught:
         window.extend(np.ones(100))
-    assert any("come with the next call" in note for note in caught.value.__notes__)
+    assert any("returned by the next call" in note for note in caught.value.__notes__)
     accepted = window.progress.events
     store.failing = lambda number: False
     again = TriggeredWindow.restore(

@@ -285,7 +285,7 @@ def test_unknown_stores(url: str) -> None:
 
 def test_a_window_in_memory_alone_has_no_snapshot() -> None:
     window = Window(Sum(), CountWindow(3), store=None)
-    with pytest.raises(NotPageable, match="give it a store"):
+    with pytest.raises(NotPageable, match="pass a store"):
         window.checkpoint()
 
 

@@ -131,7 +131,7 @@ def test_what_cannot_be_says_what_to_do() -> None:
         windows.range(1, 2)
     with pytest.raises(ValueError, match="no range"):
         windows.range_by_position(1, 2)
-    with pytest.raises(ValueError, match="emit is"):
+    with pytest.raises(ValueError, match="emit must be"):
         windows.extend([1.0], emit="some")  # type: ignore[arg-type]
     with pytest.raises(NotPageable):
         SharedWindows(Max(), {"a": CountWindow(2)}, store=None).checkpoint()
@@ -181,11 +181,11 @@ def test_two_results_of_one_name_are_refused() -> None:
     product = Product({"a": Count(), "a_b": Count()})
     clash, one = {"b_c": CountWindow(1), "c": CountWindow(2)}, {"c": CountWindow(2)}
     for make in (SharedWindows, KeyedWindows):
-        with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+        with pytest.raises(ValueError, match="two results would be named 'a_b_c'"):
             make(product, clash)
     windows = SharedWindows(product, one)
-    with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+    with pytest.raises(ValueError, match="two results would be named 'a_b_c'"):
         windows.add("b_c", CountWindow(1))
     assert windows.windows == one
-    with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+    with pytest.raises(ValueError, match="two results would be named 'a_b_c'"):
         SharedWindows.restore(windows.checkpoint(), product, clash)

@@ -202,8 +202,8 @@ class FingerTree(Tree):
     def evict_oldest(self, count: int = 1) -> int:
         """Remove the oldest values; the time of the last of them, 0 for none.
 
-        Amortised 2 combines for one value, O(log m) for m, and at most a page read a level. Raises
-        EmptyWindow when there are too few. A failed read changes nothing.
+        Amortised 2 combines for one value, O(log m) for m, and at most one page read per level.
+        Raises EmptyWindow when there are too few. A failed read changes nothing.
         """
         count = whole_number(count)
         if not 0 <= count <= self.size:
@@ -561,7 +561,7 @@ class FingerTree(Tree):
     def fold_between(self, start: Passage, stop: Passage) -> Partial:
         """The aggregate of the entries between two cuts, the identity where there are none.
 
-        O(arity * log n) combines, and at most two page reads a level.
+        O(arity * log n) combines, and at most two page reads per level.
         """
         return self._fold(self.root, start, stop)
 
@@ -643,7 +643,7 @@ class FingerTree(Tree):
     ) -> int:
         """Where the longest run from a position on ends whose fold, after a prefix, is accepted.
 
-        O(arity * log n) combines, and at most two page reads a level; asks O(log n) times.
+        O(arity * log n) combines, and at most two page reads per level; asks O(log n) times.
         """
         return self._accepted(self.root, self.at_position(position), prefix, accepts)[0]
 
@@ -716,14 +716,14 @@ class FingerTree(Tree):
     def rank_after(self, time: int) -> int:
         """How many entries are not later than a time; O(log d) nodes at distance d from an end.
 
-        At most a page read a level.
+        At most one page read per level.
         """
         node = self._start(time, False)
         before = self.size - self.size_below(node) if self.on_right(node) else 0
         return before + self.rank(after_time(time), node=node)
 
     def rank(self, cut: Passage, reads_leaf: bool = True, node: Node | None = None) -> int:
-        """How many entries, of all or below a node, are before a cut; a page read a level at most.
+        """How many entries of the tree or a node are before a cut; at most one page read per level.
 
         Without reading a leaf: before the leaf that the cut goes through, or one before it.
         """

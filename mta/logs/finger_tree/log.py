@@ -40,7 +40,7 @@ _NEWEST = 256
 
 
 def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
-    """Raises UnsuitableMonoid where events are to be one, and the monoid has no value of two."""
+    """Raises UnsuitableMonoid if events are to be one, and the monoid has no value of two."""
     if on_duplicate == "combine" and not monoid.joins_values:
         raise UnsuitableMonoid(
             f"{monoid.name} cannot make one value of two: take on_duplicate='replace', or a monoid "
@@ -238,7 +238,7 @@ class FingerTreeLog(TreePages):
         position = self._position_of(time)
         if position is None and not (self.newest_left is not None and time <= self.newest_left):
             raise NoSuchEvent(
-                f"there is no event at {clock(time)}: only what is there can be taken out"
+                f"there is no event at {clock(time)}: only existing events can be retracted"
             )
         if position is None or self._is_gone(position):
             raise EventsGone(f"an event at {clock(time)} has left already, if there was one")

@@ -214,7 +214,7 @@ class TreePages(EventLog):
         return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
     def time_at(self, position: int) -> int:
-        """The time of an event; at most a page read a level."""
+        """The time of an event; at most one page read per level."""
         known = self._known(position)
         if known is not None and known.times is not None:
             return int(known.times[position - known.first])
@@ -276,15 +276,15 @@ class TreePages(EventLog):
             case _:
                 raise corrupt("its state is not one of a tree")
         if abs(newest or 0) >= 1 << 62 or (newest is None) != (kept == 0):
-            raise corrupt("the time of what has left cannot be")
+            raise corrupt("the time of its evicted events is invalid")
         if not 0 <= kept <= snapshot.front or not 0 <= serial < _MAX_POSITION:
             raise corrupt("its positions are out of order")
         self.paged.retired.restore(retired)
         nodes = self._read_spine(spine)
         if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int:
-            raise corrupt("the aggregate of its left subtree is of the wrong type")
+            raise corrupt("the aggregate of its left subtree has the wrong type")
         if not 0 <= left[1] < _MAX_POSITION:
-            raise corrupt("the size of its left subtree cannot be")
+            raise corrupt("the size of its left subtree is invalid")
         self.paged.serial = serial
         self._restore_parts(parts, nodes[-1].entries)
         size = snapshot.back - kept
@@ -314,11 +314,11 @@ class TreePages(EventLog):
     def _read_spine(self, spine: list[Any]) -> list[Node]:
         """The root and the right spine, from the root down."""
         if not 0 < len(spine) <= MAX_LEVELS:
-            raise corrupt("its spine makes no tree")
+            raise corrupt("its spine does not form a tree")
         nodes: list[Node] = []
         for level, saved in zip(reversed(range(len(spine))), spine, strict=True):
             if type(saved) is not list or len(saved) != 2 or type(saved[0]) is not int:
-                raise corrupt("a node of its spine is of the wrong type")
+                raise corrupt("a node of its spine has the wrong type")
             group = read_columns(saved[0], saved[1], self.layout_of(level))
             node = self.paged.to_node(level, group)
             node.saved = saved

@@ -194,7 +194,7 @@ class LevelPages(EventLog):
         check_tails(snapshot, swept, tails)
         fronts = [swept, *kept, snapshot.front]
         if {type(number) for number in kept} - {int}:
-            raise corrupt("its positions are of the wrong types")
+            raise corrupt("its positions have the wrong types")
         if not 0 <= swept <= snapshot.front <= middle <= snapshot.back:
             raise corrupt("its positions are out of order")
         if fronts != sorted(fronts):
@@ -292,15 +292,15 @@ def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
     if not 0 < len(tails) <= MAX_LEVELS or any(
         len(tail) != 3 and (level or len(tail) != 5) for level, tail in enumerate(tails)
     ):
-        raise corrupt("its tails make no window")
+        raise corrupt("its tails do not form a window")
     span, begin = 1, snapshot.back
     for level, (number, count, columns, *_) in enumerate(tails):
         if type(number) is not int or type(count) is not int or type(columns) is not list:
-            raise corrupt(f"the tail of level {level} is of the wrong types")
+            raise corrupt(f"the tail of level {level} has the wrong types")
         arity = snapshot.arity if level else snapshot.leaf_arity
         end = (number * arity + count) * span
         if number < 0 or not (level > 0) <= count <= arity:
-            raise corrupt(f"the tail of level {level} cannot be")
+            raise corrupt(f"the tail of level {level} is invalid")
         if begin != end:
             raise corrupt(f"the tail of level {level} does not end where level {level - 1} begins")
         begin = number * arity * span
@@ -446,7 +446,7 @@ class LeafReader:
     def fold(self, start: int, stop: int) -> Partial:
         """The aggregate of a range of positions, the identity if it is empty.
 
-        At most 2 * arity combines and two page reads a level.
+        At most 2 * arity combines and two page reads per level.
         """
         return self.levels.fold_range(start, stop, self._within)
 

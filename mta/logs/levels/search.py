@@ -108,7 +108,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         """Where the longest prefix ends whose result is accepted (Algorithm 2).
 
         The head events are tried one by one first, as many as there are levels; then the search
-        takes O(arity * log n) combines, O(log n) questions and a page read a level.
+        takes O(arity * log n) combines, O(log n) questions and one page read per level.
         """
         monoid, pick = lens
         prefix = monoid.identity

@@ -28,7 +28,7 @@ from tests.support.random_windows.rules import SECOND, count, draw_rule, span
 
 
 class DueLife(Life):
-    """A window that gives results when a trigger says so."""
+    """A window that returns results when a trigger makes them due."""
 
     steps = (
         "insert", "insert", "insert", "extend", "extend", "extend", "query", "flush", "advance",

@@ -24,7 +24,7 @@ NULLS: list[Any] = [
     np.datetime64("NaT"),
 ]
 
-#: What is no plain data: refused at the entry, or pageable.
+#: What is not plain data: refused at the entry, or pageable.
 UNPAGEABLE: list[Any] = [
     datetime(2026, 1, 1, tzinfo=UTC),
     pd.Timestamp("2026-01-01"),
