@@ -69,9 +69,14 @@ class Aggregation:
         return (self.column, *self.more) if self.column else ()
 
     @property
+    def counts(self) -> bool:
+        """Whether it counts rows or values, and so needs no numbers."""
+        return isinstance(self.monoid(), mta.Count)
+
+    @property
     def counts_values(self) -> bool:
         """Whether it counts the values of a column, which may be of any type."""
-        return bool(self.column) and isinstance(self.monoid(), mta.Count)
+        return bool(self.column) and self.counts
 
     def pair(self, time: str) -> tuple[Any, ...]:
         """It as ``sliding_aggregate`` takes it; some read the column of the time before the values.

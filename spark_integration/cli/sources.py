@@ -128,7 +128,8 @@ def resolve_columns(job: Job, source: Source) -> Job:
     if time is None:
         raise InvalidRequest(f"name a column with --time; {there_are}")
     asked = [parse_aggregation(text, job.value or ("",)) for text in job.agg]
-    read = [name for each in asked if not each.counts_values for name in each.columns]
+    # An aggregation that names no column reads "", which stands for the guessed one.
+    read = [name for each in asked if not each.counts for name in (each.column, *each.more)]
     value = tuple(filter(None, dict.fromkeys([*job.value, *read])))
     if not value and ("" in read or not asked):
         numeric = _numeric(source, time, job.key)

@@ -37,6 +37,21 @@ def test_columns_are_guessed_by_name_and_type(csv):
     assert job.agg == ("max_watts=max(watts)", "mean_watts=mean(watts)")
 
 
+@pytest.mark.parametrize(
+    ("agg", "value", "resolved"),
+    [
+        (("s=sum",), ("watts",), ("s=sum(watts)",)),
+        (("s=sum", "n=count"), ("watts",), ("s=sum(watts)", "n=count(*)")),
+        (("n=count",), (), ("n=count(*)",)),
+        (("n=count(note)",), (), ("n=count(note)",)),
+    ],
+)
+def test_only_an_aggregation_that_names_no_column_has_it_guessed(csv, agg, value, resolved):
+    job = job_for(csv, key="device", agg=agg)
+    job = resolve_columns(job, open_source(job))
+    assert (job.value, job.agg) == (value, resolved)
+
+
 def test_the_demo_guesses_the_key_too(csv):
     job = guess_job(job_for(csv), open_source(job_for(csv)))
     assert (job.key, job.time, job.value) == ("device", "ts", ("watts",))
