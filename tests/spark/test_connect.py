@@ -150,6 +150,6 @@ def test_batches_and_streams(tmp_path: Path) -> None:
             server.wait(60)
     assert len(lines := done.stdout.splitlines()) == 6, done.stdout + done.stderr[-5000:]
     assert lines[0].startswith("sliding_aggregate is called inside a query function of a pipeline")
-    assert lines[1].startswith("the output mode is 'update', but windows give rows that stay")
+    assert lines[1].startswith("the output mode is 'update', but windows emit rows that never")
     assert lines[2:5] == ["file 20", "spark 20", "{'peak': 9.0, 'n': 3}"]
     assert lines[5:] == ["20 4 3.0 a 4 3.0 9.0 6.0 3.0 8.0"]

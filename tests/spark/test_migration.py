@@ -298,7 +298,7 @@ def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr().out
     assert "after batch 0, with 7 buckets" in said and "buckets=7" in said
     assert main(["migrate", *given, "--buckets", "7"]) == 2
-    assert "new is there already" in capsys.readouterr().err
+    assert "new already exists" in capsys.readouterr().err
     (stopped.checkpoint.parent / "job.json").write_text("{}")
     try:
         assert main(["migrate", *given, "--buckets", "7"]) == 2

@@ -116,7 +116,7 @@ def test_a_filter_may_be_an_expression_and_its_column_does_not_come_out(
     assert done.columns == ["device", "ts", "amount", "declined", "total"]
     found = [(row.declined, row.total) for row in done.orderBy("ts").collect()]
     assert found == [(None, 5.0), (None, 5.0), (7.0, 12.0)]
-    with pytest.raises(InvalidRequest, match="filter 'status' is string, no boolean"):
+    with pytest.raises(InvalidRequest, match="filter 'status' is string, not boolean"):
         sliding_aggregate(frame, aggregations={"s": ("amount", Sum(), "status")}, **how)
     with pytest.raises(InvalidRequest, match="store only which values are there"):
         sliding_aggregate(
