@@ -164,7 +164,7 @@ def with_conditions(
                 raise InvalidRequest(f"--agg {str(agg)!r}: the filter: {said}") from error
             if not isinstance(kind, BooleanType):
                 raise InvalidRequest(
-                    f"--agg {str(agg)!r}: the filter is {kind.simpleString()}, no boolean: write "
+                    f"--agg {str(agg)!r}: the filter is {kind.simpleString()}, not boolean: write "
                     "a condition, as status = 'declined'; what only filters read in CSV and JSON "
                     "is text"
                 )

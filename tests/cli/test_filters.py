@@ -73,7 +73,7 @@ def test_the_windows_of_a_filter_are_found_by_the_other_commands(folder: Path) -
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ("amount", "the filter is double, no boolean"),
+        ("amount", "the filter is double, not boolean"),
         ("stat = 'x'", "`stat` cannot be resolved"),
         ("status =", "Syntax error"),
         ("sum(amount) > 3", "GROUP BY"),

@@ -164,14 +164,14 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"aggregations": {"a": ("s", Sum())}}, InvalidValue,
         "aggregation 'a': Sum reads numbers, and column 's' is ",
     ),
-    "a key by its place": ({"by": 0}, TypeError, "by= takes names of columns, as .*, not int 0: "),
+    "a key by its place": ({"by": 0}, TypeError, "by= takes names of columns, such as .*, not int 0: "),
     "a key by an expression": ({"by": pl.col("k")}, TypeError, "by= takes names .*, not Expr "),
     "a column as key": ({"by": pd.Series([1])}, TypeError, "by= takes names .*not Series"),
     "one of two keys by its place": ({"by": ["k", 1]}, TypeError, "by= takes names .* not int 1: "),
     "a time by an expression": ({"on": pl.col("t")}, TypeError, "on= takes names of columns"),
     "a value by an expression": (
         {"aggregations": {"a": (pl.col("v"), Max())}}, TypeError,
-        r"aggregation 'a' takes names of columns, as \(\"kw\", Max\(\)\), not Expr col",
+        r"aggregation 'a' takes names of columns, such as \(\"kw\", Max\(\)\), not Expr col",
     ),
     "a value by its place": (
         {"aggregations": {"a": (0, Max())}}, TypeError, "aggregation 'a' takes names of columns",
