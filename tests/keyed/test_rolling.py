@@ -164,7 +164,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"aggregations": {"a": ("s", Sum())}}, InvalidValue,
         "aggregation 'a': Sum reads numbers, and column 's' is ",
     ),
-    "a key by its place": ({"by": 0}, TypeError, "by= takes names of columns, such as .*, not int 0: "),
+    "a key by its place": ({"by": 0}, TypeError, "by= takes names .*, such as .*, not int 0: "),
     "a key by an expression": ({"by": pl.col("k")}, TypeError, "by= takes names .*, not Expr "),
     "a column as key": ({"by": pd.Series([1])}, TypeError, "by= takes names .*not Series"),
     "one of two keys by its place": ({"by": ["k", 1]}, TypeError, "by= takes names .* not int 1: "),
