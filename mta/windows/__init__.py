@@ -5,7 +5,7 @@
 - ``single``: single events in plain Python, of which the structure hears many at a time;
   ``native``: the same by a kernel; ``late``: late ones where the order matters
 - ``revision``: what late events change
-- ``shared``, ``shared_snapshot``: multiple windows over one stream
+- ``shared``, ``shared_engine``, ``shared_snapshot``: multiple windows over one stream
 - ``moments``: the window as of any moment
 - ``display``: tables in notebooks, sizes in people's units
 - ``opaque``: windows out of their snapshots alone

@@ -276,7 +276,7 @@ REFUSED = {
     "a packed file cut off": (
         {"a.csv.gz": gzip.compress(table(*[("a", 1)] * 9999).encode())[:-9]},
         {},
-        r"a\.csv\.gz cannot be read as csv .*cut off",
+        r"a\.csv\.gz cannot be read as csv .*truncated",
     ),
     "a Parquet file cut off": (
         {"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["a"], v=[1])[:-9]},

@@ -32,7 +32,7 @@ def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sliding, "make_request", make_request)
     monkeypatch.setattr(sliding, "run_request", lambda *arguments: arguments)
-    for name in ("check_chain", "check_starts", "follow"):
+    for name in ("check_chain", "check_starts", "follow", "warn_of_buckets"):
         monkeypatch.setattr(sliding, name, lambda *arguments: None)
     df, made, step, metrics = sliding_aggregate(**given)
     same, options = made.arguments
