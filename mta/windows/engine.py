@@ -191,7 +191,8 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         engine = self.engine
         if not engine.timed:
             raise InvalidTime(
-                "these events have no times: ask for positions, or set retain_for= (of SharedWindows timed=True)"
+                "these events have no times: ask for positions, or set retain_for= "
+                "(of SharedWindows timed=True)"
             )
         events = engine.structure.remembered()
         return engine.lowered(*fold_between(events, to_time(after), to_time(until), partial))
