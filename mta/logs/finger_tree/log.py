@@ -147,7 +147,7 @@ class FingerTreeLog(TreePages):
         return self.back - self._unsettled(self.back - front)
 
     def take_in(self, new: Events) -> int | None:
-        """Have the events that came by themselves, no more than there was room for.
+        """Have the events that came one at a time, no more than there was room for.
 
         Late ones go into the last leaf, all in one bulk; no combine, and no store call. Returns
         the position of the first late one, None without any.
