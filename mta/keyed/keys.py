@@ -40,7 +40,7 @@ from mta.keyed.key_types import (
 
 #: How a key's bytes are hashed; tests take a narrower one, so that hashes meet.
 hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
-#: The bounds of a single whole number, and the bits of one.
+#: The bounds of a single integer, and the bits of one.
 _WORD, _WORD_BITS = np.array([0, 8]), (1 << 64) - 1
 
 

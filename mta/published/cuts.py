@@ -127,7 +127,7 @@ class Cut:
             raise ValueError("these windows have keys: give one, or a list of them")
         one = not are_many(keys) and not are_many(at)
         given = keys if are_many(keys) else [keys]
-        if one and unit is None and (quick := self.query_quickly(keys, at)) is not None:
+        if one and (quick := self.query_quickly(keys, at, unit)) is not None:
             return quick
         wanted, codes = self._read(given)
         codes, moments = paired(codes, at, unit)
@@ -141,7 +141,7 @@ class Cut:
         }
         return results[""] if list(names) == [""] else result_columns(results)
 
-    def query_quickly(self, key: Any, at: Moment) -> Any:
+    def query_quickly(self, key: Any, at: Moment, unit: TimeUnit | None = None) -> Any:
         """See ``PublishedWindows.query_cached``."""
         if self.operation.what.shape != "keys":
             return None
@@ -149,7 +149,7 @@ class Cut:
             wanted = read_key(key, self._key_kind)
         else:
             wanted = read_key(self._pack(key), "bytes")
-        moment = None if at is None else int(moments_of(at)[0])
+        moment = None if at is None else int(moments_of(at, unit)[0])
         packed = wanted.packed(0)
         view = self._view(0 if self._bucket_of is None else self._bucket_of(packed))
         if view is None:

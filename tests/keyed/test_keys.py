@@ -378,6 +378,25 @@ def test_keys_of_another_kind_than_those_before_are_refused(kind: str) -> None:
     assert windows.extend([SOME[kind]], [1]).tolist() == [2]
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [-(2**63), -1, 0, 1, 2**63 - 1],
+        [False, True],
+        [-0.5, 1e300],
+        ["", "a", "ü" * 500],
+        [b"", b"x"],
+    ],
+    ids=["integers", "booleans", "floats", "text", "bytes"],
+)
+def test_one_key_has_the_hash_that_it_has_among_others(keys: list[Any]) -> None:
+    every, places = read_keys(keys, None)
+    assert len(every) == len(keys)
+    for key, place in zip(keys, places.tolist(), strict=True):
+        one = read_key(key, None)
+        assert (one.hashes[0], one.packed(0)) == (every.hashes[place], every.packed(place))
+
+
 def test_one_key_is_read() -> None:
     for kind, key in SOME.items():
         assert read_key(key, kind).at(0) == read_key(key, None).at(0) == key
