@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.sliding import Events, SlidingFolds, as_array, has_kernel, kernel_lowers, sweep_into
+from mta.folds.sliding import SlidingFolds, as_array, has_kernel, kernel_lowers, sweep_into
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.kernels.segments import ranks
@@ -43,24 +43,6 @@ def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | N
     if end.delay and time is not None:
         stop = min(back, events.first_after(time - end.delay))
     return max(events.kept_from, stop - end.rows)
-
-
-def waiting_events(monoid: AbstractMonoid, events: OrderedEvents, start: int, most: int) -> Events:
-    """The stored events from a position on that a frame comes to next, so many at most.
-
-    A page read a leaf.
-    """
-    stop = min(events.back, start + max(most, 1))
-    rows, at = monoid.inputs.new(stop - start), start
-    pieces = list[np.ndarray]()
-    while at < stop:
-        leaf = events.leaf(at).before(stop, monoid)
-        first = at - leaf.first
-        monoid.inputs.put_many(rows, at - start, monoid.inputs.cut(leaf.rows, first, leaf.count))
-        if leaf.times is not None:
-            pieces.append(leaf.times[first:])
-        at = leaf.stop
-    return Events(rows, np.concatenate(pieces) if pieces else None, stop - start)
 
 
 def frame_results(

@@ -60,6 +60,7 @@ from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
 from mta.windows.intake import (
     invalid_rows,
+    require_emit,
     require_pageable,
     require_times,
     rows_without,
@@ -270,8 +271,7 @@ class KeyedWindows(Publishable):
                 ``retract`` does. Their values are ignored, and they have no results.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
-        if emit not in ("all", "last"):
-            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
+        require_emit(emit)
         batch = self.read(keys, values, in_unit(times, time_unit), retracts)
         each = emit == "all"
         if not len(batch):

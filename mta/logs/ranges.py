@@ -82,16 +82,22 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
     return events.fold(start, stop), stop - start
 
 
-def leaves_from(events: OrderedEvents, position: int, schema: Schema) -> Iterator[Leaf]:
-    """The events from a position on, a leaf at a time; reads each page once. Raises CorruptPage."""
-    while position < events.back:
+def leaves_from(
+    events: OrderedEvents, position: int, schema: Schema, stop: int | None = None
+) -> Iterator[Leaf]:
+    """The events from a position on, up to ``stop`` if given, a leaf at a time.
+
+    Reads each page once. Raises CorruptPage.
+    """
+    end = events.back if stop is None else stop
+    while position < end:
         leaf = events.leaf(position)
         if not leaf.first <= position < leaf.stop:
             raise CorruptPage(f"a leaf has other events than the one at position {position}")
-        start, stop = position - leaf.first, min(leaf.stop, events.back) - leaf.first
-        times = None if leaf.times is None else leaf.times[start:stop]
-        yield Leaf(position, schema.cut(leaf.rows, start, stop), times, stop - start)
-        position = leaf.first + stop
+        first, last = position - leaf.first, min(leaf.stop, end) - leaf.first
+        times = None if leaf.times is None else leaf.times[first:last]
+        yield Leaf(position, schema.cut(leaf.rows, first, last), times, last - first)
+        position = leaf.first + last
 
 
 def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:

@@ -34,7 +34,7 @@ from mta.errors import (
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.ends import stop_of, waiting_events
+from mta.evaluators.ends import stop_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
 from mta.folds.sliding import Events
@@ -44,7 +44,7 @@ from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Prefetched, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.ranges import fold_between, fold_positions
+from mta.logs.ranges import events_in, fold_between, fold_positions, leaves_from
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
@@ -52,7 +52,7 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
-from mta.windows.intake import Intake
+from mta.windows.intake import Intake, require_emit
 from mta.windows.moments import asked
 from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
@@ -502,7 +502,9 @@ class WindowEngine(Engine[Out]):
             frame = self._placed_frame()
             if not len(frame) or not structure.spare:
                 return None
-            waiting = waiting_events(monoid, frame.events, frame.back, most // 2)
+            stop = min(structure.back, frame.back + max(most // 2, 1))
+            leaves = leaves_from(frame.events, frame.back, monoid.inputs, stop)
+            waiting = events_in(leaves, monoid.inputs, self.timed)
             found = frame.held(most, self.timed)
         except Exception:  # an event that needs that will say so
             return None
@@ -620,8 +622,7 @@ class WindowEngine(Engine[Out]):
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
         """Read a batch and add it; see ``Window.extend``."""
-        if emit not in ("all", "last"):
-            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
+        require_emit(emit)
         rows, micros, count = self.intake.admit_batch(values, times)
         if emit == "all":
             out = self.monoid.outputs.new(count)

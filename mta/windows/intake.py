@@ -19,6 +19,12 @@ from mta.times import MICROSECONDS, are_in_order, as_text, clock, read_times, to
 from mta.windows.settings import Nulls, Settings
 
 
+def require_emit(emit: str) -> None:
+    """Raises ValueError unless results are wanted after all events of a batch or the last one."""
+    if emit not in ("all", "last"):
+        raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
+
+
 def require_times(count: int, times: np.ndarray | None) -> None:
     """Raises InvalidTime unless so many events have a time each, where they have times."""
     if times is not None and len(times) != count:

@@ -33,6 +33,7 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import Columns
 from mta.times import TimeUnit, to_time
 from mta.windows.engine import Engine, by_time, require_kind, require_policy
+from mta.windows.intake import require_emit
 from mta.windows.moments import asked
 from mta.windows.settings import Settings
 from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
@@ -300,8 +301,7 @@ class SharedEngine(Engine[Out]):
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
         """Read a batch and add it; see ``SharedWindows.extend``."""
-        if emit not in ("all", "last"):
-            raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
+        require_emit(emit)
         outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
         outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}

@@ -560,7 +560,7 @@ class LevelLog(LevelPages, LeafReader):
         return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> int | None:
-        """Have the events that came by themselves, no more than there was room for.
+        """Have the events that came one at a time, no more than there was room for.
 
         Returns the position of the first late one, None as there is none.
         """
