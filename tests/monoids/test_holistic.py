@@ -27,6 +27,7 @@ from mta.errors import CorruptPage, InvalidValue
 from mta.monoids import holistic
 from mta.monoids.holistic import SortedRuns
 from mta.windows.engine import WindowEngine
+from tests.support.counted import general_inserts
 
 LONG = 3000
 
@@ -162,13 +163,7 @@ def test_single_values_are_taken_without_a_call_of_the_structure(
 ) -> None:
     median = CountedMedian()
     window, stream = long_window(median)
-    slow, insert = [], WindowEngine.insert
-
-    def counted(self: WindowEngine[Any], value: Any, time: Any) -> None:
-        slow.append(value)
-        insert(self, value, time)
-
-    monkeypatch.setattr(WindowEngine, "insert", counted)
+    slow = general_inserts(monkeypatch, WindowEngine)
     median.combines = 0
     for value in stream[:1000].tolist():
         window.insert(value)

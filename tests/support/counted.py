@@ -1,4 +1,4 @@
-"""Monoids that count their combines, and a columnar one that shows every mistake in order."""
+"""Combines and inserts that are counted, and a monoid that shows every mistake in order."""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mta import ColumnarMonoid, Monoid
 
 _PRIME, _BASE = 2_147_483_629, 131
+
+
+def general_inserts(monkeypatch: pytest.MonkeyPatch, *engines: Any) -> list[Any]:
+    """The values of all single events that engines insert from now on.
+
+    Those are the events that need more than what is prefetched.
+    """
+    inserts: list[Any] = []
+
+    def counted(insert: Callable[..., None]) -> Callable[..., None]:
+        def counting(self: Any, value: Any, time: Any) -> None:
+            inserts.append(value)
+            insert(self, value, time)
+
+        return counting
+
+    for engine in engines:
+        monkeypatch.setattr(engine, "insert", counted(engine.insert))
+    return inserts
 
 
 class Counted:

@@ -48,7 +48,7 @@ from mta.monoids.basic import CheckedSum
 from mta.monoids.columnar import ColumnarMonoid
 from mta.windows.engine import WindowEngine
 from stores.errors import StoreUnavailable
-from tests.support.counted import Counted, hash_of, rolling_hash
+from tests.support.counted import Counted, general_inserts, hash_of, rolling_hash
 from tests.support.naive import CrowdedFiBA, FailingStore, joined
 from tests.support.sampling import REST
 
@@ -245,24 +245,16 @@ def test_single_events_take_no_call_of_the_structure(
     kind: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a thousand events few go the slow way: those at which groups begin and end."""
-    slow = 0
-    insert = WindowEngine.insert
-
-    def counted(self: WindowEngine, value: Any, time: Any) -> None:
-        nonlocal slow
-        slow += 1
-        insert(self, value, time)
-
-    monkeypatch.setattr(WindowEngine, "insert", counted)
+    slow = general_inserts(monkeypatch, WindowEngine)
     frames = CountWindow(1000, exclude_current=True), TimeWindow(1000, delay=900)
     for policy in (CountWindow(1000), TimeWindow(1000), *frames):
         window = Window(Max(), policy, "memory://", "w", aggregator=kind, allowed_lateness=lateness)
-        before = slow
+        slow.clear()
         for at in range(4000):
             window.insert(float(at), float(at))
         # Until the first event comes into a frame, nothing can be prefetched of it.
         empty = 901 if isinstance(policy, TimeWindow) and policy.delay else 2
-        assert slow - before <= 40 + empty * (policy in frames)
+        assert len(slow) <= 40 + empty * (policy in frames)
 
 
 @dataclass
@@ -563,20 +555,13 @@ def test_a_policy_on_an_aggregate_is_asked_when_that_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Under SinceMax few events go the slow way: those that let something leave."""
-    slow, combines = 0, 0
-    insert = WindowEngine.insert
-
-    def counted(self: WindowEngine, value: Any, time: Any) -> None:
-        nonlocal slow
-        slow += 1
-        insert(self, value, time)
+    slow, combines = general_inserts(monkeypatch, WindowEngine), 0
 
     def larger(a: float, b: float) -> float:
         nonlocal combines
         combines += 1
         return a if a >= b else b
 
-    monkeypatch.setattr(WindowEngine, "insert", counted)
     policy = CountWindow(500) | SinceMax(own=True)
     window = Window(Monoid(-math.inf, larger, name="larger"), policy, None, "w")
     plain: list[float] = []
@@ -585,7 +570,7 @@ def test_a_policy_on_an_aggregate_is_asked_when_that_changes(
         plain = [*plain, value]
         plain = plain[max(len(plain) - 500, plain.index(max(plain))) :]
         assert (window.query(), len(window)) == (max(plain), len(plain))
-    assert slow <= 200
+    assert len(slow) <= 200
     before = combines
     window.insert(-1.0)
     assert combines - before <= 2  # the second of which is the query's
