@@ -127,63 +127,41 @@ def test_a_stream_refuses_drops_or_sets_aside() -> None:
     assert (done.counts.rows_ahead, done.counts.rows_dropped) == (2, 0)
 
 
-@pytest.mark.proves("asking", "`max_ahead=`", "a stream")
-def test_a_query_compares_with_the_time_of_its_micro_batch(spark: Any, tmp_path: Any) -> None:
-    from pyspark.sql import functions as F
-
-    from spark_integration import sliding_aggregate
-
-    (tmp_path / "input").mkdir()
-    now = spark.range(1).select(F.current_timestamp().alias("t")).first().t.timestamp()
-    lines = [f'{{"k": "a", "t": {now + ahead}, "v": 1.0}}' for ahead in (-60, 0, 86400)]
-    (tmp_path / "input" / "one.json").write_text("\n".join(lines))
-    source = spark.readStream.schema("k string, t double, v double").json(f"{tmp_path}/input")
-    results = sliding_aggregate(
-        source, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("1 hour"),
-        max_ahead="1 hour", on_ahead="side", store=f"file://{tmp_path}/pages", buckets=1,
-    )  # fmt: skip
-    found: list[Any] = []
-    writer = results.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
-    query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint")
-    query = query.trigger(availableNow=True).start()
-    query.awaitTermination()
-    assert [(row.n, row.ahead) for row in found] == [(1.0, False), (2.0, False), (None, True)]
-    assert query.lastProgress["observedMetrics"]["sliding_aggregate"]["rows_ahead"] == 1
-    batch = spark.read.schema("k string, t double, v double").json(f"{tmp_path}/input")
-    found = sliding_aggregate(
-        batch, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("1 hour"),
-        max_ahead="1 hour", on_ahead="drop",
-    ).collect()  # fmt: skip
-    assert [row.n for row in found] == [1.0, 2.0]
-
-
 class SinkFailed(Exception):
     """What the sink of a micro-batch raises, after it has seen the rows."""
 
 
-def test_a_micro_batch_that_failed_is_decided_again_by_the_time_in_its_log(
-    spark: Any, tmp_path: Path
-) -> None:
-    from pyspark.errors import StreamingQueryException
-    from pyspark.sql import functions as F
+class AheadQuery:
+    """A query of sums over 9 days that sets rows aside that are an hour ahead, and its input."""
 
-    from spark_integration import sliding_aggregate
+    def __init__(self, spark: Any, folder: Path) -> None:
+        from pyspark.sql import functions as F
 
-    (tmp_path / "input").mkdir()
-    now = spark.range(1).select(F.current_timestamp().alias("t")).first().t.timestamp()
-    day = 86400
+        self.spark, self.folder = spark, folder
+        (folder / "input").mkdir()
+        self.now = spark.range(1).select(F.current_timestamp().alias("t")).first().t.timestamp()
 
-    def write(name: str, *ahead: int) -> None:
-        lines = [f'{{"k": "a", "t": {now + each}, "v": 1.0}}' for each in ahead]
-        (tmp_path / "input" / name).write_text("\n".join(lines))
+    def write(self, name: str, *ahead: int) -> None:
+        """Add a file of rows that are so many seconds ahead of the clock."""
+        lines = [f'{{"k": "a", "t": {self.now + each}, "v": 1.0}}' for each in ahead]
+        (self.folder / "input" / name).write_text("\n".join(lines))
 
-    def run(fail: bool) -> tuple[list[Any], Any]:
-        """What the sink sees of the next micro-batch, and how many rows were ahead."""
-        source = spark.readStream.schema("k string, t double, v double").json(f"{tmp_path}/input")
-        results = sliding_aggregate(
-            source, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("9 days"),
-            max_ahead="1 hour", on_ahead="side", store=f"file://{tmp_path}/pages", buckets=1,
+    def results(self, reader: Any, **options: Any) -> Any:
+        """The results of what a reader of Spark reads."""
+        from spark_integration import sliding_aggregate
+
+        rows = reader.schema("k string, t double, v double").json(f"{self.folder}/input")
+        return sliding_aggregate(
+            rows, by="k", on="t", aggregations={"n": ("v", Sum())}, window=TimeWindow("9 days"),
+            max_ahead="1 hour", **options,
         )  # fmt: skip
+
+    def run(self, fail: bool = False) -> tuple[list[Any], Any]:
+        """What the sink sees of the next micro-batch, and how many rows were ahead."""
+        from pyspark.errors import StreamingQueryException
+
+        store = f"file://{self.folder}/pages"
+        results = self.results(self.spark.readStream, on_ahead="side", store=store, buckets=1)
         found: list[Any] = []
 
         def sink(frame: Any, _: int) -> None:
@@ -192,7 +170,7 @@ def test_a_micro_batch_that_failed_is_decided_again_by_the_time_in_its_log(
                 raise SinkFailed
 
         writer = results.writeStream.foreachBatch(sink)
-        query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint")
+        query = writer.option("checkpointLocation", f"{self.folder}/checkpoint")
         query = query.trigger(availableNow=True).start()
         if fail:
             with pytest.raises(StreamingQueryException, match="SinkFailed"):
@@ -201,19 +179,33 @@ def test_a_micro_batch_that_failed_is_decided_again_by_the_time_in_its_log(
         query.awaitTermination()
         return found, query.lastProgress["observedMetrics"]["sliding_aggregate"]["rows_ahead"]
 
-    write("one.json", -60, 0, day)
-    first, _ = run(fail=True)
+
+@pytest.mark.proves("asking", "`max_ahead=`", "a stream")
+def test_a_query_compares_with_the_time_of_its_micro_batch(spark: Any, tmp_path: Path) -> None:
+    query = AheadQuery(spark, tmp_path)
+    query.write("one.json", -60, 0, 86400)
+    assert query.run() == ([(1.0, False), (2.0, False), (None, True)], 1)
+    batch = query.results(spark.read, on_ahead="drop").collect()
+    assert [row.n for row in batch] == [1.0, 2.0]
+
+
+def test_a_micro_batch_that_failed_is_decided_again_by_the_time_in_its_log(
+    spark: Any, tmp_path: Path
+) -> None:
+    query, day = AheadQuery(spark, tmp_path), 86400
+    query.write("one.json", -60, 0, day)
+    first, _ = query.run(fail=True)
     assert first == [(1.0, False), (2.0, False), (None, True)]
-    assert run(fail=False) == (first, 1)
-    write("two.json", 1, day)
-    assert run(fail=True)[0] == [(3.0, False), (None, True)]
+    assert query.run(fail=False) == (first, 1)
+    query.write("two.json", 1, day)
+    assert query.run(fail=True)[0] == [(3.0, False), (None, True)]
     log = tmp_path / "checkpoint" / "offsets" / "1"
     version, noted, *offsets = log.read_text().split("\n")
     later = json.loads(noted)
     later["batchTimestampMs"] += 2 * day * 1000
     log.write_text("\n".join([version, json.dumps(later), *offsets]))
     log.with_name(".1.crc").unlink(missing_ok=True)
-    assert run(fail=False) == ([(3.0, False), (4.0, False)], 0)
+    assert query.run(fail=False) == ([(3.0, False), (4.0, False)], 0)
 
 
 def test_what_does_not_go_together_is_named_by_the_request() -> None:
