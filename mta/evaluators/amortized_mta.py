@@ -213,18 +213,15 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         if self.front == self.back or not room:
             return None
         cursor = self._placed()
-        try:
-            cursor.hold()
-            found = cursor.prefetched(most)
-            if self.setting.timed and not len(found.leaving):
-                if found.size == 1:
-                    found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
-                else:
-                    cursor.look_at_leaf()
-                    found = cursor.prefetched(most)
-                found = found.cut(len(found.leaving), self.monoid)
-        except Exception:  # an event that needs what could not be had will say so
-            return None
+        cursor.hold()
+        found = cursor.prefetched(most)
+        if self.setting.timed and not len(found.leaving):
+            if found.size == 1:
+                found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
+            else:
+                cursor.look_at_leaf()
+                found = cursor.prefetched(most)
+            found = found.cut(len(found.leaving), self.monoid)
         return found.beside(self.monoid.identity, room)
 
     @property

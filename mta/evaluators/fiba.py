@@ -206,10 +206,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if not room or len(self) < 2:
             return None
         cursor = self._placed()
-        try:
-            cursor.prepare_ahead()
-        except Exception:  # an event that needs what could not be had will say so
-            return None
+        cursor.prepare_ahead()
         return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
     def pass_on(self, new: Events, gone: int) -> None:

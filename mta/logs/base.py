@@ -460,7 +460,7 @@ class Aggregator(EventLog):
     def prefetched(self, most: int) -> Prefetched | None:
         """What single events need, for so many of them at most; no store call in a leaf.
 
-        None where the next one needs more, as in an empty window, or where a page cannot be read.
+        None where the next one needs more, as in an empty window.
         """
         del most
         return None
