@@ -35,18 +35,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from sys import maxsize
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import frame_results, stop_of
+from mta.evaluators.ends import Frames, frame_results, stop_of
 from mta.evaluators.observed import ObservedWindow
 from mta.evaluators.searched import SearchedTimes
+from mta.evaluators.stack import Folds
 from mta.folds.sliding import (
     EachFront,
     Events,
+    SlidingFolds,
     as_array,
     count_below,
     has_kernel,
@@ -67,50 +68,6 @@ _NEAR = 1024
 #: Where the window has no more than so many events for each new one, results that follow from all
 #: of them together take less than those that follow from folds.
 _ANSWERED = 24
-
-
-class Folds:
-    """An entry of the stack: folds from some positions on, to the back when they were folded."""
-
-    __slots__ = ("level", "reach", "right", "rows", "since", "start", "starts", "stop")
-
-    def __init__(
-        self,
-        start: int,
-        stop: int,
-        rows: Rows,
-        starts: np.ndarray | range | None = None,
-        level: int | None = None,
-    ) -> None:
-        self.start, self.stop, self.rows = start, stop, rows
-        #: From where the folds are; None where from each event before ``stop``.
-        self.starts = starts
-        #: The level of the group whose elements these are.
-        self.level = level
-        #: The position that the folds reach to; where that is not known, beyond all.
-        self.reach = maxsize
-        #: What follows the folds, where they do not reach to the back; None where they do.
-        self.right: Partial | None = None
-        #: What has come between these folds and those above them, or the present; None for nothing.
-        self.since: Partial | None = None
-
-    def again(self) -> Folds:
-        """The same, to be changed by itself."""
-        other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
-        other.reach, other.right, other.since = self.reach, self.right, self.since
-        return other
-
-    def index(self, position: int) -> int:
-        """Which of the folds begins at a position."""
-        if self.starts is None:
-            return position - self.start
-        if isinstance(self.starts, range):
-            return self.starts.index(position)
-        return int(self.starts.searchsorted(position))
-
-    def knows(self, position: int) -> bool:
-        """Whether one of the folds of a path begins at a position."""
-        return self.starts is not None and position in self.starts
 
 
 class Cursor(ObservedWindow):
@@ -237,6 +194,8 @@ class Cursor(ObservedWindow):
         """The result after each event of a chunk, as ``run`` has the aggregates."""
         if self.policy.predictable and (self.ends_early or self._answers_ranges(chunk)):
             self._fresh()
+            if self.ends_early and (found := self._early_results(chunk)) is not None:
+                return found
             is_next = not self.ends_early and chunk.first == self.back
             oldest = self.front if is_next else 0  # time alone may have moved it further
             outputs, *last = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
@@ -245,6 +204,41 @@ class Cursor(ObservedWindow):
             return outputs
         folds = self.run(chunk)
         return None if folds is None else self.monoid.lower_rows(folds)
+
+    def _early_results(self, chunk: Chunk) -> Rows | None:
+        """The results of frames that end earlier, by the folds that are held of their events.
+
+        None where results that follow from all of their events take less.
+        """
+        monoid, events, schema = self.monoid, self.events, self.monoid.partials
+        if not monoid.folds_ranges or chunk.first != events.back:
+            return None
+        frames = Frames(monoid, events, chunk)
+        starts, stops = frames.bounds(self.policy, events.kept_from, 0, chunk.count)
+        first, last = int(starts[0]), int(stops[0])
+        if last - first <= chunk.count * _ANSWERED or (starts >= stops).any():
+            return None
+        if not self.front <= first < self.back <= last <= self.back + _NEAR:
+            self.place(first, min(last, chunk.first))
+        back, count = self.back, int(stops[-1]) - self.back
+        coming = SlidingFolds(monoid, frames.lifted(back, back + count), count)
+        prefixes, out = schema.new(count + 1), schema.new(chunk.count)
+        schema.put(prefixes, 0, monoid.identity)
+        schema.put_many(prefixes, 1, coming.prefixes)
+        fronts, ends, done = starts - back, stops - back, 0
+        stored = count_below(fronts, 0)
+        while done < stored:
+            end = self._hold(fronts, done, stored, back)
+            folds, right = self._held_folds(fronts[done:end], back), ends[done:end]
+            folds = monoid.combine_rows(folds, schema.take(prefixes, right), end - done)
+            schema.put_many(out, done, folds)
+            done = end
+        if stored < chunk.count:
+            schema.put_many(out, stored, coming.between(fronts[stored:], ends[stored:]))
+        self.move(int(starts[-1]))
+        self._have(back + count, lambda: coming.total)
+        self.waiting = chunk.stop - self.back
+        return monoid.lower_rows(out)
 
     def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
         """As ``results``, into those of a batch from ``start`` on; False if it cannot tell.
@@ -294,24 +288,32 @@ class Cursor(ObservedWindow):
             end = self._hold(fronts, done, stored, chunk.first)
             yield done, fronts[done:end], True
             done = end
-        self.back = chunk.stop
         self.move(chunk.first + int(fronts[-1]))
-        if self.front >= chunk.first:
+        self._have(chunk.stop, lambda: chunk.sliding.total)
+
+    def _have(self, back: int, newer: Callable[[], Partial]) -> None:
+        """Have the events up to a new back, with their aggregate, where the front is by then."""
+        previous, self.back = self.back, back
+        if self.front >= previous:
             self._stack.clear()
         elif self._stack:
-            self._grow(chunk.sliding.total)
+            self._grow(newer())
 
     def _folds(self, chunk: Chunk, done: int, fronts: EachFront, is_stored: bool) -> Rows:
         """The aggregates after the events of such a piece."""
         if not is_stored:
             return chunk.sliding.folds(fronts, done)
-        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
-        top = self._stack[-1]
-        folds = rows_at(monoid, top.rows, fronts, top.start - chunk.first)
-        if (behind := self._joined(top.right, top.since)) is not None:
-            folds = monoid.combine_rows(folds, schema.one(behind), count)
-        prefixes = schema.cut(chunk.sliding.prefixes, done, done + count)
-        return monoid.combine_rows(folds, prefixes, count)
+        folds, count = self._held_folds(fronts, chunk.first), len(fronts)
+        prefixes = self.monoid.partials.cut(chunk.sliding.prefixes, done, done + count)
+        return self.monoid.combine_rows(folds, prefixes, count)
+
+    def _held_folds(self, fronts: EachFront, back: int) -> Rows:
+        """The aggregates from fronts, counted from the back, up to it; all of them held."""
+        monoid, top = self.monoid, self._stack[-1]
+        folds = rows_at(monoid, top.rows, fronts, top.start - back)
+        if (behind := self._joined(top.right, top.since)) is None:
+            return folds
+        return monoid.combine_rows(folds, monoid.partials.one(behind), len(fronts))
 
     def _sweep(
         self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, batch: Batch, at: int
@@ -507,10 +509,13 @@ class Cursor(ObservedWindow):
             self._pop()
         if stack and stack[-1].knows(position):
             return self._at(stack[-1], position)
-        if back < events.back:
-            stack.clear()
-            return events.fold(position, back)
         groups = events.path(position, stack[-1].level if stack else None)
+        if back < events.back:
+            cut = [group.before(back, self.monoid) for group in groups]
+            groups = [group for group in cut if group.size]
+            if not groups:
+                stack.clear()
+                return events.fold(position, back)
         if not groups:
             starts, rows = events.folds_behind(position, back)
             stack[:] = [Folds(position, int(starts[-1]), rows, starts)] * (len(starts) > 1)

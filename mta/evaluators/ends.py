@@ -59,7 +59,7 @@ def frame_results(
     Of a policy that is ``predictable``. Events before the chunk must be in the log. About four
     whole-group combines per event, O(log n) combines, and a page read per leaf that a bound passes.
     """
-    seen, kept, last = _Seen(monoid, events, chunk), max(events.kept_from, oldest), (0, 0)
+    seen, kept, last = Frames(monoid, events, chunk), max(events.kept_from, oldest), (0, 0)
     out = monoid.outputs.new(chunk.count)
     size = chunk.count if monoid.folds_ranges else _PIECE
     for done in range(0, chunk.count, size):
@@ -76,7 +76,7 @@ def frame_results(
     return out, *last
 
 
-class _Seen:
+class Frames:
     """Stored events up to a chunk, and those of the chunk; what a policy may search there."""
 
     def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
@@ -126,7 +126,7 @@ class _Seen:
             self.put(out, places[half:], starts[half:], stops[half:])
             return
         if low >= high or monoid.folds_ranges:
-            rows, one = self._lifted(first, last), monoid.partials.one(monoid.identity)
+            rows, one = self.lifted(first, last), monoid.partials.one(monoid.identity)
             starts, stops = starts - first, stops - first
             sweep = Sweep(rows, one, 0, 0, int(stops[0]) - 1, starts, stops, one, turns=True)
             results = self._swept(sweep, size)
@@ -148,8 +148,8 @@ class _Seen:
             int(starts[0]),
             int(stops[-1]),
         )
-        shared, new = self.events.fold(low, high), self._lifted(high, last)
-        lefts = monoid.suffixes(self._lifted(first, low), low - first, shared)
+        shared, new = self.events.fold(low, high), self.lifted(high, last)
+        lefts = monoid.suffixes(self.lifted(first, low), low - first, shared)
         one, places = schema.one(monoid.identity), (starts - high, stops - high)
         results = self._swept(
             Sweep(new, lefts, first - high, low - high, 0, *places, one), len(stops)
@@ -174,7 +174,7 @@ class _Seen:
             return None
         return out if lowers else monoid.lower_rows(out)
 
-    def _lifted(self, start: int, stop: int) -> Rows:
+    def lifted(self, start: int, stop: int) -> Rows:
         """The events of some positions as partials; a page read a leaf."""
         monoid, chunk, at = self.monoid, self.chunk, start
         if start >= chunk.first:

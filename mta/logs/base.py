@@ -201,6 +201,14 @@ class PathGroup(NamedTuple):
         """The position after the last event."""
         return self.starts[-1]
 
+    def before(self, back: int, monoid: AbstractMonoid) -> PathGroup:
+        """The elements that end at a position or before it."""
+        if self.stop <= back:
+            return self
+        size = max(0, (back - self.start) // self.starts.step)
+        rows = monoid.partials.cut(self.rows, 0, size)
+        return PathGroup(self.level, self.starts[: size + 1], rows, size)
+
 
 class OrderedEvents(Remembered, Protocol):
     """Events by position, oldest first, as cursors read them."""

@@ -441,12 +441,8 @@ class WindowEngine(Engine[Out]):
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
-        #: The frame, where it ends before the newest event; else None.
-        self._frame: Cursor | None = None
         if policy.end != NEWEST:
             _require_ranges(policy, self.settings.aggregator)
-            assert isinstance(self._structure, AmortizedMTA | FiBA)
-            self._frame = Cursor(self.monoid, policy, self._structure)
         #: A moment later than the newest event, for which the window was asked since that came.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
@@ -491,6 +487,12 @@ class WindowEngine(Engine[Out]):
         window = WindowAhead(size, by_count, length, found, lag)
         room = found.room if lag is None else min(found.room, structure.spare)
         return Ahead({"": window}, room, found.late_from)
+
+    @property
+    def _frame(self) -> Cursor | None:
+        """The frame, where it ends before the newest event; else None."""
+        structure = self._structure
+        return structure.frame if isinstance(structure, AmortizedMTA | FiBA) else None
 
     def _placed_frame(self) -> Cursor:
         """The frame that ends before the newest event, where it is by now."""
