@@ -1,7 +1,7 @@
 """The options of ``sliding_aggregate``, and which of them go together.
 
 ``Options`` checks every rule that does not depend on the DataFrame; ``request.py`` checks the rest,
-and makes a ``Plan`` of them, which has the same fields.
+and makes a ``Plan``, which carries the options to the workers.
 """
 
 from __future__ import annotations
@@ -181,6 +181,40 @@ class Options:
         """The columns that mark rows, in the order of the result."""
         late, ahead = self.on_late == "side", self.on_ahead == "side"
         return [CORRECTED] * self.emit_updates + [LATE] * late + [AHEAD] * ahead
+
+    @property
+    def sized(self) -> bool:
+        """Whether all windows have the sizes that were passed.
+
+        Otherwise vectorized ones, once standalone, have larger leaf groups where they begin with
+        many events.
+        """
+        return self.arity is not None or self.leaf_arity is not None
+
+    @property
+    def corrects(self) -> bool:
+        """Whether rows may replace, join or retract others."""
+        return self.retractions is not None or self.on_duplicate != "append"
+
+    @property
+    def by_boundaries(self) -> bool:
+        """Whether results belong to moments, not to rows."""
+        return self.period is not None
+
+    @property
+    def period(self) -> EveryPeriod | None:
+        """What says when boundaries are; None where results belong to rows."""
+        return self.trigger if isinstance(self.trigger, EveryPeriod) else None
+
+    @property
+    def patience(self) -> int:
+        """How far behind the watermark rows may still come, in microseconds."""
+        return max(self.lateness or 0, self.retained_for or 0)
+
+    @property
+    def without_values(self) -> str | None:
+        """The column that marks rows whose values are not looked at."""
+        return self.retractions or self.asks
 
     def _check_choices(self) -> None:
         for argument, kind in get_type_hints(Options).items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
 from uuid import uuid4
 
@@ -254,12 +254,11 @@ class Values:
         valued = {name for pair in pairs.values() for name in own_columns(*pair)}
         bad = np.zeros(len(table), bool)
         for name, column in columns.items():
+            if self.nan == "skip":
+                columns[name] = column = column.with_nans_as_nulls()
             nulls, nans = column.nulls, column.nans
-            if nans is not None and self.nan == "skip":
-                nulls, nans = nans if nulls is None else nulls | nans, None
             if nans is not None and self.nan == "raise" and self.nulls != "drop_row":
                 raise _null(name, "NaN", nans, "nan='skip' or nan='propagate'")
-            columns[name] = replace(column, nulls=nulls, nans=nans)
             if name not in valued:  # a filter; null is false
                 continue
             if nulls is not None and self.nulls == "raise":

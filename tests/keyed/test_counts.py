@@ -13,8 +13,7 @@ from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, S
 from mta.kernels import native, ranges
 from mta.keyed import leaves, lsm
 from stores import MemoryStore
-from stores.base import Capabilities
-from stores.wrapper import WrapperStore
+from stores.base import Capabilities, WrapperStore
 from tests.support.counted import Counted
 
 
