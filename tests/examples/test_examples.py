@@ -179,32 +179,25 @@ def test_spark_with_pages_in_redis(spark: SparkSession, tmp_path: Path) -> None:
         server.stop()
 
 
-def readings_through_kafka(folder: Path, events: int, limit: int, kills: int) -> None:
+@pytest.mark.soak
+def test_soak_of_readings_through_kafka(tmp_path: Path) -> None:
+    """``tests/spark/test_kafka.py`` runs the example at a small size."""
     pytest.importorskip("pyspark")
     pytest.importorskip("redis")
     from tests.support.kafka import broker, connector
 
-    server = RedisServer(folder)
+    kills = 5
+    server = RedisServer(tmp_path)
     try:
-        with broker(folder) as kafka:
+        with broker(tmp_path) as kafka:
             given = "--servers", kafka.servers, "--store", server.url, "--jars", connector()
-            sizes = "--events", events, "--limit", limit, "--kills", kills
+            sizes = "--events", 200_000, "--limit", 20_000, "--kills", kills
             output = run("kafka/readings.py", *given, *sizes, patience=600 * (kills + 1))
     finally:
         server.stop()
     assert output.count("killed while it wrote batch") == kills
     assert "1 x late" in output
-    assert output.endswith(f"all {events + 1:,} results equal lists, each once\n")
-
-
-@pytest.mark.proves("PySpark", "Kafka in and out")
-def test_readings_through_kafka(tmp_path: Path) -> None:
-    readings_through_kafka(tmp_path, 2000, limit=500, kills=1)
-
-
-@pytest.mark.soak
-def test_soak_of_readings_through_kafka(tmp_path: Path) -> None:
-    readings_through_kafka(tmp_path, 200_000, limit=20_000, kills=5)
+    assert output.endswith("all 200,001 results equal lists, each once\n")
 
 
 def windows_between_tables(kind: str, *options: object, kills: int) -> None:
