@@ -47,6 +47,7 @@ EXPERIMENTS = {
     "spark": "spark.throughput",
     "spark_keys": "spark.keys",
     "spark_public": "spark.public",
+    "flink": "spark.flink",
     "objects": "spark.objects",
     "state_40mb": "spark.state",
     "state_1gb": "spark.state",
