@@ -51,6 +51,7 @@ OURS = {
     "spark": "spark.throughput",
     "spark_keys": "spark.keys",
     "spark_public": "spark.public",
+    "flink": "spark.flink",
     "objects": "spark.objects",
     "state_40mb": "spark.state",
     "state_1gb": "spark.state",
