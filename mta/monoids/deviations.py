@@ -226,8 +226,10 @@ class StandardError(_Moments[float]):
 
 def _no_distance(value: Any) -> Any:
     """Return 0, the distance of a value from itself; NaN of an infinite value."""
-    if isinstance(value, np.ndarray) and np.isfinite(value).all():
-        return zeros(len(value))
+    if isinstance(value, np.ndarray):
+        # The sum of finite values may overflow, so only a finite one says something.
+        if np.isfinite(np.add.reduce(value)) or np.isfinite(value).all():
+            return zeros(len(value))
     return value - value
 
 
