@@ -226,10 +226,11 @@ class StandardError(_Moments[float]):
 
 def _no_distance(value: Any) -> Any:
     """Return 0, the distance of a value from itself; NaN of an infinite value."""
-    if isinstance(value, np.ndarray):
-        # The sum of finite values may overflow, so only a finite one says something.
-        if np.isfinite(np.add.reduce(value)) or np.isfinite(value).all():
-            return zeros(len(value))
+    # A finite sum says that all values are; that of finite values may overflow, though.
+    if isinstance(value, np.ndarray) and (
+        np.isfinite(np.add.reduce(value)) or np.isfinite(value).all()
+    ):
+        return zeros(len(value))
     return value - value
 
 
