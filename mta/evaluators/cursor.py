@@ -53,7 +53,6 @@ from mta.folds.sliding import (
     has_kernel,
     kernel_lowers,
     rows_at,
-    sweep_goes_on,
     sweep_into,
 )
 from mta.frames.base import NEWEST, AbstractPolicy
@@ -262,7 +261,7 @@ class Cursor(ObservedWindow):
                 right = found
             if found is None:
                 batch.put(at, self._folds(chunk, done, fronts, is_stored))
-            elif end == chunk.count and is_stored and sweep_goes_on(monoid):
+            elif end == chunk.count and is_stored:
                 chunk.sliding.total = monoid.partials.at(found, 0)
         return True
 
