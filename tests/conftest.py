@@ -25,6 +25,8 @@ from tests.support.spark.home import set_up_home
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
 TESTS = Path(__file__).parent
+#: Folders whose tests start Javas, other processes and servers.
+SLOWEST = ("spark", "cli", "examples", "docs", "reliability", "stores", "serve")
 PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -74,10 +76,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the tests is never garbage, so no collection need walk through it."""
-    gc.enable()
-    gc.collect()
+    """What is there before the tests stays, so that no collection need walk through it."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,8 +89,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before marks are selected by
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let few combinations of parameters stand for many."""
+    """Let few combinations of parameters stand for many, and begin with what takes longest."""
     mark_rest_of_sparse(items)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Which folder's turn it is: the short tests at the end leave no process without work."""
+    turns = (turn for turn, name in enumerate(SLOWEST) if item.nodeid.startswith(f"tests/{name}/"))
+    return next(turns, len(SLOWEST))
 
 
 @pytest.fixture(scope="session")
