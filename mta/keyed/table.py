@@ -343,7 +343,8 @@ class Lanes:
             joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
             return joined
         if isinstance(policy, CountWindow):
-            return np.maximum(rows + (1 - policy.end.rows - policy.size), self.bounds[keys])
+            starts: np.ndarray = rows + (1 - policy.end.rows - policy.size)
+            return np.maximum(starts, self.bounds[keys], out=starts)
         assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
         return first_later(self.times, self.bounds, keys, policy.starts(times))
 
@@ -370,7 +371,8 @@ class Ranges:
     @cached_property
     def lengths(self) -> np.ndarray:
         """How many rows each has."""
-        return self.stops - self.starts
+        lengths: np.ndarray = self.stops - self.starts
+        return lengths
 
     @cached_property
     def rows(self) -> int:
