@@ -25,7 +25,7 @@ from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy, by_rows
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.kernels.segments import inverse
+from mta.kernels.segments import inverse, order_by
 from mta.keyed.as_of import Events, answered, joined, taken
 from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.windows import KeyedWindows
@@ -491,7 +491,7 @@ def _last_peers(
     """
     if all(policy.ties == "rows" for policy in policies.values()):
         return None
-    order = np.lexsort((times, keys))
+    order = order_by(keys, times)
     changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
     ends = np.flatnonzero(np.append(changes, True)[: len(order)])
     found = np.empty(len(order), np.int64)
