@@ -26,6 +26,12 @@ from tests.support.spark.home import set_up_home
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
 TESTS = Path(__file__).parent
+PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
+os.environ["PYSPARK_PYTHON"] = sys.executable
+# The Javas of all tests together take a quarter of the processor's time.
+set_up_home()
+
 # How long an example takes is the machine's affair. In CI the examples are always the same: what
 # stops a change is the change, and not the draw of that day.
 settings.register_profile(
