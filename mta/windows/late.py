@@ -25,7 +25,7 @@ from mta.monoids.base import AbstractMonoid, Partial, same_value
 class LateEvents:
     """The newest events in order of time, and for each window the folds up to each of them.
 
-    ``before`` are the folds of what is before them, by window.
+    ``before`` has the folds of all earlier events, by window.
     """
 
     __slots__ = ("_combine", "_folds", "_known", "_lift", "_partials", "_times")
@@ -37,18 +37,18 @@ class LateEvents:
         self._lift = None if monoid.lift is same_value else monoid.lift
         self._times: list[float] = times.astype(float).tolist()
         self._partials: list[Partial] = monoid.partials.listed(monoid.lift_rows(rows, count))
-        #: One more than there are partials that are folded: at first none.
+        #: One fold more than there are folded partials: at first none.
         self._folds = [[fold] for fold in before]
-        #: How many events that came since are among them.
+        #: How many of the new events are among them.
         self._known = 0
 
     def insert(
         self, event: Partial, time: float, rows: Sequence[Row], times: Sequence[float]
     ) -> list[Partial]:
-        """Insert an event behind those of its time; the folds up to the newest event, by window.
+        """Insert an event after those of its time; return each window's fold up to the newest.
 
-        ``rows`` and ``times`` are all that came before it since the log received any. A combine
-        for each event that is newer, or has not been folded yet. If one raises, nothing has
+        ``rows`` and ``times`` are all events before it that the log has not received. Costs a
+        combine for each event that is newer or not folded yet. If a combine raises, nothing has
         changed.
         """
         lift, more = self._lift, rows[self._known :]
