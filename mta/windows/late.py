@@ -1,14 +1,14 @@
 """Late single events where the order matters: what came is folded again from their places on.
 
-    stored ... [ s1 s2 s3 | n1 n2 n3 ]      s: the newest stored events, n: those that came since
-               b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of what is before s1
+    stored ... [ s1 s2 s3 | n1 n2 n3 ]      s: the newest stored events, n: newer ones
+               b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of the events before s1
 
-An event that comes late between s2 and s3 takes the place of s3, and the folds of the events from
-there on are made again: a combine for each of them, so as many as the event has newer ones. The
-log receives it with all others (``single.SingleEvents.write_back``), in one bulk.
+An event that belongs between s2 and s3 takes the position of s3, and the folds of the events from
+there on are computed again: one combine per newer event. The log receives it together with all
+others (``single.SingleEvents.write_back``).
 
-Nothing is folded before the first late event comes. Events in order are folded here when the next
-late one comes: a second combine each, unless that one goes before them.
+Nothing is folded before the first late event arrives. Events in order are folded here when the next
+late one arrives: a second combine each, unless that one precedes them.
 """
 
 from __future__ import annotations
