@@ -344,7 +344,8 @@ class Lanes:
             return joined
         if isinstance(policy, CountWindow):
             starts: np.ndarray = rows + (1 - policy.end.rows - policy.size)
-            return np.maximum(starts, self.bounds[keys], out=starts)
+            np.maximum(starts, self.bounds[keys], out=starts)
+            return starts
         assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
         return first_later(self.times, self.bounds, keys, policy.starts(times))
 
