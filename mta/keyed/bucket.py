@@ -39,7 +39,7 @@ from mta.windows.engine import by_time
 from mta.windows.settings import OnMissing
 
 #: The bytes of a page of keys, unless they are given.
-LOCAL_PAGE, REMOTE_PAGE = 1 << 18, 1 << 14
+LOCAL_PAGE, REMOTE_PAGE = 1 << 19, 1 << 14
 #: What stands for the time of an event that never was.
 NEVER = int(np.iinfo("i8").min)
 
