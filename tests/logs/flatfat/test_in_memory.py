@@ -348,7 +348,7 @@ class CheckedMachine(ReactiveMachine):
 @pytest.mark.parametrize("checked", [False, True])
 def test_a_reactive_aggregator_is_a_list(columnar: bool, fifo: bool, checked: bool) -> None:
     base = CheckedMachine if checked else ReactiveMachine
-    run_machine(base, 25, fifo=fifo, columnar=columnar)
+    run_machine(base, 12, fifo=fifo, columnar=columnar)
 
 
 # --- corners ------------------------------------------------------------------------------------
