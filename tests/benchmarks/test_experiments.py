@@ -35,6 +35,7 @@ from benchmarks.papers.reactive import experiments as reactive
 from benchmarks.registry import EXPERIMENTS
 from benchmarks.report import plots
 from benchmarks.report.tables import read_rows
+from tests.support.sampling import REST
 
 SIZES = {
     "mta_bulk": 2**-12,
@@ -84,7 +85,11 @@ ON_SPARK = (
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.soak) if n in ON_SPARK else n for n in EXPERIMENTS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.soak if name in ON_SPARK else [REST] if at % 3 else [])
+        for at, name in enumerate(EXPERIMENTS)
+    ],
 )
 def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
     done = running.Bench(tmp_path, SIZES.get(name, 1e-3)).run(name)
