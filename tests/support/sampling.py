@@ -6,6 +6,7 @@ again. What is left out by default has the mark ``rest``, and is not deleted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
@@ -57,11 +58,18 @@ def _tuples(item: pytest.Item) -> set[tuple[tuple[str, int], ...]]:
 
 
 def covering(sets: list[set[Any]]) -> set[int]:
-    """Sets whose union is that of all, few of them: each is the one with most that is new."""
+    """Sets whose union is that of all, few of them: each is the one with most that is new.
+
+    Of several such sets it is the one whose elements were taken least: all about equally often.
+    """
     missing: set[Any] = set().union(*sets)
     taken: set[int] = set()
+    times: Counter[Any] = Counter()
     while missing:
-        best = max(range(len(sets)), key=lambda at: len(sets[at] & missing))
+        most = max(len(each & missing) for each in sets)
+        equal = [at for at, each in enumerate(sets) if len(each & missing) == most]
+        best = min(equal, key=lambda at: sum(times[element] for element in sets[at]))
         taken.add(best)
+        times.update(sets[best])
         missing -= sets[best]
     return taken
