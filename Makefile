@@ -62,7 +62,7 @@ demo: $(RUN)
 ## run all tests, in a process for each core and one more, up to four; ARGS="tests/cli -k java"
 ## runs some, ARGS="-n 0 --pdb" in one process
 test: $(ALL) $(CLASSES)
-	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 # Outside this folder, so that nothing is found but what the wheel brings. The example of rolling needs
 # pandas.
