@@ -111,7 +111,7 @@ class Index:
         return np.flatnonzero(np.diff(first, append=len(hashes)))
 
     def between(self, low: int, high: int | None) -> list[bytes]:
-        """Return the names of pages that may have keys of hashes from ``low`` on, before ``high``."""
+        """Return the names of pages with keys of hashes from ``low`` on, before ``high``."""
         start, stop = range_of(self.firsts, low, high)
         return self.names[max(0, start - 1) : stop]
 
