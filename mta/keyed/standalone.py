@@ -247,9 +247,7 @@ class StandaloneWindows:
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.settings.promote_at // _SHRUNK
-        assert isinstance(
-            events, LeafReader | LevelLog | FingerTreeLog
-        )  # as in ``open_window``
+        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as in ``open_window``
         if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was retracted, and only the window knows its time
         if events.back - events.kept_from > 2 * few:
