@@ -13,13 +13,14 @@ from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, Trigger
-from mta.frames.base import AbstractPolicy, lifetime_of
+from mta.frames.base import AbstractPolicy, lifetime_of, require_answerable
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_duration
 from mta.windows.settings import Nan, Nulls
 from stores.address import without_credentials
+from stores.errors import UnsupportedOperation
 
 from .errors import InvalidRequest
 
@@ -344,11 +345,7 @@ class Options:
         what = f"on_duplicate is {self.on_duplicate!r}, but "
         if self.retractions is not None:
             what = f"retractions is {self.retractions!r}, but "
-            if self.retractions in (*self.keys, self.on, *self.carry):
-                raise InvalidRequest(
-                    f"{what}that column is a key, the time or a carried one: mark retractions in a "
-                    "column of booleans of its own"
-                )
+            self._check_mark(self.retractions, what, "retractions")
         if self.lateness is None:
             raise InvalidRequest(
                 f"{what}without allowed_lateness windows take events in order, and evict them "
@@ -358,6 +355,14 @@ class Options:
             raise InvalidRequest(
                 f"{what}with emit_every={self.emit_every!r} results are periodic, and would not "
                 "show corrections: leave emit_every out"
+            )
+
+    def _check_mark(self, column: str, what: str, marked: str) -> None:
+        """Raises InvalidRequest unless a column does nothing but mark rows."""
+        if column in (*self.keys, self.on, *self.carry):
+            raise InvalidRequest(
+                f"{what}that column is a key, the time or a carried one: mark {marked} in a column "
+                "of booleans of its own"
             )
 
     def _check_asks(self) -> None:
@@ -376,11 +381,7 @@ class Options:
                 )
             return
         what = "at= is given, but " if self.asks == ASKED else f"asks is {self.asks!r}, but "
-        if self.asks in (*self.keys, self.on, *self.carry):
-            raise InvalidRequest(
-                f"{what}that column is a key, the time or a carried one: mark questions in a "
-                "column of booleans of its own"
-            )
+        self._check_mark(self.asks, what, "questions")
         others: dict[str, object] = {
             "emit_every": self.emit_every, "emit_updates": self.emit_updates or None,
             "retractions": self.retractions, "idle": "emit" if self.idle == "emit" else None,
@@ -393,16 +394,10 @@ class Options:
                     f"a result for each; leave {name} out, or ask in a query of its own"
                 )
         for policy in self.windows.values():
-            if not policy.predictable:
-                raise InvalidRequest(
-                    f"{what}a {policy!r} looks at values, and cannot be asked for a moment between "
-                    "events: give windows by count, time or calendar"
-                )
-            if policy.end.rows:
-                raise InvalidRequest(
-                    f"{what}a {policy!r} leaves out the row that is asked about, and a question is "
-                    "no event: leave exclude_current out"
-                )
+            try:
+                require_answerable(policy)
+            except UnsupportedOperation as error:
+                raise InvalidRequest(f"{what}{error}") from None
 
     def _check_trigger(self) -> None:
         """Periodic results do not go with options that emit rows of other events."""

@@ -75,10 +75,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the tests is never garbage, so no collection need walk through it."""
-    gc.enable()
-    gc.collect()
+    """What is there before the tests stays, so that no collection need walk through it."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.errors import UnsupportedOperation
+from mta.frames.base import require_answerable
 from mta.kernels.segments import bounds_of, group, inverse
 from mta.keyed.moments import in_lanes
 from mta.keyed.table import Table
@@ -39,7 +39,8 @@ def answered(
     takes 0.2 us per question and aggregation. Raises UnsupportedOperation if a policy looks at
     values, and the errors of ``KeyedWindows.extend``.
     """
-    require_positions(windows)
+    for policy in windows.bucket.kind.policies.values():
+        require_answerable(policy)
     if windows.store is not None and len(events.keys) and len(events.keys) + len(keys) > chunk:
         return _in_parts(windows, events, keys, moments, chunk)
     values = events.values or range(len(events.keys))
@@ -106,21 +107,6 @@ def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarra
     place[keys] = codes
     found: np.ndarray = place[asked]
     return found
-
-
-def require_positions(windows: KeyedWindows) -> None:
-    """Raises UnsupportedOperation if a policy looks at values, or at the current row."""
-    for policy in windows.bucket.kind.policies.values():
-        if not policy.predictable:
-            raise UnsupportedOperation(
-                f"{policy!r} looks at values, and cannot be asked for a moment between events: "
-                "with at= take windows by count, time or calendar"
-            )
-        if policy.end.rows:
-            raise UnsupportedOperation(
-                f"{policy!r} leaves out the row that is asked about, and a question is no event: "
-                "with at= leave exclude_current out"
-            )
 
 
 def by_key_and_time(codes: np.ndarray, times: np.ndarray, most: int) -> np.ndarray:

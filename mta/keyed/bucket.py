@@ -331,13 +331,15 @@ class Bucket:
         """
         count = len(batch.keys)
         line = _events_of(batch, count)
-        codes = batch.codes[line]
+        codes = batch.codes if len(line) == len(batch) else batch.codes[line]
+        sizes = np.bincount(codes, minlength=count)
+        codes = np.repeat(np.arange(count), sizes)
         bad = None if batch.invalid is None else batch.invalid[line]
         times = None if batch.times is None else batch.times[line]
         late, in_order = None, times is None or not len(line)
         if times is not None and floors is not None:
             takes = None if batch.retracts is None else batch.retracts[line]
-            in_order = _in_order(times, codes, floors)
+            in_order = _in_order(times, sizes, floors)
             if not in_order:
                 behind = self._behind(times, codes, floors, bad, takes)
                 if bad is not None and not batch.late_first:
@@ -351,11 +353,12 @@ class Bucket:
         if bad is not None:
             line, codes = line[~bad], codes[~bad]
             times = None if times is None else times[~bad]
+            sizes = np.bincount(codes, minlength=count)
         if times is not None and self.kind.settings.allowed_lateness is not None and not in_order:
             order = sort_within(times, codes)
             if order is not None:
                 line, times = line[order], times[order]
-        return line, bounds_of(np.bincount(codes, minlength=count)), late, times
+        return line, bounds_of(sizes), late, times
 
     def _questions(
         self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray, late: Late | None
@@ -583,15 +586,13 @@ def _events_of(batch: Batch, count: int) -> np.ndarray:
     return line
 
 
-def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
-    """Return whether each key's events are in order, and none is before the key's floor."""
-    if not len(times):
-        return True
-    begins = codes[1:] != codes[:-1]
-    if not (begins | (times[1:] >= times[:-1])).all():
-        return False
-    first = np.append(0, np.flatnonzero(begins) + 1)
-    return bool((times[first] >= floors[codes[first]]).all())
+def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:
+    """Whether the events of each key are in order, and none comes before the key's floor."""
+    some = np.flatnonzero(sizes)
+    first = bounds_of(sizes)[some]
+    later = times[1:] >= times[:-1]
+    later[first[1:] - 1] = True
+    return bool(later.all() and (times[first] >= floors[some]).all())
 
 
 def _newest(known: Table, at: np.ndarray) -> np.ndarray:

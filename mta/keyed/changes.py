@@ -53,7 +53,7 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.pages import Entry, PendingPages
+from mta.keyed.pages import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
@@ -410,10 +410,8 @@ class _Standalone:
 
 
 def pending_after(source: Source) -> list[Entry]:
-    """Return what no later snapshot needs once all of a source was carried over."""
-    runs = source.snapshot.runs
-    pages: list[Entry] = [PendingPages(r.number, r.height, r.top.names) for r in runs]
-    return [*pages, *source.snapshots]
+    """What no snapshot needs any more that is made after all of a source was carried over."""
+    return [*(run.pages() for run in source.snapshot.runs), *source.snapshots]
 
 
 def starts_after(

@@ -205,6 +205,14 @@ class PathGroup(NamedTuple):
         """The position after the last event."""
         return self.starts[-1]
 
+    def before(self, back: int, monoid: AbstractMonoid) -> PathGroup:
+        """The elements that end at a position or before it."""
+        if self.stop <= back:
+            return self
+        size = max(0, (back - self.start) // self.starts.step)
+        rows = monoid.partials.cut(self.rows, 0, size)
+        return PathGroup(self.level, self.starts[: size + 1], rows, size)
+
 
 class OrderedEvents(Remembered, Protocol):
     """Events by position, oldest first, as cursors read them."""
@@ -467,7 +475,7 @@ class Aggregator(EventLog):
     def prefetched(self, most: int) -> Prefetched | None:
         """Return what at most ``most`` single events need; no store call within a leaf.
 
-        None if the next one needs more, as in an empty window, or if a page cannot be read.
+        None where the next one needs more, as in an empty window.
         """
         del most
         return None

@@ -12,7 +12,7 @@ names are *retired*: retained until no restorable snapshot needs them. In a snap
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mta.errors import CorruptPage, MissingPage
@@ -134,21 +134,39 @@ class StorePager(Pager):
         found = {key: self.store.peek(key) for key in keys} if self.reads_ahead else {}
         missing = [key for key in keys if found.get(key) is None]
         self.waited = bool(missing)
-        if missing:
-            found |= dict(zip(missing, self.store.get_many(missing), strict=True))
-        pairs = zip(places, keys, strict=True)
-        return [self._opened(*place, key, found[key]) for place, key in pairs]
+        place_of = dict(zip(keys, places, strict=True))
 
-    def _opened(self, level: int, number: int, name: bytes, key: str, data: bytes | None) -> Group:
+        def opened(pages: Mapping[str, Any]) -> dict[str, Group | CorruptPage | None]:
+            return {key: self._opened(*place_of[key], data) for key, data in pages.items()}
+
+        groups = opened({key: data for key, data in found.items() if data is not None})
+        if missing:
+            groups |= self.store.view_many(
+                missing, lambda pages: opened(dict(zip(missing, pages, strict=True)))
+            )
+        return [self._whole(key, groups[key]) for key in keys]
+
+    def _opened(
+        self, level: int, number: int, name: bytes, data: bytes | memoryview | None
+    ) -> Group | CorruptPage | None:
+        """A page as a group; the error where it is none, as the store waits meanwhile."""
         if data is None:
-            raise MissingPage.of(key, self.store)
+            return None
         if level == 0:
             self.read_ahead = self._ahead_bytes // max(len(data), 1)
         try:
             return page.decode(data, self._window, level, number, name, self._layout_of(level))
-        except CorruptPage:
-            self.store.discard([key])  # the stored page may be undamaged
-            raise
+        except CorruptPage as error:
+            return error.with_traceback(None)
+
+    def _whole(self, key: str, group: Group | CorruptPage | None) -> Group:
+        """Raises MissingPage and CorruptPage."""
+        if group is None:
+            raise MissingPage.of(key, self.store)
+        if isinstance(group, CorruptPage):
+            self.store.discard([key])  # it may be whole in the store, and damaged on its way here
+            raise group
+        return group
 
     def delete(self, places: Sequence[Place]) -> None:
         keys = [page.key_of(self._window, *place) for place in places if place[2] != NO_NAME]

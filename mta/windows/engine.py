@@ -34,17 +34,17 @@ from mta.errors import (
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.ends import stop_of
 from mta.evaluators.fiba import FiBA
+from mta.evaluators.lagging import prefetched_frame
 from mta.evaluators.observed import WindowView
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, Batch, EventLog, Prefetched, Setting
+from mta.logs.base import Aggregator, Batch, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.ranges import events_in, fold_between, fold_positions, leaves_from
+from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
@@ -60,7 +60,6 @@ from mta.windows.single import (
     UNKNOWN,
     Ahead,
     Asked,
-    Lag,
     Moved,
     SingleEvents,
     WindowAhead,
@@ -442,13 +441,9 @@ class WindowEngine(Engine[Out]):
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
-        #: The frame, if it ends before the newest event; else None.
-        self._frame: Cursor | None = None
         if policy.end != NEWEST:
-            _require_lagging(policy, self.settings.aggregator)
-            assert isinstance(self._structure, AmortizedMTA | FiBA)
-            self._frame = Cursor(self.monoid, policy, self._structure)
-        #: The latest moment after the newest event for which a result was requested.
+            _require_ranges(policy, self.settings.aggregator)
+        #: A moment later than the newest event, for which the window was asked since that came.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         is_newest = self._frame is None
@@ -472,14 +467,14 @@ class WindowEngine(Engine[Out]):
     def ahead(self, most: int) -> Ahead | None:
         """Return what is prefetched for single events; see ``single.Owner``."""
         structure, policy, asked, lag = self.structure, self.policy, self._asked, None
+        length = len(structure if self._frame is None else self._placed_frame())
         if self._frame is None:
             # Under a policy on an aggregate, only the policy may move the front.
             found = structure.prefetched(most if asked is None else 0)
-            length = len(structure)
+        elif self._moment is not None or not length or not structure.spare:
+            return None
         else:
-            ahead = None if self._moment is not None else self._ahead_of_frame(most)
-            found, lag = (None, None) if ahead is None else ahead
-            length = len(self._frame)
+            found, lag = prefetched_frame(self._frame, most, self.timed)
         if found is None:
             return None
         if isinstance(policy, TimeWindow):
@@ -490,33 +485,21 @@ class WindowEngine(Engine[Out]):
             size = maxsize if asked is None else asked.size
         by_count = not isinstance(policy, TimeWindow)
         window = WindowAhead(size, by_count, length, found, lag)
-        return Ahead({"": window}, found.room, found.late_from)
+        room = found.room if lag is None else min(found.room, structure.spare)
+        return Ahead({"": window}, room, found.late_from)
 
-    def _ahead_of_frame(self, most: int) -> tuple[Prefetched, Lag] | None:
-        """Return what is prefetched for a frame that ends before the newest event.
-
-        None if the next event needs more, or if prefetching failed.
-        """
-        structure, monoid, end = self._structure, self.monoid, self.policy.end
-        try:
-            frame = self._placed_frame()
-            if not len(frame) or not structure.spare:
-                return None
-            stop = min(structure.back, frame.back + max(most // 2, 1))
-            leaves = leaves_from(frame.events, frame.back, monoid.inputs, stop)
-            waiting = events_in(leaves, monoid.inputs, self.timed)
-            found = frame.held(most, self.timed)
-        except Exception:  # the event that needs it will raise the error
-            return None
-        room = min(structure.spare, most - waiting.size)
-        is_all = frame.back + waiting.size == structure.back
-        return found.beside(monoid.identity, room), Lag(end.delay, end.rows, waiting, is_all)
+    @property
+    def _frame(self) -> Cursor | None:
+        """The frame, where it ends before the newest event; else None."""
+        structure = self._structure
+        return structure.frame if isinstance(structure, AmortizedMTA | FiBA) else None
 
     def _placed_frame(self) -> Cursor:
-        """Return the frame that ends before the newest event, moved to its current place."""
-        frame = self._frame
+        """The frame that ends before the newest event, where it is by now."""
+        frame, structure, newest = self._frame, self.structure, self.intake.last_time
         assert frame is not None
-        frame.follow(self.structure.front, self._stop())
+        moments = [m for m in (newest, self._moment) if m is not None]
+        frame.follow(structure.front, newest and max(moments))
         return frame
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
@@ -753,13 +736,6 @@ class WindowEngine(Engine[Out]):
             return len(self._structure if self._frame is None else self._frame) + more
         return len(self.structure if self._frame is None else self._placed_frame())
 
-    def _stop(self) -> int:
-        """Return the position after the window's last event."""
-        structure, newest = self.structure, self.intake.last_time
-        moment = newest if self._moment is None or newest is None else max(newest, self._moment)
-        stop = stop_of(self.policy, structure.remembered(), structure.back, moment)
-        return max(stop, structure.front)
-
 
 def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
     """Return the structure, which must order events by time. Raises UnsupportedOperation."""
@@ -787,8 +763,8 @@ def require_policy(policy: Any) -> None:
         )
 
 
-def _require_lagging(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
-    """Raises ValueError for an aggregator whose log cannot fold ranges of events."""
+def _require_ranges(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
+    """Raises ValueError for an aggregator without a log that ranges of events are folded from."""
     if not issubclass(aggregator, (AmortizedMTA, FiBA)):
         raise ValueError(
             f"{aggregator.name} folds up to the newest event, and {policy!r} ends before it: leave "

@@ -369,7 +369,7 @@ class SharedWindows(EventsWindow[Out]):
         """Return the position of each window's oldest event, as far as known without a read."""
         oldest, back = self.structure.front, self.structure.back
         cursors = self.engine.cursors.items()
-        return {n: c.front if c.back == back else oldest for n, c in cursors}
+        return {n: c.front if c.taken == back else oldest for n, c in cursors}
 
     @alone
     def stats(self) -> SharedStats:

@@ -20,10 +20,11 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import EventsGone
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import Cursor, LaggingCursor
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.lagging import prefetched_frame
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -104,7 +105,8 @@ class SharedEngine(Engine[Out]):
         self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
         self._trimmed = self.structure.back
         for name, front in fronts.items():
-            self.cursors[name].place(front, self.structure.back)
+            if not (cursor := self.cursors[name]).ends_early:
+                cursor.place(front, self.structure.back)
         structure = self.structure
         if (
             isinstance(structure, FingerTreeLog)
@@ -125,8 +127,7 @@ class SharedEngine(Engine[Out]):
             if (key := _key(observer)) not in known:
                 raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        kind = Cursor if policy.end == NEWEST else LaggingCursor
-        return kind(self.monoid, policy, self.structure, lenses)
+        return Cursor(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
         """Raises ValueError unless the policies look at all values stored with the events."""
@@ -139,8 +140,8 @@ class SharedEngine(Engine[Out]):
                 )
 
     def ready(self, cursor: Cursor) -> Cursor:
-        """Return a window with every event added; at most one page read per level."""
-        if cursor.back != self.structure.back or not cursor.is_settled:
+        """A window that has taken in every event; at most one page read per level if it had not."""
+        if cursor.taken != self.structure.back:
             cursor.settle(self.intake.last_time)
         return cursor
 
@@ -160,7 +161,7 @@ class SharedEngine(Engine[Out]):
         """Return the coverage of a window."""
         time = self.intake.last_time if self.timed else None
         found = coverage_of(
-            name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
+            name, self.structure, cursor.policy, cursor.front, cursor.taken, time, lateness
         )
         return replace(found, events=len(cursor))
 
@@ -223,30 +224,33 @@ class SharedEngine(Engine[Out]):
     def ahead(self, most: int) -> Ahead | None:
         """Return what is prefetched for single events; see ``single.Owner``.
 
-        It includes the windows that have taken in every event; one that is behind, or whose frame
-        is, moves to its place on the next access.
+        Of the windows that have taken in every event, and of frames that end before the newest one
+        where somebody has asked for them; others are put in their places when somebody looks.
         """
         structure = self.structure
-        windows = {
-            name: cursor
-            for name, cursor in self._windows.items()
-            if cursor.back == structure.back and cursor.policy.end == NEWEST
-        }
+        windows = {n: c for n, c in self._windows.items() if self._is_prefetched(c)}
         if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
             return None
-        try:
-            newest = self._newest(windows.values())
-        except Exception:  # an event that needs the missing data will raise the error
-            return None
+        newest = self._newest([c for c in windows.values() if not c.ends_early])
         found, room, late_from = {}, min(structure.spare, most), -inf
         for name, cursor in windows.items():
-            policy = cursor.policy
+            policy, lag = cursor.policy, None
             by_count = isinstance(policy, CountWindow)
             size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
-            ahead = cursor.ahead(room, newest)
-            found[name] = WindowAhead(size, by_count, len(cursor), ahead)
-            late_from = max(late_from, ahead.late_from)
+            if cursor.ends_early:
+                ahead, lag = prefetched_frame(cursor, most, self.timed)
+            else:
+                ahead = cursor.ahead(room, newest)
+            found[name] = WindowAhead(size, by_count, len(cursor), ahead, lag)
+            room, late_from = min(room, ahead.room), max(late_from, ahead.late_from)
         return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
+
+    def _is_prefetched(self, cursor: Cursor) -> bool:
+        """Whether single events take in a window as they come."""
+        if not cursor.ends_early:
+            return cursor.back == self._structure.back
+        is_asked = type(cursor.policy) in _USUAL and cursor.is_held
+        return is_asked and len(self.ready(cursor)) > 0
 
     def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
         """Return the newest events, among which others may arrive late, as these windows see them.
@@ -292,7 +296,8 @@ class SharedEngine(Engine[Out]):
             self._fall_behind()
             return
         before = tree.back - 1
-        fronts = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
+        steps = [c for c in cursors if c.back == before and not c.ends_early]
+        fronts = [(cursor, cursor.front) for cursor in steps]
         try:
             for cursor, _ in fronts:
                 cursor.step(row, newest)
@@ -356,7 +361,7 @@ class SharedEngine(Engine[Out]):
         This affects all windows, or only those that ran ahead of what is stored.
         """
         for cursor in self.cursors.values():
-            if not ahead or cursor.back > self.structure.back:
+            if not ahead or cursor.taken > self.structure.back:
                 cursor.place(self.structure.front, self.structure.front)
 
     def _ingest_chunk(

@@ -32,6 +32,7 @@ from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.errors import WindowBusy
+from mta.evaluators.lagging import Lag
 from mta.folds.sliding import Events
 from mta.logs.base import Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
@@ -54,20 +55,6 @@ UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
 SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
 
 
-class Lag(NamedTuple):
-    """How a frame ends before the newest event, and the stored events that it reaches next.
-
-    An event is in once the newest one is ``delay`` later, and ``rows`` others have come after it.
-    """
-
-    delay: int
-    """In microseconds."""
-    rows: int
-    waiting: Events
-    is_all: bool
-    """Whether these are all stored events that it has yet to reach."""
-
-
 class Moved(NamedTuple):
     """How a window has changed while single events arrived."""
 
@@ -76,7 +63,7 @@ class Moved(NamedTuple):
     left: int
     """How many have left it."""
     right: Partial
-    """The aggregate of the new events; None without any."""
+    """The aggregate of what came; None without any, and where it cannot be computed."""
 
 
 class WindowAhead(NamedTuple):
@@ -256,18 +243,18 @@ class Evictions:
 
 
 class Entering:
-    """The events that a frame has yet to reach because it ends before the newest one.
+    """The stored events that a frame which ends before the newest one has yet to come to.
 
-    First those in the log, then all that arrived since.
+    Next it comes to those that came since, which all windows have in common.
     """
 
-    __slots__ = ("came", "delay", "rows", "times", "values")
+    __slots__ = ("came", "count", "delay", "rows", "times", "values")
 
     def __init__(self, lag: Lag, values: list[Row]) -> None:
         self.delay, self.rows = float(lag.delay), lag.rows
-        self.values, times = values, lag.waiting.times
-        self.times = [-inf] * len(values) if times is None else times.astype(float).tolist()
-        #: How many have entered the frame.
+        self.values, self.count, times = values, len(values), lag.waiting.times
+        self.times = [] if times is None else times.astype(float).tolist()
+        #: How many have come into the frame, of the stored ones and of the others.
         self.came = 0
 
 
@@ -277,9 +264,9 @@ class SingleEvents:
     # Slots, which Python finds faster than the attributes of a large object.
     __slots__ = (
         "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_held", "_intake",
-        "_is_whole", "_kept", "_last", "_late", "_late_from", "_lift", "_live", "_lower", "_misses",
-        "_monoid", "_most", "_only", "_owner", "_reader", "_room", "_rows", "_show", "_skip",
-        "_timed", "_times", "_usual", "_windows",
+        "_is_whole", "_kept", "_last", "_late", "_late_from", "_lift", "_live", "_lower",
+        "_misses", "_monoid", "_most", "_next", "_only", "_owner", "_reader", "_room", "_rows",
+        "_show", "_skip", "_timed", "_times", "_usual", "_windows",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
@@ -318,9 +305,10 @@ class SingleEvents:
         """Discard what is prefetched."""
         self._held = self._is_whole = False
         self._windows: dict[str, Evictions] = {}
-        #: The only window, if there is one.
+        #: The only window, if there is but one; and that, if all it does is to have the next event.
         self._only: Evictions | None = None
-        #: The windows whose results have been requested.
+        self._next: Evictions | None = None
+        #: Those of which somebody has asked for the result, and that have each event as it comes.
         self._live: list[Evictions] = []
         #: How many events may arrive; the newest time, the time that they must be before, and the
         #: time from which on they may arrive in any order.
@@ -348,16 +336,16 @@ class SingleEvents:
             if self._skip or row is None or not (is_next or self._may_come(micros)):
                 self._insert_otherwise(value, time)
                 return
-            lift, window = self._lift, self._only
+            lift, window = self._lift, self._next
             try:
                 new = row if lift is None else lift(row)
-                if is_next and window and self._asked is None and window.entering is None:
+                if is_next and window:
                     right = window.right
                     window.right = new if right is None else self._combine(right, new)
                     is_in = True
                 else:
-                    is_in = self._add(row, new, micros)
-            except Exception:  # the general path raises the error if it needs the missing data
+                    is_in = self._add(new, micros)
+            except Exception:  # the general way raises it, if it needs what cannot be had
                 is_in = False
             if not is_in:
                 self._insert_otherwise(value, time)
@@ -373,13 +361,9 @@ class SingleEvents:
         finally:
             owner.busy = False
 
-    def _add(self, row: Row, new: Partial, micros: float) -> bool:
-        """Add an event to all aggregates; return False, unchanged, if it needs another path."""
-        if self._only is not None and (entering := self._only.entering) is not None:
-            entering.values.append(row)
-            entering.times.append(micros)
-            return True
-        combine, windows = self._combine, self._live if self._only is None else [self._only]
+    def _add(self, new: Partial, micros: float) -> bool:
+        """Add an event to all aggregates; False, and nothing done, where it goes another way."""
+        combine, windows = self._combine, self._live
         if not windows:
             return True
         if micros < self._last and not self._monoid.commutative:
@@ -477,14 +461,29 @@ class SingleEvents:
         return shown
 
     def _enter(self, window: Evictions, entering: Entering) -> None:
-        """Add the events that are old enough by now to a frame."""
-        values, times, at = entering.values, entering.times, entering.came
-        stop, until, lift = len(values) - entering.rows, self._last - entering.delay, self._lift
-        while at < stop and times[at] <= until:
-            new = values[at] if lift is None else lift(values[at])
-            window.right = new if window.right is None else self._combine(window.right, new)
+        """Let a frame come to the events that are old enough by now."""
+        rows, stored, lift, right = self._rows, entering.count, self._lift, window.right
+        stop = self._entered(entering)
+        for at in range(entering.came, stop):
+            row = entering.values[at] if at < stored else rows[at - stored]
+            new = row if lift is None else lift(row)
+            right = new if right is None else self._combine(right, new)
+        window.right, entering.came = right, stop
+
+    def _entered(self, entering: Entering) -> int:
+        """How many events have come into a frame by now."""
+        at, stored, delay = entering.came, entering.count, entering.delay
+        stop = stored + len(self._rows) - entering.rows
+        if not delay:  # as no time is later than the newest one
+            return max(at, stop)
+        times, until = entering.times, self._last - delay
+        while at < min(stop, stored) and times[at] <= until:
             at += 1
-        entering.came = at
+        if at >= stored:
+            times = self._times
+            while at < stop and times[at - stored] <= until:
+                at += 1
+        return at
 
     def note(self, fold: Partial) -> None:
         """Note the aggregate of the only window while nothing is prefetched."""
@@ -576,8 +575,11 @@ class SingleEvents:
             self._kept = self._asked.stays()
             if self._kept is None:
                 return False
-        with np.errstate(all="ignore"):
-            ahead = self._owner.ahead(most)
+        try:
+            with np.errstate(all="ignore"):
+                ahead = self._owner.ahead(most)
+        except Exception:  # an event that needs what could not be had will say so
+            return False
         if ahead is None:
             return False
         windows, last = ahead.windows.values(), float(last)
@@ -603,9 +605,12 @@ class SingleEvents:
                 # Rows without columns are not listed.
                 values = self._monoid.inputs.listed(waiting.rows) or [()] * waiting.size
                 self._windows[name].entering = Entering(window.lag, values)
-        self._live = [window for window in self._windows.values() if window.folds]
-        self._is_whole = ahead.is_whole and len(self._live) == len(self._windows)
+        asked = [window for window in self._windows.values() if window.folds]
+        self._live = [window for window in asked if window.entering is None]
+        self._is_whole = ahead.is_whole and len(asked) == len(self._windows)
         self._only = self._windows.get("")
+        if self._asked is None and self._only in self._live:
+            self._next = self._only
 
     def _has_evictions(self) -> bool:
         """Return whether an eviction is prefetched."""
@@ -630,13 +635,16 @@ class SingleEvents:
             self._owner.write_back(new, moved)
 
     def _moved(self, window: Evictions) -> Moved:
-        """Return how a window has changed."""
-        came = len(self._rows)
+        """What became of a window by now."""
+        came, entering = len(self._rows), window.entering
         left = window.gone(came, self._last)
-        if window.entering is not None:
-            self._enter(window, window.entering)
-            came = window.entering.came
-        return Moved(came, left, window.right)
+        if entering is None:
+            return Moved(came, left, window.right)
+        try:
+            self._enter(window, entering)
+        except Exception:  # whoever asks for the result will see
+            return Moved(self._entered(entering), left, None)
+        return Moved(entering.came, left, window.right)
 
 
 def _micros(row: Row | None, time: Any) -> float:
