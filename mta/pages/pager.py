@@ -246,7 +246,7 @@ class RetiredPages:
         return self._lists
 
     def restore(self, state: Any, most: int | None = None) -> None:
-        """Load the state of a snapshot, for at most ``most`` earlier ones.
+        """Load the state of a snapshot, for ``most`` earlier ones. Raises CorruptSnapshot.
 
         Raises CorruptSnapshot.
         """

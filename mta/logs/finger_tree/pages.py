@@ -250,7 +250,7 @@ class TreePages(EventLog):
             self.cache.retired.delete(0)
 
     def write_state(self) -> list[Any]:
-        """Return the state of a tree whose nodes except the right spine are pages; no store call."""
+        """Return the state of a tree whose nodes, but the right spine, are pages; no store call."""
         tree, partials = self.tree, self.monoid.partials
         spine = [node.saved or self._saved(node) for node in (tree.root, *reversed(tree.right))]
         left = [partials.dump(partials.one(self.monoid.identity)), 0]

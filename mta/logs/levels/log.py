@@ -123,7 +123,7 @@ class LevelPages(EventLog):
         return leaf.capacity - leaf.count
 
     def discard(self) -> None:
-        """Delete the pages of events that have left, if these are many and no snapshot needs them."""
+        """Delete the pages of events that have left, if many and no snapshot needs them."""
         levels = self.levels
         if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
             levels.sweep(self.front)

@@ -201,7 +201,7 @@ class Levels:
         return (tail.first + tail.count) * self.span(level)
 
     def top(self, front: int) -> int:
-        """Return the level whose tail is the root of the leftmost tree that ends after ``front``."""
+        """Return the level whose tail is the leftmost root with events after ``front``."""
         level = len(self.tails) - 1
         while level and self.end(level) <= front:
             level -= 1

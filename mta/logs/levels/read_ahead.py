@@ -43,8 +43,7 @@ class ReadAhead:
         self._known: dict[int, tuple[int, list[bytes]]] = {}
 
     def follow(self, leaf: int, path: Groups) -> None:
-        """Note that the front has opened a leaf group; ``path`` has groups above it, by level and
-        number.
+        """Note that the front has opened a leaf group; ``path`` has the groups above it.
 
         No store call; sometimes a hint that names about half the depth.
         """
@@ -68,9 +67,7 @@ class ReadAhead:
             pager.prefetch(places)
 
     def _missing(self, level: int, start: int, count: int, path: Groups) -> list[Place]:
-        """Return those of ``count`` groups from ``start`` on that were not requested, as far as
-        known.
-        """
+        """Return those of ``count`` groups from ``start`` on not requested yet, if known."""
         places: list[Place] = []
         arity, number = self._levels.arity, max(start, self._asked.get(level, 0))
         stop = min(start + count, self._levels.tails[level].number)

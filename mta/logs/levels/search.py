@@ -65,9 +65,7 @@ class SegmentedWindow(LevelPages, Aggregator):
     # --- all events -----------------------------------------------------------------------------
 
     def leaves(self) -> Iterator[tuple[Group, int, int]]:
-        """Yield the leaf groups of the window, and which of their events are in it; reads every
-        page.
-        """
+        """Yield the leaf groups of the window, and their events in it; reads every page."""
         for segment in list(self.segments()):
             yield from self._leaves_below(segment)
 
@@ -142,8 +140,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.descend(search)
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest suffix starts whose result is accepted; costs as longest_prefix.
-        """
+        """Return where the longest suffix starts whose result is accepted."""
         monoid, pick = lens
         if accepts(monoid.lower(pick(self.query()))):
             return self.front
@@ -170,8 +167,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.back
 
     def descend(self, search: Callable[[Segment], int | None]) -> int:
-        """Return the position that ``search`` finds, descending one element per level; else the
-        back.
+        """Return the position that ``search`` finds, one element per level; else the back.
 
         ``search`` returns the index of the element with the cut, None to continue.
         """
