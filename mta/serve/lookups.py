@@ -95,7 +95,10 @@ class Lookups:
             loop.call_at(self._last_fetch + _SPACING, self._fetch_wanted)
 
     def _fetch_wanted(self) -> None:
-        wanted, self._wanted, loop = self._wanted, [], asyncio.get_running_loop()
+        wanted = [each for each in self._wanted if not each[1].done()]  # others' time was up
+        self._wanted, self._fetching, loop = [], bool(wanted), asyncio.get_running_loop()
+        if not wanted:
+            return
         self._last_fetch = loop.time()
         names = {name for pages, _ in wanted for name in pages}
         call = self._fetcher.submit(self._reader.fetch, names)
