@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, gocaves, mock_jar
+from tests.support.order import begin_with_the_longest
 from tests.support.s3_server import go_s3, own_s3, s3_server
 from tests.support.sampling import mark_rest_of_sparse
 from tests.support.servers import (
@@ -74,10 +75,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the tests is never garbage, so no collection need walk through it."""
-    gc.enable()
-    gc.collect()
+    """What is there before the tests stays, so that no collection need walk through it."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,10 +86,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = "not soak and not rest"
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are selected by
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let few combinations of parameters stand for many."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Let few combinations of parameters stand for many; then order what is to run."""
     mark_rest_of_sparse(items)
+    yield  # tests are selected, by marks among others
+    if hasattr(config, "workerinput"):
+        items[:] = begin_with_the_longest(items, config.workerinput["workercount"])
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
     add("--refresh", type=_duration, default="1 second", metavar="TIME",
         help="how often to look for a newer snapshot; default: 1 second")  # fmt: skip
     add("--cache", type=_size, default=_DEFAULTS.cache, metavar="SIZE",
-        help="how much of a remote store each worker caches; default: 32MiB")  # fmt: skip
+        help="how much of a remote store each worker caches; default: 64MiB")  # fmt: skip
     add("--max-keys", type=at_least_one, default=_DEFAULTS.max_keys, metavar="N",
         help=f"the maximum keys per request; default: {_DEFAULTS.max_keys:,}")  # fmt: skip
     add("--max-body", type=_size, default=_DEFAULTS.max_body, metavar="SIZE",

@@ -82,6 +82,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         observers = enumerate(setting.policy.observers, 1)
         lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
         self.cursor = self.evaluator(self.monoid, setting.policy, self, lenses)
+        #: The frame, where it ends before the newest event.
+        self.frame = Cursor(self.monoid, setting.policy, self) if self.cursor.ends_early else None
         self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
 
     # --- events in and out ----------------------------------------------------------------------
@@ -164,14 +166,18 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         """
         left = batch.count - start
         chunk = self._chunk(batch, start, min(left, self._most_events(left)))
-        cursor = self._placed()
+        cursor = self._placed() if self.frame is None else self.frame
         before = copy(cursor)
         try:
             if not cursor.run_into(chunk, batch, start):
                 return 0
             self.store(Events(chunk.rows, chunk.times, chunk.count), cursor.front)
         except Exception:
-            self._chunks, self.cursor = [], before
+            self._chunks = []
+            if self.frame is None:
+                self.cursor = before
+            else:
+                self.frame = before
             raise
         self.front = cursor.front
         self._chunks = [chunk, *self._chunks[:1]]
@@ -213,18 +219,15 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         if self.front == self.back or not room:
             return None
         cursor = self._placed()
-        try:
-            cursor.hold()
-            found = cursor.prefetched(most)
-            if self.setting.timed and not len(found.leaving):
-                if found.size == 1:
-                    found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
-                else:
-                    cursor.look_at_leaf()
-                    found = cursor.prefetched(most)
-                found = found.cut(len(found.leaving), self.monoid)
-        except Exception:  # an event that needs what could not be had will say so
-            return None
+        cursor.hold()
+        found = cursor.prefetched(most)
+        if self.setting.timed and not len(found.leaving):
+            if found.size == 1:
+                found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
+            else:
+                cursor.look_at_leaf()
+                found = cursor.prefetched(most)
+            found = found.cut(len(found.leaving), self.monoid)
         return found.beside(self.monoid.identity, room)
 
     @property

@@ -35,85 +35,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from sys import maxsize
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import frame_results, stop_of
+from mta.evaluators.ends import Frames, frame_results, stop_of
 from mta.evaluators.observed import ObservedWindow
+from mta.evaluators.searched import SearchedTimes
+from mta.evaluators.stack import Folds
 from mta.folds.sliding import (
     EachFront,
     Events,
-    Fronts,
+    SlidingFolds,
     as_array,
     count_below,
     has_kernel,
-    joined,
     kernel_lowers,
-    moved,
     rows_at,
     sweep_into,
 )
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.kernels.native import Sweep
-from mta.kernels.segments import ranks
 from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched, Recent
 from mta.logs.leaves import Chunk, Leaf, suffixes_of
+from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 
-#: For fewer events fronts are searched for one by one.
-_FEW = 1024
+#: A window that has come further than this is folded from the log.
+_NEAR = 1024
 #: Where the window has no more than so many events for each new one, results that follow from all
 #: of them together take less than those that follow from folds.
 _ANSWERED = 24
-#: A leaf of so many events is searched by itself, and not put together with others.
-_MANY = 4096
-
-
-class Folds:
-    """An entry of the stack: folds from some positions on, to the back when they were folded."""
-
-    __slots__ = ("level", "reach", "right", "rows", "since", "start", "starts", "stop")
-
-    def __init__(
-        self,
-        start: int,
-        stop: int,
-        rows: Rows,
-        starts: np.ndarray | range | None = None,
-        level: int | None = None,
-    ) -> None:
-        self.start, self.stop, self.rows = start, stop, rows
-        #: From where the folds are; None where from each event before ``stop``.
-        self.starts = starts
-        #: The level of the group whose elements these are.
-        self.level = level
-        #: The position that the folds reach to; where that is not known, beyond all.
-        self.reach = maxsize
-        #: What follows the folds, where they do not reach to the back; None where they do.
-        self.right: Partial | None = None
-        #: What has come between these folds and those above them, or the present; None for nothing.
-        self.since: Partial | None = None
-
-    def again(self) -> Folds:
-        """The same, to be changed by itself."""
-        other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
-        other.reach, other.right, other.since = self.reach, self.right, self.since
-        return other
-
-    def index(self, position: int) -> int:
-        """Which of the folds begins at a position."""
-        if self.starts is None:
-            return position - self.start
-        if isinstance(self.starts, range):
-            return self.starts.index(position)
-        return int(self.starts.searchsorted(position))
-
-    def knows(self, position: int) -> bool:
-        """Whether one of the folds of a path begins at a position."""
-        return self.starts is not None and position in self.starts
 
 
 class Cursor(ObservedWindow):
@@ -133,6 +86,9 @@ class Cursor(ObservedWindow):
         super().__init__(monoid, lenses)
         self.policy, self.events = policy, events
         self.front = self.back = events.kept_from
+        #: How many events behind the back it knows of: those that a frame which ends before the
+        #: newest event has yet to come to.
+        self.waiting = 0
         self._stamp = events.stamp
         #: A leaf that was looked at last.
         self._leaf: Leaf | None = None
@@ -148,24 +104,29 @@ class Cursor(ObservedWindow):
         return self.back - self.front
 
     @property
-    def end(self) -> int:
-        """The position after the last event of the window."""
-        return self.back
+    def ends_early(self) -> bool:
+        """Whether the window ends before the newest event."""
+        return self.policy.end != NEWEST
 
     @property
-    def is_settled(self) -> bool:
-        """Whether its end is known."""
-        return True
+    def taken(self) -> int:
+        """The position after the newest event that it knows of."""
+        return self.back + self.waiting
 
     def place(self, front: int, back: int) -> None:
         """Be the window from ``front`` to ``back``; no store call until something is asked."""
         self._reset()
-        self.front, self.back = front, back
+        self.front, self.back, self.waiting = front, back, 0
 
     def settle(self, time: int | None) -> None:
         """Stand where the policy says after the newest event, as far back as events are kept."""
+        events = self.events
+        if self.ends_early and events.kept_from < events.back:
+            view = Positions(lambda: events.back, events.first_after)
+            self.follow(max(self.policy.cut(view, time), events.kept_from), time)
+            return
         previous = self.front, self.back
-        self.place(self.events.kept_from, self.events.back)
+        self.place(events.kept_from, events.back)
         try:
             if self.front < self.back:
                 self.move(self.policy.cut(self, time))
@@ -230,15 +191,53 @@ class Cursor(ObservedWindow):
 
     def results(self, chunk: Chunk) -> Rows | None:
         """The result after each event of a chunk, as ``run`` has the aggregates."""
-        if self.policy.predictable and (self.policy.end != NEWEST or self._answers_ranges(chunk)):
+        if self.policy.predictable and (self.ends_early or self._answers_ranges(chunk)):
             self._fresh()
-            is_next = self.policy.end == NEWEST and chunk.first == self.back
+            if self.ends_early and (found := self._early_results(chunk)) is not None:
+                return found
+            is_next = not self.ends_early and chunk.first == self.back
             oldest = self.front if is_next else 0  # time alone may have moved it further
-            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
-            self.place(front, chunk.stop)
+            outputs, *last = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
+            self.place(*last)
+            self.waiting = chunk.stop - self.back
             return outputs
         folds = self.run(chunk)
         return None if folds is None else self.monoid.lower_rows(folds)
+
+    def _early_results(self, chunk: Chunk) -> Rows | None:
+        """The results of frames that end earlier, by the folds that are held of their events.
+
+        None where results that follow from all of their events take less.
+        """
+        monoid, events, schema = self.monoid, self.events, self.monoid.partials
+        if not monoid.folds_ranges or chunk.first != events.back:
+            return None
+        frames = Frames(monoid, events, chunk)
+        starts, stops = frames.bounds(self.policy, events.kept_from, 0, chunk.count)
+        first, last = int(starts[0]), int(stops[0])
+        if last - first <= chunk.count * _ANSWERED or (starts >= stops).any():
+            return None
+        if not self.front <= first < self.back <= last <= self.back + _NEAR:
+            self.place(first, min(last, chunk.first))
+        back, count = self.back, int(stops[-1]) - self.back
+        coming = SlidingFolds(monoid, frames.lifted(back, back + count), count)
+        prefixes, out = schema.new(count + 1), schema.new(chunk.count)
+        schema.put(prefixes, 0, monoid.identity)
+        schema.put_many(prefixes, 1, coming.prefixes)
+        fronts, ends, done = starts - back, stops - back, 0
+        stored = count_below(fronts, 0)
+        while done < stored:
+            end = self._hold(fronts, done, stored, back)
+            folds, right = self._held_folds(fronts[done:end], back), ends[done:end]
+            folds = monoid.combine_rows(folds, schema.take(prefixes, right), end - done)
+            schema.put_many(out, done, folds)
+            done = end
+        if stored < chunk.count:
+            schema.put_many(out, stored, coming.between(fronts[stored:], ends[stored:]))
+        self.move(int(starts[-1]))
+        self._have(back + count, lambda: coming.total)
+        self.waiting = chunk.stop - self.back
+        return monoid.lower_rows(out)
 
     def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
         """As ``results``, into those of a batch from ``start`` on; False if it cannot tell.
@@ -247,7 +246,7 @@ class Cursor(ObservedWindow):
         """
         if not self.policy.predictable:
             return False
-        if self.policy.end != NEWEST or self._answers_ranges(chunk):
+        if self.ends_early or self._answers_ranges(chunk):
             batch.put_results(start, self.results(chunk))
             return True
         monoid, right = self.monoid, None
@@ -288,24 +287,32 @@ class Cursor(ObservedWindow):
             end = self._hold(fronts, done, stored, chunk.first)
             yield done, fronts[done:end], True
             done = end
-        self.back = chunk.stop
         self.move(chunk.first + int(fronts[-1]))
-        if self.front >= chunk.first:
+        self._have(chunk.stop, lambda: chunk.sliding.total)
+
+    def _have(self, back: int, newer: Callable[[], Partial]) -> None:
+        """Have the events up to a new back, with their aggregate, where the front is by then."""
+        previous, self.back = self.back, back
+        if self.front >= previous:
             self._stack.clear()
         elif self._stack:
-            self._grow(chunk.sliding.total)
+            self._grow(newer())
 
     def _folds(self, chunk: Chunk, done: int, fronts: EachFront, is_stored: bool) -> Rows:
         """The aggregates after the events of such a piece."""
         if not is_stored:
             return chunk.sliding.folds(fronts, done)
-        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
-        top = self._stack[-1]
-        folds = rows_at(monoid, top.rows, fronts, top.start - chunk.first)
-        if (behind := self._joined(top.right, top.since)) is not None:
-            folds = monoid.combine_rows(folds, schema.one(behind), count)
-        prefixes = schema.cut(chunk.sliding.prefixes, done, done + count)
-        return monoid.combine_rows(folds, prefixes, count)
+        folds, count = self._held_folds(fronts, chunk.first), len(fronts)
+        prefixes = self.monoid.partials.cut(chunk.sliding.prefixes, done, done + count)
+        return self.monoid.combine_rows(folds, prefixes, count)
+
+    def _held_folds(self, fronts: EachFront, back: int) -> Rows:
+        """The aggregates from fronts, counted from the back, up to it; all of them held."""
+        monoid, top = self.monoid, self._stack[-1]
+        folds = rows_at(monoid, top.rows, fronts, top.start - back)
+        if (behind := self._joined(top.right, top.since)) is None:
+            return folds
+        return monoid.combine_rows(folds, monoid.partials.one(behind), len(fronts))
 
     def _sweep(
         self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, batch: Batch, at: int
@@ -342,7 +349,12 @@ class Cursor(ObservedWindow):
 
         Counted from the first event of the chunk, before which it is negative.
         """
-        fronts = self.policy.cuts(_CursorTimes(self, chunk), 0, chunk.times, chunk.count)
+
+        def leaf(position: int, until: int | None) -> Leaf:
+            return self.leaf(position, chunk.first, until=until)
+
+        search = SearchedTimes(self.front, self.events, chunk, leaf)
+        fronts = self.policy.cuts(search, 0, chunk.times, chunk.count)
         previous = self.front - chunk.first
         if isinstance(fronts, int):
             return np.full(chunk.count, max(fronts, previous))
@@ -361,13 +373,20 @@ class Cursor(ObservedWindow):
         except Exception:  # whoever asks for the result will see
             self._reset()
 
-    def follow(self, front: int, back: int) -> None:
-        """Be the window of these bounds, all of whose events are in the log.
+    def follow(self, front: int, time: int | None) -> None:
+        """Be the frame from a front on that ends before the newest event, as of a time.
 
-        Where they have moved on by a few events, what is held stays: a combine per event.
+        All events are in the log. Where the bounds have moved on by a few events, what is held
+        stays: a combine per event. At most one page read per level.
         """
+        events = self.events
+        back = max(stop_of(self.policy, events, events.back, time), front)
         self._fresh()
-        is_near = self.front <= front < self.back <= back <= self.back + _FEW
+        self._follow(front, back)
+        self.waiting = events.back - back
+
+    def _follow(self, front: int, back: int) -> None:
+        is_near = self.front <= front < self.back <= back <= self.back + _NEAR
         if not (self._stack and is_near):
             if (front, back) != (self.front, self.back):
                 self.place(front, back)
@@ -489,10 +508,13 @@ class Cursor(ObservedWindow):
             self._pop()
         if stack and stack[-1].knows(position):
             return self._at(stack[-1], position)
-        if back < events.back:
-            stack.clear()
-            return events.fold(position, back)
         groups = events.path(position, stack[-1].level if stack else None)
+        if back < events.back:
+            cut = [group.before(back, self.monoid) for group in groups]
+            groups = [group for group in cut if group.size]
+            if not groups:
+                stack.clear()
+                return events.fold(position, back)
         if not groups:
             starts, rows = events.folds_behind(position, back)
             stack[:] = [Folds(position, int(starts[-1]), rows, starts)] * (len(starts) > 1)
@@ -640,18 +662,6 @@ class Cursor(ObservedWindow):
         """G, where the folds S are held; None where nothing has come since."""
         return self._stack[-1].since if self._is_held(self.front) else None
 
-    def held(self, most: int, timed: bool) -> Prefetched:
-        """As ``prefetched``, each for as many evictions, of a window that is not empty.
-
-        At most a page read per level.
-        """
-        self.hold()
-        found = self.prefetched(most)
-        if timed and not len(found.leaving):
-            self.look_at_leaf()
-            found = self.prefetched(most)
-        return found.cut(len(found.leaving), self.monoid) if timed else found
-
     def prefetched(self, most: int) -> Prefetched:
         """S, the times from the front on, and G, for so many evictions at most; see ``sync``.
 
@@ -694,8 +704,14 @@ class Cursor(ObservedWindow):
         """Take in events that are in the structure by now, be without the oldest, and have this G.
 
         For as many evictions as were prefetched. ``late`` is the position of the first that came
-        among stored events.
+        among stored events. Of a frame that ends earlier, ``count`` are those that it came to, and
+        without a G it is to be placed again.
         """
+        if self.ends_early:
+            if grown is None:
+                self.place(self.front, self.front)
+                return
+            self.waiting = self.events.back - self.back - count
         if late is not None and not self._come_late(late):
             self.place(self.front + gone, self.back + count)
             return
@@ -770,110 +786,9 @@ class Cursor(ObservedWindow):
     def partials(self) -> Iterator[Partial]:
         """Every event of the window, lifted, from the oldest on; reads every leaf once."""
         position = self.front
-        while position < self.end:
-            leaf = self.events.leaf(position).before(self.end, self.monoid)
+        while position < self.back:
+            leaf = self.events.leaf(position).before(self.back, self.monoid)
             rows = leaf.partials(position, leaf.stop, self.monoid)
             for i in range(leaf.stop - position):
                 yield self.monoid.partials.at(rows, i)
             position = leaf.stop
-
-
-class LaggingCursor(Cursor):
-    """A window whose frames end before the newest event.
-
-    Its front and its back are those of what it retains; ``end`` is where its frame ends, as far as
-    that is known: it is looked for when somebody asks, as it may depend on the time.
-    """
-
-    _end: int | None = None
-
-    def __len__(self) -> int:
-        return self.end - self.front
-
-    @property
-    def is_settled(self) -> bool:
-        return self._end is not None or self.front == self.back
-
-    @property
-    def end(self) -> int:
-        return self.back if self._end is None else max(self._end, self.front)
-
-    def place(self, front: int, back: int) -> None:
-        super().place(front, back)
-        self._end = None
-
-    def settle(self, time: int | None) -> None:
-        super().settle(time)
-        self._end = stop_of(self.policy, self.events, self.back, time)
-
-    def query(self) -> Partial:
-        """The aggregate of the frame; O(log n) combines."""
-        return self.events.fold(self.front, self.end)
-
-    def step(self, row: Row, time: int | None) -> None:
-        """Take in the next event, which is in the log already."""
-        del row, time
-        self.place(self.front, self.back + 1)
-
-
-class _CursorTimes:
-    """The times a cursor's policy may search: stored ones from the front on, then those of a chunk.
-
-    Positions are counted from the first event of the chunk; those of stored events are negative.
-    Times are searched a stretch at a time: a chunk of the batch that has been stored, or leaves
-    that follow one another, put together; at last the chunk itself.
-    """
-
-    def __init__(self, cursor: Cursor, chunk: Chunk) -> None:
-        self._cursor, self._chunk = cursor, chunk
-
-    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
-        """The position of the oldest event that is less than ``age`` old at each of some times.
-
-        Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
-        """
-        cursor, chunk, count = self._cursor, self._chunk, len(times)
-        position, done = cursor.front, 0
-        until = int(times[-1]) - age if count >= _FEW else None
-        pieces: list[EachFront] = []
-        while done < count and position < chunk.first:
-            first, stored, stop, end = self._gather(position, times, age, done, until)
-            at = position - first
-            if done == 0 and at < len(stored) and times[-1] - age < stored[at]:
-                return position - chunk.first
-            position = stop
-            if end > done:
-                pieces.append(moved(ranks(stored, times[done:end], age), first - chunk.first))
-                done = end
-            else:
-                position = max(position, cursor.events.first_after(int(times[end]) - age))
-        if done < count:
-            assert chunk.times is not None
-            pieces.append(ranks(chunk.times, times[done:], age))
-        return joined(pieces)
-
-    def _gather(
-        self, position: int, times: np.ndarray, age: int, done: int, until: int | None
-    ) -> tuple[int, np.ndarray, int, int]:
-        """The stored times from a leaf on, and through more while some of the searches end there.
-
-        Leaves of many events are not put together. ``until`` as of ``OrderedEvents.leaf``.
-
-        Answers with the positions of the first event and after the last, and where those of
-        ``times`` end that they serve.
-        """
-        cursor, back = self._cursor, self._chunk.first
-        leaf = start = cursor.leaf(position, back, until=until)
-        stop = leaf.first
-        gathered: list[np.ndarray] = []
-        while leaf.first == stop and not (gathered and isinstance(leaf, Chunk)):
-            gathered += [group.times for group in leaf.groups if group.times is not None]
-            stop, end = leaf.stop, done + int(times[done:].searchsorted(gathered[-1][-1] + age))
-            if end in (done, len(times)) or stop == back:
-                break
-            if leaf.count >= _MANY or isinstance(leaf, Chunk):
-                break
-            done, leaf = end, cursor.leaf(stop, back, until=until)
-        if stop == start.stop:
-            return start.first, start.searched, stop, end
-        return start.first, np.concatenate(gathered), stop, end

@@ -19,12 +19,12 @@ from __future__ import annotations
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.evaluators.searched import SearchedTimes
 from mta.folds.sliding import SlidingFolds, as_array, has_kernel, kernel_lowers, sweep_into
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
-from mta.kernels.segments import ranks
 from mta.logs.base import OrderedEvents, Remembered
-from mta.logs.leaves import Chunk
+from mta.logs.leaves import Chunk, Leaf
 from mta.monoids.base import AbstractMonoid, empties
 
 #: The frames of so many events are searched and folded at once, so that what that takes stays near
@@ -51,21 +51,21 @@ def frame_results(
     events: OrderedEvents,
     chunk: Chunk,
     oldest: int = 0,
-) -> tuple[Rows, int]:
-    """The result of the frame of each event of a chunk, and where the last frame starts.
+) -> tuple[Rows, int, int]:
+    """The result of the frame of each event of a chunk, and the bounds of the last frame.
 
     No frame starts before the position ``oldest``.
 
     Of a policy that is ``predictable``. Events before the chunk must be in the log. About four
     whole-group combines per event, O(log n) combines, and a page read per leaf that a bound passes.
     """
-    seen, kept, front = _Seen(monoid, events, chunk), max(events.kept_from, oldest), 0
+    seen, kept, last = Frames(monoid, events, chunk), max(events.kept_from, oldest), (0, 0)
     out = monoid.outputs.new(chunk.count)
     size = chunk.count if monoid.folds_ranges else _PIECE
     for done in range(0, chunk.count, size):
         end = min(done + size, chunk.count)
         starts, stops = seen.bounds(policy, kept, done, end)
-        has_events, front = starts < stops, int(starts[-1])
+        has_events, last = starts < stops, (int(starts[-1]), int(stops[-1]))
         if has_events.all():
             seen.put(out, range(done, end), starts, stops)
             continue
@@ -73,10 +73,10 @@ def frame_results(
         some = np.flatnonzero(has_events)
         if len(some):
             seen.put(out, some + done, starts[some], stops[some])
-    return out, front
+    return out, *last
 
 
-class _Seen:
+class Frames:
     """Stored events up to a chunk, and those of the chunk; what a policy may search there."""
 
     def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
@@ -105,28 +105,14 @@ class _Seen:
 
         These never decrease.
         """
-        chunk, events, done = self.chunk, self.events, 0
-        assert chunk.times is not None
-        # The frames of later moments than these begin, or end, in the chunk.
-        stored = int(times.searchsorted(chunk.times[0] + age))
-        found = np.empty(len(times), np.int64)
-        found[stored:] = as_array(ranks(chunk.times, times[stored:], age), len(times) - stored)
-        found[stored:] += chunk.first
-        while done < stored:
-            position = min(events.first_after(int(times[done]) - age), chunk.first)
-            if position == chunk.first:
-                found[done:stored] = position
-                break
-            leaf = events.leaf(position)
-            assert leaf.times is not None
-            end = min(max(done + 1, int(times.searchsorted(leaf.times[-1] + age))), stored)
-            found[done] = position
-            some = ranks(leaf.times, times[done + 1 : end], age)
-            found[done + 1 : end] = as_array(some, end - done - 1)
-            found[done + 1 : end] += leaf.first
-            done = end
-        np.minimum(found[:stored], chunk.first, out=found[:stored])
-        return found
+        events, chunk, monoid = self.events, self.chunk, self.monoid
+
+        def leaf(position: int, until: int | None) -> Leaf:
+            return events.leaf(position, until=until).before(chunk.first, monoid)
+
+        front = min(events.first_after(int(times[0]) - age), chunk.first)
+        found = SearchedTimes(front, events, chunk, leaf).first_after_each(times, age)
+        return as_array(found, len(times)) + chunk.first
 
     def put(
         self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
@@ -140,7 +126,7 @@ class _Seen:
             self.put(out, places[half:], starts[half:], stops[half:])
             return
         if low >= high or monoid.folds_ranges:
-            rows, one = self._lifted(first, last), monoid.partials.one(monoid.identity)
+            rows, one = self.lifted(first, last), monoid.partials.one(monoid.identity)
             starts, stops = starts - first, stops - first
             sweep = Sweep(rows, one, 0, 0, int(stops[0]) - 1, starts, stops, one, turns=True)
             results = self._swept(sweep, size)
@@ -162,8 +148,8 @@ class _Seen:
             int(starts[0]),
             int(stops[-1]),
         )
-        shared, new = self.events.fold(low, high), self._lifted(high, last)
-        lefts = monoid.suffixes(self._lifted(first, low), low - first, shared)
+        shared, new = self.events.fold(low, high), self.lifted(high, last)
+        lefts = monoid.suffixes(self.lifted(first, low), low - first, shared)
         one, places = schema.one(monoid.identity), (starts - high, stops - high)
         results = self._swept(
             Sweep(new, lefts, first - high, low - high, 0, *places, one), len(stops)
@@ -188,7 +174,7 @@ class _Seen:
             return None
         return out if lowers else monoid.lower_rows(out)
 
-    def _lifted(self, start: int, stop: int) -> Rows:
+    def lifted(self, start: int, stop: int) -> Rows:
         """The events of some positions as partials; a page read a leaf."""
         monoid, chunk, at = self.monoid, self.chunk, start
         if start >= chunk.first:

@@ -66,6 +66,8 @@ class FiBA(FingerTreeLog, Aggregator):
         observers = enumerate(setting.policy.observers, 1)
         lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
         self._cursor = Cursor(self.monoid, setting.policy, self, lenses)
+        #: The frame, where it ends before the newest event.
+        self.frame = Cursor(self.monoid, setting.policy, self) if self._cursor.ends_early else None
         #: The front before the last single event made the policy look further back.
         self._receded: int | None = None
         #: The front for which it was last seen what nobody may ask for any more.
@@ -206,10 +208,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if not room or len(self) < 2:
             return None
         cursor = self._placed()
-        try:
-            cursor.prepare_ahead()
-        except Exception:  # an event that needs what could not be had will say so
-            return None
+        cursor.prepare_ahead()
         return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
     def pass_on(self, new: Events, gone: int) -> None:
@@ -310,14 +309,14 @@ class FiBA(FingerTreeLog, Aggregator):
             self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
         chunk, is_new = self.chunk_with(rows, times, count, end)
-        outputs = None
+        outputs, cursor = None, self._cursor if self.frame is None else self.frame
         if into is None or is_new is not None:
-            outputs = self._cursor.results(chunk)
+            outputs = cursor.results(chunk)
             if outputs is None:
                 return None
-        elif not self._cursor.run_into(chunk, *into):
+        elif not cursor.run_into(chunk, *into):
             return None
-        front, more = self._cursor.front, count * (met is None)
+        front, more = cursor.front, count * (met is None)
         if chunk.stop < self.back + more and (newest := self.newest_time()) is not None:
 
             def after(time: int) -> int:

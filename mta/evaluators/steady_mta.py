@@ -36,7 +36,8 @@ from typing import Any
 
 from mta.columns.schemas import Row
 from mta.evaluators.amortized_mta import AmortizedMTA
-from mta.evaluators.cursor import Cursor, Folds
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.stack import Folds
 from mta.folds.sliding import Events
 from mta.logs.base import PathGroup, Prefetched, Setting
 from mta.logs.leaves import Chunk, Leaf

@@ -248,7 +248,7 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
         return _one(kind, packed[0]), np.zeros(1, np.int64)
     if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
-        hashes = hashes_of_ints(blob)
+        hashes = mixed(blob.view("<u8"))
         order = np.argsort(hashes)
         bounds = np.arange(0, 8 * len(blob) + 1, 8)
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
@@ -261,9 +261,8 @@ def _one(kind: str, packed: Any) -> Keys:
     """A key by itself: what reads requests has one at a time, for which columns cost too much."""
     if kind in WHOLE:
         raw = int(packed).to_bytes(8, "little", signed=True)
-        return Keys(
-            kind, np.array([_hash_of_int(int(packed))], "u8"), np.frombuffer(raw, "u1"), _WORD
-        )
+        hashes = np.array([mixed(int(packed) & _WORD_BITS)], "u8")
+        return Keys(kind, hashes, np.frombuffer(raw, "u1"), _WORD)
     bounds = np.array([0, len(packed)])
     if len(packed) > MAX_KEY_BYTES:
         return _hashed(kind, np.frombuffer(packed, "u1"), bounds)  # says what is wrong
@@ -303,27 +302,20 @@ def _hashes(raw: np.ndarray, count: int) -> np.ndarray:
     return np.fromiter(map(hash_of, pieces), "u8", count)
 
 
-def hashes_of_ints(keys: np.ndarray) -> np.ndarray:
-    """The bits of integers stirred, one to one (the finisher of splitmix64)."""
-    words = keys.view("<u8")
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: np.ndarray = words ^ (words >> np.uint64(31))
-    return found
+def mixed(words: Any) -> Any:
+    """The hashes of integers, one to one: the finisher of splitmix64.
 
-
-def _hash_of_int(key: int) -> int:
-    """As ``hashes_of_ints``, of one."""
-    word = key & _WORD_BITS
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _WORD_BITS
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _WORD_BITS
-    return word ^ (word >> 31)
+    ``words`` are their bits without a sign: an array, or one integer of Python.
+    """
+    words = ((words ^ (words >> 30)) * 0xBF58476D1CE4E5B9) & _WORD_BITS
+    words = ((words ^ (words >> 27)) * 0x94D049BB133111EB) & _WORD_BITS
+    return words ^ (words >> 31)
 
 
 def ints_of_hashes(hashes: np.ndarray) -> np.ndarray:
     """The integers of some hashes."""
     words = hashes ^ (hashes >> np.uint64(31)) ^ (hashes >> np.uint64(62))
-    words = words * np.uint64(0x319642B2D24D8EC3)  # what undoes the products of ``hashes_of_ints``
+    words = words * np.uint64(0x319642B2D24D8EC3)  # what undoes the products of ``mixed``
     words = (words ^ (words >> np.uint64(27)) ^ (words >> np.uint64(54))) * np.uint64(
         0x96DE1B173F119089
     )

@@ -40,10 +40,19 @@ from mta.kernels.segments import bounds_of
 from mta.keyed import pages
 from mta.keyed.keys import Keys
 from mta.keyed.leaves import Leaves, TableLayout
-from mta.keyed.pages import LIST, Content, Entry, Index, PendingPages, parts_of, weight_of
+from mta.keyed.pages import (
+    LIST,
+    Content,
+    Entry,
+    Index,
+    PendingPages,
+    digests,
+    parts_of,
+    weight_of,
+)
 from mta.keyed.table import EXPIRED, Table, join
 from mta.monoids.base import same_value
-from mta.pages.page import key_of, name_of
+from mta.pages.page import key_of, keys_of, name_of
 from stores import PageStore
 
 #: How many runs of one order are merged, as a power of two; the weight of the first order.
@@ -71,6 +80,10 @@ class Run:
     height: int
     top: Index
 
+    def pages(self) -> PendingPages:
+        """All pages of the run, to be deleted."""
+        return PendingPages(self.number, self.height, self.top.names.tolist())
+
 
 @dataclass(slots=True)
 class Reached:
@@ -87,7 +100,8 @@ class Reached:
     @property
     def names(self) -> list[bytes]:
         """Their names."""
-        return [self.index.names[at] for at in self.places.tolist()]
+        names: list[bytes] = self.index.names[self.places].tolist()
+        return names
 
 
 @dataclass(slots=True)
@@ -128,7 +142,7 @@ class RunPages:
             if table.times is not None:
                 oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
             names = self.put(0, number, parts)
-            found.append(Index(table.keys.hashes[cuts[:-1]], names, oldest))
+            found.append(Index(table.keys.hashes[cuts[:-1]], digests(names), oldest))
         if not found:
             return None
         index, height = _chained(found), 0
@@ -139,7 +153,9 @@ class RunPages:
             oldest = None
             if index.oldest is not None:
                 oldest = np.minimum.reduceat(index.oldest, list(starts))
-            index = Index(index.firsts[::FANOUT], self.put(height, number, branches), oldest)
+            index = Index(
+                index.firsts[::FANOUT], digests(self.put(height, number, branches)), oldest
+            )
         return Run(number, weight, keys, events, height, index)
 
     def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
@@ -161,7 +177,7 @@ class RunPages:
         missing = [place for place in places if place[2] not in self._cache]
         if not missing:
             return see([self._cached_page(name) for _, _, name in places])
-        keys = [key_of(self.layout.window, *place) for place in missing]
+        keys = keys_of(self.layout.window, missing)
 
         def of(found: list[Buffer | None]) -> T:
             fresh: dict[bytes, Buffer] = {}
@@ -278,18 +294,22 @@ class RunPages:
 
     def _loaded(self, places: Sequence[Place]) -> list[Any]:
         """What pages of level 1 and above hold."""
+        return self.see(places, lambda found: self.decoded(places, found))
+
+    def decoded(self, places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
+        """What these pages of level 1 and above hold. Raises CorruptPage."""
 
         def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
             pairs = zip(places, found, strict=True)
             return [pages.read(self.layout, level, run, page) for (level, run, _), page in pairs]
 
-        return self.see(places, lambda found: self._named(load, places, found))
+        return self._named(load, places, found)
 
     def leaves(self, run: Run) -> Index:
         """The names of all tables of a run; a ``get_many`` a level."""
         index = run.top
         for level in range(run.height, 0, -1):
-            index = self.index(level, run.number, index.names)
+            index = self.index(level, run.number, index.names.tolist())
         return index
 
     def listed(self, entry: PendingPages) -> list[Entry]:
@@ -308,7 +328,7 @@ class RunPages:
                 yield key_of(self.layout.window, level, entry.number, name)
             if not level or level == LIST or not entry.below:
                 return
-            names = self.index(level, entry.number, names).names
+            names = self.index(level, entry.number, names).names.tolist()
             level -= 1
 
     def delete(self, entry: PendingPages) -> None:
@@ -320,7 +340,7 @@ class RunPages:
                     below = self.index(level, entry.number, levels[-1][1])
                 except (MissingPage, CorruptPage):
                     break  # deleted before a crash; what a damaged page names nobody knows
-                levels.append((level - 1, below.names))
+                levels.append((level - 1, below.names.tolist()))
         for level, names in reversed(levels):
             keys = [key_of(self.layout.window, level, entry.number, name) for name in names]
             self.store.delete_many(keys)
@@ -413,10 +433,10 @@ class LSMTree:
         while open_:
             chosen = [(*each, choose(each[-1])) for each in open_]
             asked = [
-                (level, run.number, index.names[at])
+                (level, run.number, name)
                 for run, _, level, index, places in chosen
-                for at in places.tolist()
                 if level
+                for name in index.names[places].tolist()
             ]
             read: Iterator[Index] = iter(())
             if asked:
@@ -451,7 +471,7 @@ class LSMTree:
             if runs:
                 assert self.pages is not None
                 pairs = zip(runs, leaves, strict=True)
-                names = [(run.number, index.between(low, high)) for run, index in pairs]
+                names = [(run.number, index.between(low, high).tolist()) for run, index in pairs]
                 found = self.pages.between(names, low, high, self._late) + found
             found = [table for table in found if len(table)]
             if found:
@@ -494,7 +514,7 @@ class LSMTree:
             old = self.runs[-count:]
             whole = count == len(self.runs)
             self.runs[-count:] = self._made(self._merged(old, [], whole))
-            self.pending.fresh += [PendingPages(r.number, r.height, r.top.names) for r in old]
+            self.pending.fresh += [run.pages() for run in old]
         if self.pending.is_heavy and len(self.pending.fresh) > 1:
             with self._deleted_on_failure():
                 self.pending.fresh = [self._listed(self.pending.fresh)]
@@ -530,7 +550,7 @@ class LSMTree:
 
     def all_pages(self) -> list[PendingPages]:
         """The pages of every run."""
-        return [PendingPages(run.number, run.height, run.top.names) for run in self.runs]
+        return [run.pages() for run in self.runs]
 
     def drop_all(self) -> None:
         """Be without anything, as no key is left."""
@@ -584,8 +604,7 @@ class LSMTree:
             ends = bounds_of(np.array([len(part) for part in above.parts])).tolist()
             parts = [index.cut(start, stop) for start, stop in pairwise(ends)]
             names = self.pages.put(above.level, run.number, parts)
-            before = [above.index.names[at] for at in above.places.tolist()]
-            gone = [name for name in before if name not in names]
+            gone = [name for name in above.names if name not in names]
             if gone:
                 old.append(PendingPages(run.number, above.level, gone, below=False))
             later = [part.earliest for part in parts]
@@ -662,6 +681,6 @@ def _chained(indexes: Sequence[Index]) -> Index:
     first = indexes[0]
     return Index(
         np.concatenate([index.firsts for index in indexes]),
-        [name for index in indexes for name in index.names],
+        np.concatenate([index.names for index in indexes]),
         None if first.oldest is None else np.concatenate([index.oldest for index in indexes]),
     )

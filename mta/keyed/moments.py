@@ -21,7 +21,7 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvalidTime
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
-from mta.kernels.segments import first_later, sort_within
+from mta.kernels.segments import first_later, order_by
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.standalone import AnyWindow, put_answer
@@ -188,9 +188,7 @@ def _in_order(of: np.ndarray, moments: np.ndarray | None) -> np.ndarray:
     """The order by lane, and by moment if there are any."""
     if moments is None:
         return np.argsort(of, kind="stable")
-    sorted_lanes = (of[1:] >= of[:-1]).all()
-    order = sort_within(moments, of) if sorted_lanes else np.lexsort((moments, of))
-    return np.arange(len(of)) if order is None else order
+    return order_by(of, moments)
 
 
 def _missing(

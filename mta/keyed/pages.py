@@ -45,13 +45,15 @@ from mta.keyed import leaves
 from mta.keyed.keys import range_of
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import Table
-from mta.pages.page import NAME_BYTES, key_of, name_of
+from mta.pages.page import NAME_BYTES, damage, key_of, name_of
 
 MAGIC = "mta-keys"
 VERSION = 1
 #: No run is higher: its pages would be more than 2^40.
 MAX_HEIGHT = 6
 _U8, _I8 = Array("<u8"), Array("<i8")
+#: The type of digests in an array; ``tolist`` makes bytes of them.
+NAMES = np.dtype((np.void, NAME_BYTES))
 
 #: The level of pages that list pending deletions; no run is so high.
 LIST = 15
@@ -72,12 +74,18 @@ class PendingPages:
 Entry = PendingPages | bytes
 
 
+def digests(names: Sequence[bytes]) -> np.ndarray:
+    """Digests as an array."""
+    return np.frombuffer(b"".join(names), NAMES)
+
+
 @dataclass(slots=True)
 class Index:
     """Pages of one level, in order: their first hashes, names, and oldest newest events."""
 
     firsts: np.ndarray
-    names: list[bytes]
+    names: np.ndarray
+    """Digests, of the type ``NAMES``."""
     oldest: np.ndarray | None
 
     def __len__(self) -> int:
@@ -95,29 +103,34 @@ class Index:
         return int(self.oldest.min())
 
     def renewed(
-        self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] = ()
+        self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] | None = None
     ) -> Index:
         """This with other moments at some places, and other names if there are any."""
         assert self.oldest is not None
-        moments, found = self.oldest.copy(), list(self.names)
+        moments, found = self.oldest.copy(), self.names
         moments[places] = oldest
-        for at, name in zip(places.tolist(), names, strict=False):
-            found[at] = name
+        if names is not None:
+            found = found.copy()
+            found[places] = digests(names)
         return Index(self.firsts, found, moments)
 
     def holding(self, hashes: np.ndarray) -> np.ndarray:
         """Which pages may hold keys of some hashes, which never decrease; each once."""
+        if len(hashes) < len(self):  # a search for each of the fewer
+            found = np.searchsorted(self.firsts, hashes, "right") - 1
+            found = found[found >= 0]
+            return found[np.diff(found, prepend=-1) > 0]
         first = np.searchsorted(hashes, self.firsts)
         return np.flatnonzero(np.diff(first, append=len(hashes)))
 
-    def between(self, low: int, high: int | None) -> list[bytes]:
+    def between(self, low: int, high: int | None) -> np.ndarray:
         """The names of the pages that may hold keys of hashes from ``low`` on, before ``high``."""
         start, stop = range_of(self.firsts, low, high)
         return self.names[max(0, start - 1) : stop]
 
     def dump(self) -> list[Payload]:
         """As columns."""
-        columns: list[Payload] = [*_U8.dump(self.firsts), ("name", b"".join(self.names))]
+        columns: list[Payload] = [*_U8.dump(self.firsts), ("name", self.names.tobytes())]
         return columns if self.oldest is None else columns + _I8.dump(self.oldest)
 
     @classmethod
@@ -129,7 +142,7 @@ class Index:
             raise CorruptPage("its names are not those of its pages")
         if (firsts[1:] < firsts[:-1]).any():
             raise CorruptPage("its pages are out of order")
-        names = [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
+        names = np.frombuffer(data, NAMES)
         return cls(firsts, names, _I8.load(payloads, count) if timed else None)
 
 
@@ -177,10 +190,7 @@ def damaged(
     layout: TableLayout, level: int, run: int, name: bytes, error: Exception
 ) -> CorruptPage:
     """The error for a page that is not what it should be."""
-    return CorruptPage(
-        f"page {key_of(layout.window, level, run, name)} is damaged: {error}; restore from an "
-        "earlier snapshot, or restore a good copy of the page"
-    )
+    return damage(key_of(layout.window, level, run, name), error)
 
 
 def read(layout: TableLayout, level: int, run: int, page: Buffer) -> Content:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.kernels.segments import first_later
+from mta.kernels.segments import first_later, order_by
 from mta.keyed.kind import Kind
 from mta.keyed.moments import in_lanes
 from mta.keyed.standalone import StandaloneWindows, put_answer
@@ -47,7 +47,7 @@ class Questions:
 def questions_among(marks: np.ndarray, codes: np.ndarray, times: np.ndarray) -> np.ndarray:
     """The places of the rows that are marked, by key and time."""
     at = np.flatnonzero(marks)
-    found: np.ndarray = at[np.lexsort((times[at], codes[at]))]
+    found: np.ndarray = at[order_by(codes[at], times[at])]
     return found
 
 

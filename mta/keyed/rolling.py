@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
 from uuid import uuid4
 
@@ -25,7 +25,7 @@ from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy, by_rows
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.kernels.segments import inverse
+from mta.kernels.segments import inverse, order_by
 from mta.keyed.as_of import Events, answered, joined, taken
 from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.windows import KeyedWindows
@@ -254,12 +254,11 @@ class Values:
         valued = {name for pair in pairs.values() for name in own_columns(*pair)}
         bad = np.zeros(len(table), bool)
         for name, column in columns.items():
+            if self.nan == "skip":
+                columns[name] = column = column.with_nans_as_nulls()
             nulls, nans = column.nulls, column.nans
-            if nans is not None and self.nan == "skip":
-                nulls, nans = nans if nulls is None else nulls | nans, None
             if nans is not None and self.nan == "raise" and self.nulls != "drop_row":
                 raise _null(name, "NaN", nans, "nan='skip' or nan='propagate'")
-            columns[name] = replace(column, nulls=nulls, nans=nans)
             if name not in valued:  # a filter; null is false
                 continue
             if nulls is not None and self.nulls == "raise":
@@ -492,7 +491,7 @@ def _last_peers(
     """
     if all(policy.ties == "rows" for policy in policies.values()):
         return None
-    order = np.lexsort((times, keys))
+    order = order_by(keys, times)
     changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
     ends = np.flatnonzero(np.append(changes, True)[: len(order)])
     found = np.empty(len(order), np.int64)

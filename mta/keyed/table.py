@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -324,25 +324,28 @@ class Lanes:
         ``rows`` are the newest rows at these times, and ``keys``, which never decrease, tell whose
         frames they are. A frame without rows starts where it stops. One search per bound by time.
         """
-        bounds, end, stops = self.bounds[keys], policy.end, rows + 1
-        starts = np.maximum(self._starts(policy, keys, rows, times), bounds)
+        end, stops = policy.end, rows + 1
+        starts = self._starts(policy, keys, rows, times)
         if end.delay:
             assert times is not None and self.times is not None
             found = first_later(self.times, self.bounds, keys, times - end.delay)
             stops = np.minimum(stops, found)
         elif end.rows:
-            stops = np.maximum(stops - end.rows, bounds)
-        return np.minimum(starts, stops), stops
+            stops = np.maximum(stops - end.rows, self.bounds[keys])
+        return np.minimum(starts, stops, out=starts), stops
 
     def _starts(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
+        """A new array of where frames start, none of them before the first row of its key."""
         if isinstance(policy, Both):
             sides = [self._starts(p, keys, rows, times) for p in (policy.one, policy.other)]
             joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
             return joined
         if isinstance(policy, CountWindow):
-            return rows + 1 - policy.end.rows - policy.size
+            starts: np.ndarray = rows + (1 - policy.end.rows - policy.size)
+            np.maximum(starts, self.bounds[keys], out=starts)
+            return starts
         assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
         return first_later(self.times, self.bounds, keys, policy.starts(times))
 
@@ -354,28 +357,42 @@ def folds(
 
     At most about 2 log2(longest) combines per row, fewer where many ranges are asked for.
     """
-    steps = np.diff(stops)
-    once, in_turn = bool((steps > 0).all()), bool((steps == 1).all())
-    ranges = Ranges(starts, stops, stops - starts, once, in_turn, {})
-    return _folds(monoid, lifted, count, ranges)
+    return _folds(monoid, lifted, count, Ranges(starts, stops))
 
 
-class Ranges(NamedTuple):
+@dataclass
+class Ranges:
     """Ranges of rows, which are the same for all parts of a monoid."""
 
     starts: np.ndarray
     stops: np.ndarray
-    lengths: np.ndarray
-    once: bool
-    """Whether no two of them end together."""
-    in_turn: bool
-    """Whether each ends one row after the one before."""
-    samples: dict[int, np.ndarray]
+    samples: dict[int, np.ndarray] = field(default_factory=dict)
     """How many values are in each, by the identity of the column that marks them."""
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """How many rows each has."""
+        lengths: np.ndarray = self.stops - self.starts
+        return lengths
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows all have together."""
+        return int(self.lengths.sum())
+
+    @cached_property
+    def once(self) -> bool:
+        """Whether no two of them end together."""
+        return bool((self.stops[1:] > self.stops[:-1]).all())
+
+    @cached_property
+    def in_turn(self) -> bool:
+        """Whether each ends one row after the one before."""
+        return self.once and bool(self.stops[-1] - self.stops[0] == len(self.stops) - 1)
 
 
 def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> Rows:
-    starts, stops, lengths, once, in_turn, _ = ranges
+    starts, stops = ranges.starts, ranges.stops
     if isinstance(monoid, Parts):
         parts = zip(monoid.monoids, lifted, strict=True)
         return tuple([_folds(part, column, count, ranges) for part, column in parts])
@@ -385,28 +402,27 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
         return ranges.samples[id(lifted)]
     if monoid.folds_ranges:
         return RangeFolds(monoid, lifted, starts, stops)
-    dense = int(lengths.sum()) > _ONE_BY_ONE * count
     if len(stops) * _IN_TURN >= count:
         in_order = monoid.is_columnar
     else:
-        in_order = dense and has_kernel(monoid)
+        in_order = ranges.rows > _ONE_BY_ONE * count and has_kernel(monoid)
     if in_order:
-        ends = range(1, count + 1) if in_turn and len(stops) == count else stops
+        ends = range(1, count + 1) if len(stops) == count and ranges.in_turn else stops
         return SlidingFolds(monoid, lifted, count).between(starts, ends)
-    by_ufuncs = once and isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
-    if by_ufuncs and not dense:
+    dense = ranges.rows > _ONE_BY_ONE * count
+    if not dense and isinstance(monoid, ColumnarMonoid) and monoid.ufuncs and ranges.once:
         ends = np.stack((starts, stops), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
-    return fold_ranges(monoid, lifted, count, starts, lengths)
+    return fold_ranges(monoid, lifted, count, starts, ranges.lengths)
 
 
 def _samples(marks: np.ndarray, ranges: Ranges) -> np.ndarray:
     """How many values are in each range: as many as its rows, or a difference of running sums."""
-    starts, stops, lengths, _, in_turn, _ = ranges
+    starts, stops = ranges.starts, ranges.stops
     if marks.all():
-        return lengths
+        return ranges.lengths
     before = bounds_of(marks)
-    last = before[stops[0] : stops[0] + len(stops)] if in_turn else before.take(stops)
+    last = before[stops[0] : stops[0] + len(stops)] if ranges.in_turn else before.take(stops)
     found: np.ndarray = last - before.take(starts)
     return found
 

@@ -356,15 +356,16 @@ def results_at(
         lifted = monoid.lift_rows(table.rows, table.events)
         asked = moments
         if asked is None and table.times is not None:
-            asked = table.times[rows]
+            asked = _at(table.times, rows)
         for policy in kind.policies.values():
             starts, stops = lanes.frame_at(policy, of, rows, asked)
-            some = np.flatnonzero(starts < stops)
-            if len(some) == len(rows):
+            full = starts < stops
+            if full.all():
                 found = monoid.lower_rows(folds(monoid, lifted, table.events, starts, stops))
             else:  # the others are without events
                 found = empties(monoid, len(rows))
-                if len(some):
+                if full.any():
+                    some = np.flatnonzero(full)
                     part = folds(monoid, lifted, table.events, starts[some], stops[some])
                     monoid.outputs.put_at(found, some, monoid.lower_rows(part))
             outputs.append(found)
@@ -374,6 +375,14 @@ def results_at(
         return Found(of, at, outputs, moments)
     times = None if table.times is None else table.times[rows]
     return Found(of, at, outputs, times, monoid.inputs.take(table.rows, rows))
+
+
+def _at(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A column at some rows; the column itself where these are all of its rows in their order."""
+    if len(rows) == len(column) and rows[0] == 0 and (rows[1:] > rows[:-1]).all():
+        return column
+    found: np.ndarray = column[rows]
+    return found
 
 
 def unanswered(kind: Kind, count: int) -> list[Rows]:

@@ -201,6 +201,14 @@ class PathGroup(NamedTuple):
         """The position after the last event."""
         return self.starts[-1]
 
+    def before(self, back: int, monoid: AbstractMonoid) -> PathGroup:
+        """The elements that end at a position or before it."""
+        if self.stop <= back:
+            return self
+        size = max(0, (back - self.start) // self.starts.step)
+        rows = monoid.partials.cut(self.rows, 0, size)
+        return PathGroup(self.level, self.starts[: size + 1], rows, size)
+
 
 class OrderedEvents(Remembered, Protocol):
     """Events by position, oldest first, as cursors read them."""
@@ -460,7 +468,7 @@ class Aggregator(EventLog):
     def prefetched(self, most: int) -> Prefetched | None:
         """What single events need, for so many of them at most; no store call in a leaf.
 
-        None where the next one needs more, as in an empty window, or where a page cannot be read.
+        None where the next one needs more, as in an empty window.
         """
         del most
         return None

@@ -29,6 +29,7 @@ Worked example: the events 1.0 and 2.0 of window "w", arity 2, without times, ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,9 +118,25 @@ def name_of(page: bytes | memoryview) -> bytes:
     return xxhash.xxh3_128_digest(page)
 
 
+def require_named(key: str, page: bytes | memoryview) -> None:
+    """Raises CorruptPage if a page is not what the end of its key says."""
+    if xxhash.xxh3_128_hexdigest(page) != key[-2 * NAME_BYTES :]:
+        raise damage(key, "its bytes do not match its name")
+
+
 def key_of(window: str, level: int, number: int, name: bytes) -> str:
     """The page's key in the store."""
     return f"{window}/{level}/{number}/{name.hex()}"
+
+
+def keys_of(window: str, pages: Sequence[tuple[int, int, bytes]]) -> list[str]:
+    """The keys of pages by their levels, numbers and names."""
+    names, size = b"".join([name for _, _, name in pages]).hex(), 2 * NAME_BYTES
+    starts = range(0, len(names), size)
+    return [
+        f"{window}/{level}/{number}/{names[at : at + size]}"
+        for (level, number, _), at in zip(pages, starts, strict=True)
+    ]
 
 
 def decode(
@@ -160,7 +177,12 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
 
 
 def _corrupt(window: str, level: int, number: int, name: bytes, what: str) -> CorruptPage:
+    return damage(key_of(window, level, number, name), what)
+
+
+def damage(key: str, what: object) -> CorruptPage:
+    """The error for a page that is not what it should be."""
     return CorruptPage(
-        f"page {key_of(window, level, number, name)} is damaged: {what}; restore from an earlier "
-        "snapshot, or restore a good copy of the page"
+        f"page {key} is damaged: {what}; restore from an earlier snapshot, or restore a good copy "
+        "of the page"
     )

@@ -207,6 +207,7 @@ COLUMNAR = {
 OWN = {alias: each for alias, each in TYPED.items() if alias != "best"}
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("promote_at", [2, 1 << 20])
 @pytest.mark.parametrize("which", ["vectorized", "plain"])
 @pytest.mark.parametrize("frame", FRAMES)

@@ -455,7 +455,7 @@ def test_the_newest_goes_and_comes_again() -> None:
     windows.check()
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])

@@ -18,7 +18,7 @@ from stores import MemoryStore
 from tests.keyed.scenarios import EMPTY, KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
 from tests.support.sampling import some
 
-SEEDS = some(range(25), by_default=12)
+SEEDS = some(range(25), by_default=8)
 SIZES = [
     {"promote_at": 2, "page_bytes": 1, "cache_bytes": 1},
     {"promote_at": 5, "page_bytes": 200, "cache_bytes": 1 << 20},
@@ -37,7 +37,7 @@ def test_a_life_of_the_usual_sizes(seed: int) -> None:
     Life(20_000 + seed).run()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some(range(6), by_default=3))
 @pytest.mark.usefixtures("tiny")
 def test_a_life_whose_hashes_collide(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 3)
@@ -85,7 +85,7 @@ def _plainly(name: str, held: list[float]) -> Any:
     return PLAIN[name](held) if held else EMPTY.get(name, math.nan)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", some(range(24), by_default=12))
 @pytest.mark.usefixtures("tiny")
 def test_results_are_those_of_plain_lists(seed: int) -> None:
     rng = random.Random(seed)
@@ -128,7 +128,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
 # --- expiring -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", some(range(8), by_default=4))
+@pytest.mark.parametrize("seed", some(range(8), by_default=3))
 @pytest.mark.usefixtures("tiny")
 def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, PLR0915
     """It takes just the keys whose windows are empty, and events go on as though it had not."""

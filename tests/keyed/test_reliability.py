@@ -15,8 +15,7 @@ from mta import Collect, CountWindow, KeyedWindows, Max, Monoid, Product, TimeWi
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
-from stores.wrapper import WrapperStore
-from tests.support.sampling import parts
+from stores.base import WrapperStore
 
 pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")
@@ -95,7 +94,7 @@ def pages(store: MemoryStore) -> dict[str, bytes]:
 STEPS = 7
 #: In how many places of a run a call fails, in each part of them.
 TRIES = 4
-PARTS = parts(2)
+PARTS = range(2)
 
 
 class FailsAt(WrapperStore):
@@ -127,6 +126,7 @@ class FailsAt(WrapperStore):
         self._pass(lambda: super(FailsAt, self).delete_many(keys))
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -163,6 +163,7 @@ def places_of(shape: str, quarter: int) -> range:
     return range(1 + quarter * stride // 4, store.calls + 1, stride)
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str, part: int) -> None:
@@ -207,7 +208,8 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str, part: i
     assert again > TRIES // 2
 
 
-@pytest.mark.parametrize("part", parts(4))
+@pytest.mark.sparse(1)
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(

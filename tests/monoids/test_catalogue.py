@@ -102,7 +102,7 @@ CASES = {
 CASES |= {name: (case.make, case.events, case.agrees) for name, case in MORE.items()}
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @BOTH
 @pytest.mark.parametrize("size", [7, 1, 45])
 @pytest.mark.parametrize("name", CASES)

@@ -91,7 +91,7 @@ class Shared(Single):
     shared = True
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("kind", [Keyed, Single, Shared])
 @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "answer lost"])

@@ -152,7 +152,7 @@ def _same(found: Any, expected: Any) -> None:
     assert found == expected
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize(("tree", "lateness"), WINDOWS)
@@ -312,7 +312,7 @@ def _texts(policies: dict[str, AbstractPolicy], lists: list[Listed]) -> dict[str
     return {name: listed.text for name, listed in zip(policies, lists, strict=True)}
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tree", [*IN_ORDER, oracle.CrowdedFiBA])

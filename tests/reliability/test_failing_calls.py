@@ -17,7 +17,7 @@ from mta import AmortizedMTA, Window
 from mta.errors import StoreUnavailable
 from mta.logs.base import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
-from stores.wrapper import WrapperStore
+from stores.base import WrapperStore
 from tests.support import oracle
 from tests.support.patience import LONG, send_what_is_held, set_deadline
 
@@ -73,7 +73,7 @@ def numbers_of_calls() -> int:
     return store.calls
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("tree", oracle.TREES)
@@ -93,7 +93,7 @@ def test_each_call_fails_once_and_the_program_starts_again(
     assert nth > 30, "hardly a call was made"
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("tree", oracle.TREES)

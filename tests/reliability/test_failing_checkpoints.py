@@ -135,7 +135,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

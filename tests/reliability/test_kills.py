@@ -13,7 +13,7 @@ from tests.support.s3_server import S3Server
 
 
 def test_kills_at_random_times(tmp_path: Path, redis_url: str) -> None:
-    run(Killer(tmp_path, redis_url, oracle.seed("kills")), 10)
+    run(Killer(tmp_path, redis_url, oracle.seed("kills")), 6)
 
 
 @pytest.mark.soak
@@ -22,7 +22,7 @@ def test_thousands_of_kills(tmp_path: Path, redis_url: str) -> None:
 
 
 def test_kills_of_the_writer_of_several_windows(tmp_path: Path, redis_url: str) -> None:
-    run(SharedKiller(tmp_path, redis_url, oracle.seed("shared kills")), 10)
+    run(SharedKiller(tmp_path, redis_url, oracle.seed("shared kills")), 6)
 
 
 @pytest.mark.parametrize("cached", [True, False])
@@ -32,7 +32,7 @@ def test_kills_of_a_writer_to_an_object_store(
     killer = Killer(tmp_path, "redis://unused", oracle.seed("s3 kills"))
     options = (f"cache_dir={tmp_path}/cache",) if cached else ()
     killer.stores = [s3_server.url(uuid4().hex, *options)]
-    run(killer, 8)
+    run(killer, 5)
 
 
 @pytest.mark.soak

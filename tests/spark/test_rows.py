@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -31,7 +30,7 @@ from spark_integration.step.columns import (
     to_numpy,
 )
 from spark_integration.step.rows import Sorted, complete, sort_rows
-from tests.support.spark.plans import make_plan
+from tests.support.spark.plans import changed, make_plan
 
 UTC = dt.UTC
 
@@ -246,7 +245,7 @@ def test_what_is_no_time_is_named_or_dropped_and_never_taken_for_1970(
     if len(good) < len(values):
         bad = len(values) - len(good)
         with pytest.raises(InvalidTime, match=f"{bad} of {len(values)} rows.*146,000 years"):
-            complete(rows, replace(plan, on_invalid="raise"))
+            complete(rows, changed(plan, on_invalid="raise"))
 
 
 @pytest.mark.parametrize(("unit", "micros"), [("s", 10**6), ("ms", 1000), ("us", 1), ("ns", 0.001)])

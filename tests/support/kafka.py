@@ -115,6 +115,11 @@ class Broker:
         for future in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             future.result()
 
+    def delete(self, *topics: str) -> None:
+        """Return when the topics are gone."""
+        for future in self.admin.delete_topics(list(topics)).values():
+            future.result()
+
     def send(self, topic: str, messages: list[tuple[int, str | None, bytes | None]]) -> None:
         """Write messages of a partition, a key and a value, in this order."""
         producer = self._client.Producer({"bootstrap.servers": self.servers, "linger.ms": 5})

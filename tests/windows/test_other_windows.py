@@ -47,7 +47,7 @@ def step(events: list[tuple[int, float]], rng: random.Random) -> tuple[int, floa
 
 @pytest.mark.parametrize("policies", [COUNTS, TIMES], ids=["counts", "times"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda each: each.name)
-@pytest.mark.parametrize("part", parts(2))
+@pytest.mark.parametrize("part", parts(4))
 def test_a_window_goes_on_under_other_policies(
     part: int, algorithm: Any, policies: list[AbstractPolicy]
 ) -> None:
@@ -56,7 +56,7 @@ def test_a_window_goes_on_under_other_policies(
     One that says it is complete is so.
     """
     said = {True: 0, False: 0}
-    for seed in range(part, 12, 2):
+    for seed in range(part, 12, 4):
         rng, events = random.Random(seed), list[tuple[int, float]]()
         store, timed = MemoryStore(), policies is TIMES or algorithm is FiBA
         policy = rng.choice(policies)

@@ -8,6 +8,7 @@ groups are in parts.
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +23,11 @@ from tests.support import oracle
 from tests.support.naive import IN_ORDER
 from tests.support.random_windows.kinds import KINDS, Kind
 from tests.support.random_windows.scenarios import ORDERS, SORTS, live, live_twice
-from tests.support.sampling import parts, some
+from tests.support.sampling import some
 
 STEPS = 40
-#: The seeds of each kind, of which one is tried by default; sizes take turns, from kind to kind.
-SEEDS = parts(2)
+#: Sizes take turns, from kind to kind and from seed to seed.
+SEEDS = range(2)
 #: How many events of a batch go into shared windows at once, and after how many leaf groups these
 #: release what no window needs.
 CHUNKS, TRIMS = (1 << 16, 3), (32, 1)
@@ -35,15 +36,13 @@ PARTS = 24, 72, 216, page.PART_BYTES
 #: Events of a bulk, and bytes of its values: batches may be longer than a window of several bulks.
 BULKS = (chunks._EVENTS, chunks._BYTES), (4, 1)
 
-everything = pytest.mark.parametrize(
-    ("sort", "order", "kind"),
-    [
-        pytest.param(sort, order, kind, id=f"{sort}-{order}-{kind.name}")
-        for sort in SORTS
-        for order in ORDERS
-        for kind in KINDS
-    ],
-)
+
+def everything(test: Any) -> Any:
+    """Each sort beside each kind by default; orders and seeds take turns."""
+    for name, values in (("sort", SORTS), ("order", ORDERS), ("kind", KINDS), ("seed", SEEDS)):
+        ids = [kind.name for kind in KINDS] if name == "kind" else None
+        test = pytest.mark.parametrize(name, values, ids=ids)(test)
+    return pytest.mark.sparse(test)
 
 
 def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
@@ -52,7 +51,6 @@ def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
     monkeypatch.setattr(chunks, "_BYTES", bulks[1])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @everything
 def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -65,7 +63,6 @@ def test_windows_are_lists(
     live_twice(sort, order, kind, seed, STEPS)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @everything
 def test_what_nobody_should_give_harms_nothing(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int

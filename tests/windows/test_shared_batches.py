@@ -53,7 +53,7 @@ def test_batches_of_many_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer."""
-    monkeypatch.setattr("mta.evaluators.cursor._FEW", 16)
+    monkeypatch.setattr("mta.evaluators.searched._FEW", 16)
     monkeypatch.setattr("mta.windows.shared_engine._CHUNK", 250)
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000
@@ -73,7 +73,7 @@ def test_batches_of_many_chunks(
     for start, stop in ((0, 900), (900, 901), (901, count)):
         results = windows.extend(numbers[start:stop], times[start:stop])
         for name, found in results.items():
-            for at in range(start, stop, 7):
+            for at in range(start, stop, 23):
                 first = int(times.searchsorted(times[at] - ages.get(name, 4_000), "right"))
                 first = max(first, at - 299) if name == "both" else first
                 rows, held = monoid.rows(numbers[first : at + 1])
@@ -155,7 +155,7 @@ def test_other_events_after_a_batch_that_was_not_stored() -> None:
 
 @pytest.mark.parametrize("bound", [False, True], ids=["known ahead", "one asked every time"])
 @pytest.mark.parametrize("for_ever", [False, True])
-@pytest.mark.parametrize("part", parts(2))
+@pytest.mark.parametrize("part", parts(4))
 def test_every_call_fails_once(
     part: int, bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +168,7 @@ def test_every_call_fails_once(
         count_rule(30),
         *([first_half()] if bound else []),
     ]
-    for nth in range(1 + part, 500, 2):
+    for nth in range(1 + part, 500, 4):
         store = FailingStore()
         store.failing = lambda call, nth=nth: nth <= call < (nth + 4 if for_ever else nth + 1)
         lists = Lists()

@@ -177,11 +177,11 @@ def test_single_events_are_as_slow_ones_for_every_structure(
 ) -> None:
     """What is prefetched for many events gives what each would by itself, evictions among them."""
     rng, monoid = np.random.default_rng(11), make()
-    values: list[Any] = np.round(rng.normal(size=1100), 1).tolist()
+    values: list[Any] = np.round(rng.normal(size=600), 1).tolist()
     if isinstance(monoid, ArgMax):
         values = [(value, float(at)) for at, value in enumerate(values)]
     elif "int64" in monoid.name:
-        values = list(range(-500, 600))
+        values = list(range(-300, 300))
     elif isinstance(monoid, GeometricMean):
         values = [abs(value) for value in values]
     gaps = rng.choice(

@@ -27,7 +27,7 @@ True
 'bcdefg!h'
 >>> tree.left[0].agg, tree.root.agg, tree.right[0].agg
 ('bc', 'def', 'g!h')
->>> tree.fold_between(before_time(20), after_time(50)), tree.rank(before_time(20))
+>>> tree.fold_between(after_time(19), after_time(50)), tree.rank(after_time(19))
 ('cdef', 1)
 >>> tree.fold_between(tree.at_position(5), "all before")  # to the end
 'g!h'
@@ -69,15 +69,6 @@ from mta.monoids.base import Partial, Refold
 #: that entry, or on which side of it that whole subtree is.
 Cut = Callable[[Node], "tuple[int, Passage]"]
 Passage = Cut | Literal["all before", "all after"]
-
-
-def before_time(time: int) -> Cut:
-    """The cut before the entries of a time."""
-
-    def cut(node: Node) -> tuple[int, Passage]:
-        return int(node.times.searchsorted(time, side="left")), cut
-
-    return cut
 
 
 def after_time(time: int) -> Cut:

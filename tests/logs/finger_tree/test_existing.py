@@ -46,6 +46,7 @@ from tests.support.counted import Counted
 from tests.support.naive import CrowdedFiBA
 from tests.support.random_windows.kinds import TEXT
 from tests.support.random_windows.rules import SECOND, Rule, bound, count, either, session, span
+from tests.support.sampling import parts
 
 LATE = 30 * SECOND
 RULES: dict[str, Callable[[], Rule]] = {
@@ -199,47 +200,47 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int
 
 
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
-def test_windows_that_share_events(existing: Any) -> None:  # noqa: C901
+@pytest.mark.parametrize("seed", parts(3))
+def test_windows_that_share_events(existing: Any, seed: int) -> None:
     rules = {"time": span(20 * SECOND), "short": span(4 * SECOND), "gap": session(5 * SECOND)}
-    for seed in range(3):
-        random, store = Random(f"{existing} {seed}"), MemoryStore()
-        listed = {name: Listed(rule, existing, LATE) for name, rule in rules.items()}
-        policies = {name: rule.policy() for name, rule in rules.items()}
-        settings: dict[str, Any] = {
-            "on_duplicate": existing, "on_late": "drop",
-            "allowed_lateness": timedelta(microseconds=LATE),
-        }  # fmt: skip
-        windows = SharedWindows(TEXT.monoid(True), policies, store, arity=2, **settings)
-        now = 1_700_000_000 * SECOND
-        for step in range(60):
-            batch = []
-            for _ in range(random.choice([0, 1, 3, 10])):
-                now += random.choice([0, 1, 2, 3]) * SECOND
-                time = now - random.choice([0, 0, 0, 1, 4, 12]) * SECOND
-                batch.append((time, f"{step}{random.choice('abc')}"))
-            batch.sort(key=lambda event: event[0])
-            batch = [event for event in batch if listed["time"].accepts(event[0])]
-            found = windows.extend(
-                [value for _, value in batch], np.array([time for time, _ in batch], "M8[us]")
+    random, store = Random(f"{existing} {seed}"), MemoryStore()
+    listed = {name: Listed(rule, existing, LATE) for name, rule in rules.items()}
+    policies = {name: rule.policy() for name, rule in rules.items()}
+    settings: dict[str, Any] = {
+        "on_duplicate": existing, "on_late": "drop",
+        "allowed_lateness": timedelta(microseconds=LATE),
+    }  # fmt: skip
+    windows = SharedWindows(TEXT.monoid(True), policies, store, arity=2, **settings)
+    now = 1_700_000_000 * SECOND
+    for step in range(60):
+        batch = []
+        for _ in range(random.choice([0, 1, 3, 10])):
+            now += random.choice([0, 1, 2, 3]) * SECOND
+            time = now - random.choice([0, 0, 0, 1, 4, 12]) * SECOND
+            batch.append((time, f"{step}{random.choice('abc')}"))
+        batch.sort(key=lambda event: event[0])
+        batch = [event for event in batch if listed["time"].accepts(event[0])]
+        found = windows.extend(
+            [value for _, value in batch], np.array([time for time, _ in batch], "M8[us]")
+        )
+        for name, one in listed.items():
+            results = [one.add(*event) for event in batch]
+            if one.rule.positional:
+                assert_results(results, found[name])
+        times = [t for t in listed["time"].retractable() if t >= now - LATE]
+        if times and random.random() < 0.4:
+            time = random.choice(times)
+            windows.retract(np.datetime64(time, "us"))
+            for one in listed.values():
+                one.retract(time)
+        if random.random() < 0.3:
+            windows = SharedWindows.restore(
+                windows.checkpoint(), TEXT.monoid(True), policies, store, **settings
             )
-            for name, one in listed.items():
-                results = [one.add(*event) for event in batch]
-                if one.rule.positional:
-                    assert_results(results, found[name])
-            times = [t for t in listed["time"].retractable() if t >= now - LATE]
-            if times and random.random() < 0.4:
-                time = random.choice(times)
-                windows.retract(np.datetime64(time, "us"))
-                for one in listed.values():
-                    one.retract(time)
-            if random.random() < 0.3:
-                windows = SharedWindows.restore(
-                    windows.checkpoint(), TEXT.monoid(True), policies, store, **settings
-                )
-            if random.random() < 0.2:
-                windows.check()
-            for name in ("time", "short"):
-                assert windows.query(name) == listed[name].held
+        if random.random() < 0.2:
+            windows.check()
+        for name in ("time", "short"):
+            assert windows.query(name) == listed[name].held
 
 
 def test_what_a_correction_changes() -> None:

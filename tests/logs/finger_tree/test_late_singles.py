@@ -96,7 +96,7 @@ def one_life(seed: int, name: str, compiled: bool) -> None:
         window.check()
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("name", MONOIDS)

@@ -44,7 +44,7 @@ def parts_of(window: Any) -> Any:
     return Snapshot.decode(window.checkpoint()).state[6]
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("restores", [False, True])
 @pytest.mark.parametrize("retain", [2, 3])
 @pytest.mark.parametrize("size", [5, SIZE])

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from mta.errors import EmptyWindow
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted
-from mta.logs.finger_tree.fingers import after_time, before_time
+from mta.logs.finger_tree.fingers import after_time
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.trees import joined
@@ -135,9 +135,9 @@ class Pair:
     def ask_times(self, first: int, last: int) -> None:
         """The closed, the open and the half-open ranges, and how much is before their ends."""
         tree, times = self.fingers, self.list.times
-        starts = [(before_time(first), bisect_left(times, first)),
+        starts = [(after_time(first - 1), bisect_left(times, first)),
                   (after_time(first), bisect_right(times, first))]  # fmt: skip
-        stops = [(before_time(last), bisect_left(times, last)),
+        stops = [(after_time(last - 1), bisect_left(times, last)),
                  (after_time(last), bisect_right(times, last))]  # fmt: skip
         for cut, start in starts:
             assert tree.rank(cut) == start

@@ -30,7 +30,7 @@ def restored(stream: Stream, snapshot: bytes) -> Window:
     return stream.window.restore_like(snapshot)
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5, 1000])
@@ -40,7 +40,7 @@ def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
     store = MemoryStore()
     stream = Stream(Random(seed), policy, lateness, store)
     snapshot = stream.window.checkpoint()
-    for _ in range(30):
+    for _ in range(60):
         stream.window = restored(stream, snapshot)
         for _ in range(stream.random.choice([1, 1, 2])):
             actions = [stream.extend, stream.extend, stream.revise, stream.insert]

@@ -31,7 +31,7 @@ def listed(schema: Record, rows: Any, count: int) -> list[Any]:
 
 @pytest.mark.parametrize("values", [Array("f8"), Objects()], ids=["numbers", "objects"])
 @pytest.mark.parametrize("from_page", [False, True])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
 def test_rows_are_a_list_and_what_is_shared_stays(  # noqa: C901, PLR0912
     values: Schema, from_page: bool, steps: list[tuple[str, float, int]]

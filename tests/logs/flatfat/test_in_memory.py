@@ -352,7 +352,7 @@ def test_a_reactive_aggregator_is_a_list(columnar: bool, fifo: bool, checked: bo
     machine = type("Machine", (base,), {"fifo": fifo, "columnar": columnar})
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=25, stateful_step_count=30, deadline=None, print_blob=True),
+        settings=settings(max_examples=12, stateful_step_count=30, deadline=None, print_blob=True),
     )
 
 

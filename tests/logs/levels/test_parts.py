@@ -47,7 +47,7 @@ def again(snapshot: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **m
     return Window.restore(snapshot, Sum(), CountWindow(SIZE), store, aggregator=tree, **more)
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("restores", [False, True])
 @pytest.mark.parametrize("retain", [2, 3, 5])
 @pytest.mark.parametrize("tree", TREES)

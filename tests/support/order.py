@@ -1,0 +1,42 @@
+"""The order in which the processes of a run take the tests.
+
+``--dist worksteal`` gives each process an equal share of the list, one after the other, and a
+process without tests takes half of what is left at the end of the longest share. So each share
+begins with what takes longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import pytest
+
+#: Files whose tests start Javas of their own, and wait for them.
+OWN_JAVA = (
+    "tests/spark/test_kafka.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_fresh.py",
+    "tests/cli/test_rights_and_room.py",
+)
+
+
+def begin_with_the_longest(items: Sequence[pytest.Item], shares: int) -> list[pytest.Item]:
+    """The tests, those on the shared Spark at the head of the first of so many shares.
+
+    The first process starts that Spark. Another one starts its own only when all that is left are
+    such tests. Those with a Java of their own are at the head of the second share.
+    """
+    own, on_spark, others = [], [], []
+    for item in items:
+        if item.nodeid.startswith(OWN_JAVA):
+            own.append(item)
+        elif "spark" in getattr(item, "fixturenames", ()) or item.nodeid.startswith("tests/cli/"):
+            on_spark.append(item)
+        else:
+            others.append(item)
+    rest, ordered = iter(others), []
+    for share, head in enumerate([on_spark, own, *([] for _ in range(shares))], start=1):
+        ordered += head
+        ordered += islice(rest, max(0, len(items) * share // shares - len(ordered)))
+    return ordered
