@@ -221,6 +221,8 @@ def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray
 
 def read_key(given: Any, kind: str | None) -> Keys:
     """One key. Raises UnsuitableKey."""
+    if kind is not None and _KINDS.get(type(given)) == kind:
+        return _one(kind, packed_keys(kind, [given])[0])
     found = distinct_keys([given])
     return _in_order(_kind_of(found, kind), found.packed)[0]
 
@@ -631,6 +633,8 @@ def _of_objects(values: list[Any]) -> Distinct:
 
 #: Types of which every value is a key as it is.
 _SIMPLE = frozenset({int, str, bytes, bool, float})
+#: Those among them that are never missing, and the kinds of their keys.
+_KINDS = {int: "int", str: "text", bytes: "bytes", bool: "bool"}
 
 
 def _kind_of_all(values: list[Any]) -> str:
