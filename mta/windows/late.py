@@ -4,9 +4,9 @@
                b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of the events before s1
 
 An event that belongs between s2 and s3 takes the position of s3, and the folds of the events from
-there on are computed again: one combine per newer event. Where the first new fold is the same object
-as before, the later ones do not change either; this is common if an operation chooses an event. The
-log receives the event together with all others (``single.SingleEvents.write_back``).
+there on are computed again: one combine per newer event. Where the first new fold is the same
+object as before, the later ones do not change either; this is common if an operation chooses an
+event. The log receives the event together with all others (``single.SingleEvents.write_back``).
 
 Nothing is folded before the first late event arrives. Events in order are folded here when a late
 event arrives that belongs after them or changes their folds: a second combine each.

@@ -233,6 +233,7 @@ def test_keyed_windows_are_as_sql_for_any_cut_and_restored(
     assert_same(found, seed, frame)
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("kind", ["one by one", "batches", "shared", "late"])
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.proves("asking", "filters", "Window", "SharedWindows")
