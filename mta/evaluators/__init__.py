@@ -1,4 +1,4 @@
-"""How a moving frame over an event log is folded.
+"""Fold a moving frame over an event log.
 
 - ``observed``: what policies see of a window
 - ``stack``, ``searched``: a cursor's folds, and the times that its policy searches

@@ -7,11 +7,10 @@
 
     result  =  a..d from its start on  (x)  d..g  (x)  h..i up to its end
 
-Both bounds only move on. So what frames have in common is one range fold (O(log n) combines), and
-beside it are the suffix folds of what leaves and the prefix folds of what comes: two whole-group
-combines per event that passes a bound, and two per result, whatever the length of the frames.
-Events that lie before a chunk are read from the log, leaf by leaf; those of the chunk need not be
-in the log yet.
+Both bounds only move forward. So the common part of frames is one range fold (O(log n) combines),
+with the suffix folds of leaving events and the prefix folds of entering ones: two whole-group
+combines per event that passes a bound, and two per result, for frames of any length. Events before
+a chunk are read from the log, leaf by leaf; those of the chunk need not be in the log yet.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from mta.logs.base import OrderedEvents, Remembered
 from mta.logs.leaves import Chunk, Leaf
 from mta.monoids.base import AbstractMonoid, empties
 
-#: The frames of so many events are searched and folded at once, so that what that takes stays near
-#: the processor.
+#: The frames of so many events are searched and folded at once, so that the data stays in the
+#: processor's caches.
 _PIECE = 1 << 15
-#: Where bounds pass over more events than this at once, results are computed in halves.
+#: If bounds pass more events than this at once, results are computed in halves.
 _MOST = 1 << 18
 
 
 def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
-    """The position after the last event of the frame at a time, with all events before a back.
+    """Return the position after the last event of the frame at a time, with events before a back.
 
     At most one page read per level.
     """
@@ -52,12 +51,11 @@ def frame_results(
     chunk: Chunk,
     oldest: int = 0,
 ) -> tuple[Rows, int, int]:
-    """The result of the frame of each event of a chunk, and the bounds of the last frame.
+    """Return the result of the frame of each event of a chunk, and the last frame's bounds.
 
-    No frame starts before the position ``oldest``.
-
-    Of a policy that is ``predictable``. Events before the chunk must be in the log. About four
-    whole-group combines per event, O(log n) combines, and a page read per leaf that a bound passes.
+    No frame starts before the position ``oldest``. The policy must be ``predictable``, and events
+    before the chunk must be in the log. About four whole-group combines per event, O(log n)
+    combines, and a page read per leaf that a bound passes.
     """
     seen, kept, last = Frames(monoid, events, chunk), max(events.kept_from, oldest), (0, 0)
     out = monoid.outputs.new(chunk.count)
@@ -77,7 +75,7 @@ def frame_results(
 
 
 class Frames:
-    """Stored events up to a chunk, and those of the chunk; what a policy may search there."""
+    """Stored events up to a chunk, and those of the chunk, as a policy searches them."""
 
     def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
         self.monoid, self.events, self.chunk = monoid, events, chunk
@@ -85,7 +83,7 @@ class Frames:
     def bounds(
         self, policy: AbstractPolicy, kept: int, start: int, stop: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where the frames of some events of the chunk start, and the positions after their last.
+        """Return where the frames of some events of the chunk start, and where they stop.
 
         None starts before the position ``kept``.
         """
@@ -101,9 +99,9 @@ class Frames:
         return np.minimum(np.maximum(as_array(cuts, count), kept), stops), stops
 
     def first_after_each(self, times: np.ndarray, age: int) -> np.ndarray:
-        """The position of the oldest event that is less than ``age`` old at each of some times.
+        """Return the position of the oldest event less than ``age`` old at each of some times.
 
-        These never decrease.
+        The times never decrease.
         """
         events, chunk, monoid = self.events, self.chunk, self.monoid
 
@@ -117,7 +115,7 @@ class Frames:
     def put(
         self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
     ) -> None:
-        """Write the results of frames, none of them empty, at some places of outputs."""
+        """Write the results of frames, none of them empty, to some places of outputs."""
         monoid, first, last = self.monoid, int(starts[0]), int(stops[-1])
         low, high = int(starts[-1]), min(int(stops[0]), self.chunk.first)
         size, half = len(starts), len(starts) // 2
@@ -141,7 +139,7 @@ class Frames:
             monoid.outputs.put_at(out, places, results)
 
     def _beside(self, starts: np.ndarray, stops: np.ndarray, low: int, high: int) -> Rows:
-        """The results of frames that have the events from ``low`` to ``high`` in common."""
+        """Return the results of frames that share the events from ``low`` to ``high``."""
         monoid, schema, first, last = (
             self.monoid,
             self.monoid.partials,
@@ -164,7 +162,7 @@ class Frames:
         return monoid.lower_rows(folds)
 
     def _swept(self, sweep: Sweep, count: int) -> Rows | None:
-        """Results by a kernel, if one has them."""
+        """Return results from a kernel, if there is one."""
         monoid = self.monoid
         if not has_kernel(monoid):
             return None
@@ -175,7 +173,7 @@ class Frames:
         return out if lowers else monoid.lower_rows(out)
 
     def lifted(self, start: int, stop: int) -> Rows:
-        """The events of some positions as partials; a page read a leaf."""
+        """Return the events of some positions as partials; one page read per leaf."""
         monoid, chunk, at = self.monoid, self.chunk, start
         if start >= chunk.first:
             return chunk.partials(start, stop, monoid)

@@ -11,7 +11,7 @@ from mta.logs.ranges import events_in, leaves_from
 
 
 class Lag(NamedTuple):
-    """How a frame ends before the newest event, and the stored events that it comes to next.
+    """How a frame ends before the newest event, and the stored events that it reaches next.
 
     An event is in once the newest one is ``delay`` later, and ``rows`` others have come after it.
     """
@@ -21,13 +21,13 @@ class Lag(NamedTuple):
     rows: int
     waiting: Events
     is_all: bool
-    """Whether these are all that are stored."""
+    """Whether these are all stored events that it has yet to reach."""
 
 
 def prefetched_frame(cursor: Cursor, most: int, timed: bool) -> tuple[Prefetched, Lag]:
-    """What is prefetched of a frame that is not empty, where it is by now.
+    """Return what is prefetched of a non-empty frame, as of now.
 
-    For so many events at most, those that it has yet to come to included. At most a page read per
+    For at most ``most`` events, including those that it has yet to reach. At most one page read per
     level, and one for each leaf of these.
     """
     events, monoid, end = cursor.events, cursor.monoid, cursor.policy.end

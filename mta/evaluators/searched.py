@@ -1,4 +1,4 @@
-"""The times that a predictable policy searches while its window is run past a chunk of a batch."""
+"""The times that a predictable policy searches while its window runs past a chunk of a batch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mta.kernels.segments import ranks
 from mta.logs.base import OrderedEvents
 from mta.logs.leaves import Chunk, Leaf
 
-#: For fewer events no more leaves are read than their fronts are in.
+#: For fewer events only the leaves with their fronts are read.
 _FEW = 1024
-#: A leaf of so many events is searched by itself, and not put together with others.
+#: A leaf of so many events is searched separately, not concatenated with others.
 _MANY = 4096
 
 
@@ -21,8 +21,8 @@ class SearchedTimes:
     """Stored times from a window's front on, then those of a chunk (``frames.TimeSearch``).
 
     Positions are counted from the first event of the chunk; those of stored events are negative.
-    Times are searched a stretch at a time: a chunk of the batch that has been stored, or leaves
-    that follow one another, put together; at last the chunk itself.
+    Times are searched in pieces: a stored chunk of the batch, or consecutive leaves, concatenated;
+    finally the chunk itself.
 
     ``leaf`` reads the leaf that has a position, up to a time (``until`` of ``OrderedEvents.leaf``).
     """
@@ -37,9 +37,9 @@ class SearchedTimes:
         self._front, self._events, self._chunk, self._leaf = front, events, chunk, leaf
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
-        """The position of the oldest event that is less than ``age`` old at each of some times.
+        """Return the position of the oldest event less than ``age`` old at each of some times.
 
-        Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
+        Leaf by leaf; if a whole leaf is skipped, the next is searched from the top.
         """
         chunk, count, position, done = self._chunk, len(times), self._front, 0
         until = int(times[-1]) - age if count >= _FEW else None
@@ -63,12 +63,11 @@ class SearchedTimes:
     def _gather(
         self, position: int, times: np.ndarray, age: int, done: int, until: int | None
     ) -> tuple[int, np.ndarray, int, int]:
-        """The stored times from a leaf on, and through more while some of the searches end there.
+        """Return the stored times from a leaf on, as far as searches end close to each other.
 
-        Leaves of many events are not put together. ``until`` as of ``OrderedEvents.leaf``.
-
-        Answers with the positions of the first event and after the last, and where those of
-        ``times`` end that they serve.
+        Leaves of many events are not concatenated. For ``until`` see ``OrderedEvents.leaf``.
+        Returns the positions of the first event and after the last, and the end of the served part
+        of ``times``.
         """
         leaf = start = self._leaf(position, until)
         stop = leaf.first

@@ -1,4 +1,4 @@
-"""The entries of a cursor's stack: aggregates that reach from some positions to the back."""
+"""The entries of a cursor's stack: aggregates from some positions to the back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mta.monoids.base import Partial
 
 
 class Folds:
-    """An entry of the stack: folds from some positions on, to the back when they were folded."""
+    """An entry of the stack: folds from some positions to the back as of their computation."""
 
     __slots__ = ("level", "reach", "right", "rows", "since", "start", "starts", "stop")
 
@@ -24,25 +24,25 @@ class Folds:
         level: int | None = None,
     ) -> None:
         self.start, self.stop, self.rows = start, stop, rows
-        #: From where the folds are; None where from each event before ``stop``.
+        #: The starts of the folds; None for a fold from each event before ``stop``.
         self.starts = starts
         #: The level of the group whose elements these are.
         self.level = level
-        #: The position that the folds reach to; where that is not known, beyond all.
+        #: The position where the folds end; if unknown, a position after all.
         self.reach = maxsize
-        #: What follows the folds, where they do not reach to the back; None where they do.
+        #: What follows the folds, if they do not extend to the back; else None.
         self.right: Partial | None = None
-        #: What has come between these folds and those above them, or the present; None for nothing.
+        #: The events between these folds and those above them, or the present; None for nothing.
         self.since: Partial | None = None
 
     def again(self) -> Folds:
-        """The same, to be changed by itself."""
+        """Return a copy that can be changed."""
         other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
         other.reach, other.right, other.since = self.reach, self.right, self.since
         return other
 
     def index(self, position: int) -> int:
-        """Which of the folds begins at a position."""
+        """Return which of the folds starts at a position."""
         if self.starts is None:
             return position - self.start
         if isinstance(self.starts, range):
@@ -50,5 +50,5 @@ class Folds:
         return int(self.starts.searchsorted(position))
 
     def knows(self, position: int) -> bool:
-        """Whether one of the folds of a path begins at a position."""
+        """Return whether one of the folds of a path starts at a position."""
         return self.starts is not None and position in self.starts

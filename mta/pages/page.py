@@ -47,7 +47,7 @@ NO_NAME = bytes(NAME_BYTES)
 #: How many bytes of events a part of an open leaf has: with its envelope it just fits 4 disk pages
 #: of 4 KiB.
 PART_BYTES = 16256
-#: What a value is taken to weigh where only its bytes would tell.
+#: The assumed weight of a value whose size only its encoding would show.
 OBJECT_BYTES = 64
 _TIMES = Array("<i8")
 
@@ -64,7 +64,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the pages of one level are loaded out."""
+    """The layout of the pages of one level."""
 
     schema: Schema
     timed: bool
@@ -72,12 +72,12 @@ class Layout:
 
 
 def is_name(value: Any) -> bool:
-    """Whether it can be the name of a page that there is."""
+    """Return whether a value can be the name of a page."""
     return isinstance(value, bytes) and len(value) == NAME_BYTES and value != NO_NAME
 
 
 def part_rows(layout: Layout) -> int:
-    """How many events a part of an open leaf has."""
+    """Return how many events a part of an open leaf has."""
     weight = layout.schema.row_bytes
     row = (OBJECT_BYTES if weight is None else weight) + 8 * layout.timed
     return max(1, PART_BYTES // max(row, 1))
@@ -103,7 +103,7 @@ def _bytes_head(size: int) -> bytes:
 
 
 def write_columns(group: Group, layout: Layout) -> list[Payload]:
-    """A group's columns, as they stand in a page and in a snapshot."""
+    """Return the columns of a group, as in a page and in a snapshot."""
     columns: list[Payload] = layout.schema.dump(group.rows)
     if layout.timed:
         assert group.times is not None
@@ -114,7 +114,7 @@ def write_columns(group: Group, layout: Layout) -> list[Payload]:
 
 
 def name_of(page: bytes | memoryview) -> bytes:
-    """The digest that names a page; 0.1 us a KiB."""
+    """Return the digest that names a page; 0.1 us per KiB."""
     return xxhash.xxh3_128_digest(page)
 
 
@@ -125,7 +125,7 @@ def require_named(key: str, page: bytes | memoryview) -> None:
 
 
 def key_of(window: str, level: int, number: int, name: bytes) -> str:
-    """The page's key in the store."""
+    """Return the page's key in the store."""
     return f"{window}/{level}/{number}/{name.hex()}"
 
 
@@ -157,7 +157,7 @@ def decode(
 
 
 def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
-    """Columns of a page or a snapshot as a group. Raises CorruptPage when they are not that."""
+    """Return columns of a page or a snapshot as a group. Raises CorruptPage for invalid columns."""
     if not isinstance(count, int) or not isinstance(columns, list):
         raise CorruptPage("its count or its columns have the wrong type")
     payloads = iter(columns)

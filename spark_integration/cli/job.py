@@ -123,9 +123,10 @@ class Job:
         "are "
         "dropped",
     )
-    nulls: Literal["skip", "raise", "drop_row"] = _option(
+    nulls: Literal["skip", "raise", "drop_row", "accept"] = _option(
         "skip",
-        "whether a row without a value is skipped by aggregations, stops the run, or is dropped",
+        "whether a row without a value is skipped by aggregations, stops the run, is dropped, or "
+        "makes results NaN",
     )
     nan: Literal["skip", "raise", "propagate"] = _option(
         "skip",

@@ -285,14 +285,14 @@ def decimals(kind: pa.DataType, values: Iterable[Decimal]) -> pa.ChunkedArray:
     return pa.chunked_array([whole.slice(0, 3), whole.slice(3)])
 
 
-def numbers(column: pa.ChunkedArray) -> Any:
-    """A column without nulls as windows take it."""
-    return to_values(column, "watts", "skip", "raise").values
+def doubles_of(column: pa.ChunkedArray) -> Any:
+    """The values that windows take."""
+    return to_values(column, "watts", "skip", "propagate").values
 
 
 def test_every_decimal_of_three_places_is_read_as_the_nearest_double() -> None:
     values = [Decimal(i).scaleb(-3) for i in range(-99_999, 100_000)]
-    assert numbers(decimals(pa.decimal128(10, 3), values)).tolist() == [float(v) for v in values]
+    assert doubles_of(decimals(pa.decimal128(10, 3), values)).tolist() == [float(v) for v in values]
 
 
 @pytest.mark.parametrize("precision", range(1, 39))
@@ -307,7 +307,7 @@ def test_decimals_of_any_length_are_read_as_the_nearest_double(precision: int) -
         ]
         values = [Decimal((d < 0, tuple(map(int, str(abs(d)))), -scale)) for d in digits]
         column = decimals(pa.decimal128(precision, scale), values)
-        doubles = numbers(column)
+        doubles = doubles_of(column)
         assert doubles.tolist() == [float(v) for v in values]
         # They come back as decimals of their type, the same ones where a double tells them apart.
         back = as_input(np.asarray(doubles), column.type).to_pylist()
