@@ -16,12 +16,14 @@ PAPERS = 32
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments name; returns the exit code, 2 where a library is missing."""
     given = vars(_parser().parse_args(arguments))
-    page, note = given.pop("page"), given.pop("note")
+    page, figures, note = (given.pop(name) for name in ("page", "figures", "note"))
     try:
         from benchmarks import running
 
         if page:
             return running.write_report_page(given["names"], given["folder"], page, note)
+        if figures:
+            return running.write_figures_page(given["names"], given["folder"], figures, note)
         return running.bench(**given)
     except ModuleNotFoundError as error:
         sys.stderr.write(f"{COMMAND}: needs {error.name}: pip install --editable '.[bench]'\n")
@@ -55,11 +57,15 @@ def _parser() -> ArgumentParser:
         "--output", dest="folder", default="bench-output", metavar="FOLDER", help="%(default)s"
     )
     parser.add_argument("--fresh", action="store_true", help="measure finished experiments again")
+    for name, what in (("page", "the papers' experiments"), ("figures", "our own experiments")):
+        parser.add_argument(
+            f"--{name}",
+            default="",
+            metavar="FILE",
+            help=f"measure nothing, write the results of {what} as a Markdown page",
+        )
     parser.add_argument(
-        "--page", default="", metavar="FILE", help="measure nothing, write a page of the results"
-    )
-    parser.add_argument(
-        "--note", default="", metavar="TEXT", help="what the page says of the machine"
+        "--note", default="", metavar="TEXT", help="a sentence about the machine for that page"
     )
     return parser
 

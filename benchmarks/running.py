@@ -12,12 +12,12 @@ again from the rows every time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.registry import EXPERIMENTS
+from benchmarks.registry import EXPERIMENTS, OURS, PAPERS
 from benchmarks.report.experiment import (
     Done,
     Experiment,
@@ -28,6 +28,7 @@ from benchmarks.report.experiment import (
     sizes,
     spent,
 )
+from benchmarks.report.figures import write_figures
 from benchmarks.report.html import MARKS, write_report
 from benchmarks.report.markdown import write_page
 from benchmarks.report.plots import style
@@ -194,25 +195,36 @@ def bench(
     return 1 if failed else 0
 
 
-def write_report_page(
+def write_report_page(names: Sequence[str], folder: str, page: str, note: str = "") -> int:
+    """Write the page of the papers' experiments, with its plots in a folder beside it.
+
+    Nothing is measured. An unfinished experiment is shown as far as it went; one that has nothing
+    to show is named. Returns the exit code.
+    """
+    return _write_page(chosen(names) if names else list(PAPERS), folder, page, note, write_page)
+
+
+def write_figures_page(names: Sequence[str], folder: str, page: str, note: str = "") -> int:
+    """As ``write_report_page``, for the page of our own experiments."""
+    return _write_page(chosen(names) if names else list(OURS), folder, page, note, write_figures)
+
+
+def _write_page(
     names: Sequence[str],
     folder: str,
     page: str,
-    note: str = "",
+    note: str,
+    write: Callable[[Path, Sequence[Done], str], None],
 ) -> int:
-    """Write a page of Markdown, with its plots in a folder beside it, from what runs have left.
-
-    Nothing is measured. An experiment that was broken off is shown as far as it went; one that has
-    nothing to show is named.
-    """
     runs = Bench(Path(folder), FULL)
-    found = {name: runs.finished(name) or runs.started(name) for name in chosen(names)}
+    found = {name: runs.finished(name) or runs.started(name) for name in names}
     done = [one for one in found.values() if one is not None]
     if not done:
         say(f"{folder} has no rows of these experiments")
         return 1
-    missing = [name for name, one in found.items() if one is None]
-    write_page(Path(page), done, missing if names else [], note)
+    write(Path(page), done, note)
+    if missing := [name for name, one in found.items() if one is None]:
+        say(f"Not measured: {', '.join(missing)}.")
     say(f"The page is {page}, of {len(done)} experiments.")
     return 0
 

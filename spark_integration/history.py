@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -24,8 +23,7 @@ from spark_integration.runners.labels import bucket_of
 from spark_integration.runners.packing import BLOB, LABEL, from_blobs
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.workers import store_of
-from spark_integration.step.columns import to_micros
-from spark_integration.step.rows import complete, sort_rows
+from spark_integration.step.rows import complete, sort_rows, times_of
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
 from spark_integration.step.windows import Windows, vectorizes
 from stores import open_store, ping_store
@@ -70,7 +68,9 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             f"stream start_from=History({name!r}, that store)"
         )
     check_ties(asked, whole=False)
-    plan = replace(make_request(df, asked).plan, emit="last", emit_every=None, on_late="drop")
+    plan = make_request(df, asked).plan
+    last = replace(plan.options, emit="last", emit_every=None, on_late="drop")
+    plan = replace(plan, options=last)
     if not vectorizes(plan):
         raise InvalidRequest(
             "a history is of windows that are vectorized: by count and time under aggregations of "
@@ -131,7 +131,7 @@ def delete_history(history: History) -> int:
 def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
     """The snapshot of a bucket's windows after all of its rows before the cutover."""
     rows = complete(rows, plan)
-    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.on), plan.time_unit)), cutover))
+    rows = rows.filter(pa.array(times_of(rows, plan) < cutover))
     windows = Windows(plan, store, None)
     windows.advance(sort_rows(rows, plan))
     return windows.keyed.checkpoint()

@@ -1,7 +1,7 @@
 """The options of ``sliding_aggregate``, and which of them go together.
 
 ``Options`` checks every rule that does not depend on the DataFrame; ``request.py`` checks the rest,
-and makes a ``Plan`` of them, which has the same fields.
+and makes a ``Plan``, which carries the options to the workers.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, Trigger
-from mta.frames.base import AbstractPolicy, lifetime_of
+from mta.frames.base import AbstractPolicy, lifetime_of, require_answerable
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_duration
 from mta.windows.settings import Nan, Nulls
 from stores.address import without_credentials
+from stores.errors import UnsupportedOperation
 
 from .errors import InvalidRequest
 
@@ -182,6 +183,40 @@ class Options:
         late, ahead = self.on_late == "side", self.on_ahead == "side"
         return [CORRECTED] * self.emit_updates + [LATE] * late + [AHEAD] * ahead
 
+    @property
+    def sized(self) -> bool:
+        """Whether all windows have the sizes that were passed.
+
+        Otherwise vectorized ones, once standalone, have larger leaf groups where they begin with
+        many events.
+        """
+        return self.arity is not None or self.leaf_arity is not None
+
+    @property
+    def corrects(self) -> bool:
+        """Whether rows may replace, join or retract others."""
+        return self.retractions is not None or self.on_duplicate != "append"
+
+    @property
+    def by_boundaries(self) -> bool:
+        """Whether results belong to moments, not to rows."""
+        return self.period is not None
+
+    @property
+    def period(self) -> EveryPeriod | None:
+        """What says when boundaries are; None where results belong to rows."""
+        return self.trigger if isinstance(self.trigger, EveryPeriod) else None
+
+    @property
+    def patience(self) -> int:
+        """How far behind the watermark rows may still come, in microseconds."""
+        return max(self.lateness or 0, self.retained_for or 0)
+
+    @property
+    def without_values(self) -> str | None:
+        """The column that marks rows whose values are not looked at."""
+        return self.retractions or self.asks
+
     def _check_choices(self) -> None:
         for argument, kind in get_type_hints(Options).items():
             value, choices = getattr(self, argument), get_args(kind)
@@ -310,11 +345,7 @@ class Options:
         what = f"on_duplicate is {self.on_duplicate!r}, but "
         if self.retractions is not None:
             what = f"retractions is {self.retractions!r}, but "
-            if self.retractions in (*self.keys, self.on, *self.carry):
-                raise InvalidRequest(
-                    f"{what}that column is a key, the time or a carried one: mark retractions in a "
-                    "column of booleans of its own"
-                )
+            self._check_mark(self.retractions, what, "retractions")
         if self.lateness is None:
             raise InvalidRequest(
                 f"{what}without allowed_lateness windows take events in order, and evict them "
@@ -324,6 +355,14 @@ class Options:
             raise InvalidRequest(
                 f"{what}with emit_every={self.emit_every!r} results are periodic, and would not "
                 "show corrections: leave emit_every out"
+            )
+
+    def _check_mark(self, column: str, what: str, marked: str) -> None:
+        """Raises InvalidRequest unless a column does nothing but mark rows."""
+        if column in (*self.keys, self.on, *self.carry):
+            raise InvalidRequest(
+                f"{what}that column is a key, the time or a carried one: mark {marked} in a column "
+                "of booleans of its own"
             )
 
     def _check_asks(self) -> None:
@@ -342,11 +381,7 @@ class Options:
                 )
             return
         what = "at= is given, but " if self.asks == ASKED else f"asks is {self.asks!r}, but "
-        if self.asks in (*self.keys, self.on, *self.carry):
-            raise InvalidRequest(
-                f"{what}that column is a key, the time or a carried one: mark questions in a "
-                "column of booleans of its own"
-            )
+        self._check_mark(self.asks, what, "questions")
         others: dict[str, object] = {
             "emit_every": self.emit_every, "emit_updates": self.emit_updates or None,
             "retractions": self.retractions, "idle": "emit" if self.idle == "emit" else None,
@@ -359,16 +394,10 @@ class Options:
                     f"a result for each; leave {name} out, or ask in a query of its own"
                 )
         for policy in self.windows.values():
-            if not policy.predictable:
-                raise InvalidRequest(
-                    f"{what}a {policy!r} looks at values, and cannot be asked for a moment between "
-                    "events: give windows by count, time or calendar"
-                )
-            if policy.end.rows:
-                raise InvalidRequest(
-                    f"{what}a {policy!r} leaves out the row that is asked about, and a question is "
-                    "no event: leave exclude_current out"
-                )
+            try:
+                require_answerable(policy)
+            except UnsupportedOperation as error:
+                raise InvalidRequest(f"{what}{error}") from None
 
     def _check_trigger(self) -> None:
         """Periodic results do not go with options that emit rows of other events."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from mta import EveryPeriod
+from mta.keyed.standalone import small_groups
 from mta.monoids.product import column_names, own_columns
 from mta.publishing.batches import Part
 
@@ -19,6 +19,9 @@ from .options import Options
 if TYPE_CHECKING:
     from mta import Product
     from mta.frames.base import AbstractPolicy
+
+#: Where a batch query's pages are: in the memory of its tasks.
+BATCH = "memory://"
 
 
 @dataclass(frozen=True)
@@ -34,25 +37,22 @@ class StartFrom:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Options):
-    """The options of a query, and what ``request.py`` derives from them and the DataFrame.
+class Plan:
+    """The options of a query, and what ``request.py`` derives from them and the DataFrame."""
 
-    ``arity`` and ``leaf_arity`` are never None here, and ``aggregations`` are typed by the columns.
-    """
-
+    options: Options
+    """The options as they were passed."""
     monoid: Product
     """The aggregations, with the types of the columns that they read."""
     columns: tuple[str, ...]
     """The input's columns in the result: keys, time, values, and others to carry."""
     results: dict[str, pa.DataType]
     """The Arrow type of each column of results (``result_name``), in their order."""
-    store: str = field(repr=False)
+    name: str | None = None
+    """What the windows' names begin with; None until a worker knows the query."""
     buckets: int = 0
     """Groups of keys; 0 until a worker knows how many partitions the query's state has."""
     key_types: tuple[str, ...] = ()
-    sized: bool = True
-    """Whether all windows have these sizes; else vectorized ones, once standalone, have larger leaf
-    groups where they begin with many events."""
     schema: pa.Schema | None = None
     """The types of ``columns``, for results that belong to no row."""
     start: StartFrom | None = None
@@ -62,13 +62,10 @@ class Plan(Options):
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
 
-    def __post_init__(self) -> None:
-        """Check nothing again: the options were checked as ``Options``."""
-
     @property
     def values(self) -> tuple[str, ...]:
         """The columns that aggregations and policies read, each once."""
-        return values_of(self.monoid, self.windows.values())
+        return values_of(self.monoid, self.options.windows.values())
 
     @property
     def valued(self) -> set[str]:
@@ -82,32 +79,21 @@ class Plan(Options):
 
         A batch query's rows are sorted beforehand.
         """
-        return self.lateness is not None and (not self.temporary or self.corrects)
+        options = self.options
+        return options.lateness is not None and (not self.temporary or options.corrects)
 
     @property
-    def corrects(self) -> bool:
-        """Whether rows may replace, join or retract others."""
-        return self.retractions is not None or self.on_duplicate != "append"
+    def store(self) -> str:
+        """The URL of the pages' store."""
+        return self.options.store or BATCH
 
     @property
-    def by_boundaries(self) -> bool:
-        """Whether results belong to moments, not to rows."""
-        return self.period is not None
-
-    @property
-    def period(self) -> EveryPeriod | None:
-        """What says when boundaries are; None where results belong to rows."""
-        return self.trigger if isinstance(self.trigger, EveryPeriod) else None
-
-    @property
-    def patience(self) -> int:
-        """How far behind the watermark rows may still come, in microseconds."""
-        return max(self.lateness or 0, self.retained_for or 0)
-
-    @property
-    def without_values(self) -> str | None:
-        """The column that marks rows whose values are not looked at."""
-        return self.retractions or self.asks
+    def sizes(self) -> tuple[int, int]:
+        """The leaf arity and the arity of the windows."""
+        options = self.options
+        by_time = options.lateness is not None
+        leaf_arity, arity = small_groups(self.monoid, *options.windows.values(), by_time=by_time)
+        return options.leaf_arity or options.arity or leaf_arity, options.arity or arity
 
     @property
     def row_schema(self) -> pa.Schema:
@@ -117,29 +103,30 @@ class Plan(Options):
 
     def fingerprint(self) -> bytes:
         """16 bytes for the names of windows: those of other keys or aggregations have others."""
-        policies = sorted((name, one.fingerprint) for name, one in self.windows.items())
+        options, (leaf_arity, arity) = self.options, self.sizes
+        policies = sorted((name, one.fingerprint) for name, one in options.windows.items())
         parts = (
-            *zip(self.keys, self.key_types, strict=True),
-            self.on,
+            *zip(options.keys, self.key_types, strict=True),
+            options.on,
             sorted(self.results),
             self.monoid.fingerprint,
-            policies if isinstance(self.window, Mapping) else policies[0][1],
-            self.arity,
-            self.leaf_arity,
+            policies if isinstance(options.window, Mapping) else policies[0][1],
+            arity,
+            leaf_arity,
             # Whether there is a lateness, not how much, which may change.
-            *(() if self.lateness is None else ("by time",)),
+            *(() if options.lateness is None else ("by time",)),
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()
 
     @property
     def fixed(self) -> list[tuple[str, str]]:
         """What must not change for windows of columns to continue, line by line."""
-        keys = zip(self.keys, self.key_types, strict=True)
+        options, on_duplicate = self.options, self.options.on_duplicate
         return [
-            *(("by", f"{name} {kind}") for name, kind in keys),
-            ("on", self.on),
-            ("late events", "none" if self.lateness is None else "taken in"),
-            *([("on_duplicate", self.on_duplicate)] if self.on_duplicate != "append" else []),
+            *(("by", " ".join(key)) for key in zip(options.keys, self.key_types, strict=True)),
+            ("on", options.on),
+            ("late events", "none" if options.lateness is None else "taken in"),
+            *([("on_duplicate", on_duplicate)] if on_duplicate != "append" else []),
         ]
 
     def of_bucket(self, number: int) -> Self:

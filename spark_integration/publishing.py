@@ -37,12 +37,13 @@ _log = logging.getLogger(__name__)
 
 def publisher_of(plan: Plan) -> BatchPublisher:
     """What puts the head for the windows of a plan."""
+    options = plan.options
     assert plan.part is not None
-    on_duplicate = plan.on_duplicate if plan.by_time else "append"
+    on_duplicate = options.on_duplicate if plan.by_time else "append"
     what = replace(
-        what_of("keys", plan.monoid, plan.windows, on_duplicate),
-        keys=list(zip(plan.keys, plan.key_types, strict=True)),
-        on=(plan.on, str(plan.row_schema.field(plan.on).type)),
+        what_of("keys", plan.monoid, options.windows, on_duplicate),
+        keys=list(zip(options.keys, plan.key_types, strict=True)),
+        on=(options.on, str(plan.row_schema.field(options.on).type)),
     )
     start = None if plan.start is None else PREFIX + plan.start.name
     return BatchPublisher(plan.part.name, what, plan.buckets, plan.part.retain, start)

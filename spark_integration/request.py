@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,7 +31,6 @@ from mta.columns.schemas import (
     Times,
 )
 from mta.errors import MissingPage
-from mta.keyed.standalone import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues, SkipNulls, is_filter
 from mta.monoids.product import (
@@ -56,12 +54,10 @@ from stores import open_store, ping_store
 
 from .errors import InvalidRequest, StateMismatch
 from .options import AHEAD, LATE, History, Options
-from .plan import Plan, StartFrom, values_of
+from .plan import BATCH, Plan, StartFrom, values_of
 
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
-#: Where a batch query's pages are: in the memory of its tasks.
-BATCH = "memory://"
 #: Groups of keys of a batch query, whose rows are in memory one group at a time.
 BATCH_BUCKETS = 64
 
@@ -111,9 +107,18 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_aliases(columns, [name for name, _ in results], options)
     found = dict(results)
     given = T.StructType([T.StructField(name, fields[name]) for name in columns])
-    plan = _plan_of(options, typed, product, given, found)
-    if not df.isStreaming:
-        plan = replace(plan, buckets=options.buckets or BATCH_BUCKETS)
+    plan = Plan(
+        options=options,
+        monoid=product,
+        columns=columns,
+        results={alias: arrow_type(kind) for alias, kind in found.items()},
+        name=options.name,
+        buckets=options.buckets or (0 if df.isStreaming else BATCH_BUCKETS),
+        key_types=tuple(fields[key].simpleString() for key in options.keys),
+        # What Spark hands to Python for these columns, but for flags and a session's time zone.
+        schema=arrow_schema(given),
+        part=None if options.publish is None else Part(options.publish, options.retain),
+    )
     if options.start_from is not None:
         plan = started(plan, options.start_from, df.isStreaming)
     return Request(plan, result_schema(df, plan, found, options.marks))
@@ -137,37 +142,6 @@ def filter_column(alias: str) -> str:
 
 
 _FILTER = "__filter_"
-
-
-def _plan_of(
-    options: Options,
-    typed: Pairs,
-    product: Product,
-    given: T.StructType,
-    results: dict[str, T.DataType],
-) -> Plan:
-    """The plan for input of these columns, and results of these types."""
-    by_time = options.lateness is not None
-    leaf_arity, arity = small_groups(product, *options.windows.values(), by_time=by_time)
-    own = {each.name: getattr(options, each.name) for each in dataclass_fields(options)}
-    own |= {
-        "aggregations": typed,
-        "store": options.store or BATCH,
-        "buckets": options.buckets or 0,
-        "arity": options.arity or arity,
-        "leaf_arity": options.leaf_arity or options.arity or leaf_arity,
-    }
-    return Plan(
-        **own,
-        monoid=product,
-        columns=tuple(given.names),
-        results={alias: arrow_type(kind) for alias, kind in results.items()},
-        key_types=tuple(given[key].dataType.simpleString() for key in options.keys),
-        # What Spark hands to Python for these columns, but for flags and a session's time zone.
-        schema=arrow_schema(given),
-        part=None if options.publish is None else Part(options.publish, options.retain),
-        sized=options.arity is not None or options.leaf_arity is not None,
-    )
 
 
 def _check_given_back(product: Product, options: Options) -> None:
@@ -219,11 +193,12 @@ def result_schema(
     df: DataFrame, plan: Plan, found: Mapping[str, T.DataType], marked: Iterable[str]
 ) -> T.StructType:
     """The result's columns: the input's as they are, one per aggregation, and what marks rows."""
+    options = plan.options
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
         # A row about an idle key, or a boundary, has nothing else.
-        sparse = plan.idle == "emit" or plan.by_boundaries or plan.asks is not None
-        if sparse and field.name not in (*plan.keys, plan.on):
+        sparse = options.idle == "emit" or options.by_boundaries or options.asks is not None
+        if sparse and field.name not in (*options.keys, options.on):
             field.nullable = True
     marks = [T.StructField(mark, T.BooleanType()) for mark in marked]
     results = [T.StructField(alias, kind) for alias, kind in found.items()]

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
-from spark_integration.runners.batch import advance_batch
+from spark_integration.runners.bucket import advance_batch
 from spark_integration.runners.packing import (
     BLOB,
     COUNTS,
@@ -31,7 +31,7 @@ from spark_integration.runners.packing import (
     unpack,
 )
 from spark_integration.runners.streaming import advance_stream
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.rows import NOW
 from spark_integration.step.step import Step, step
 
@@ -288,10 +288,11 @@ def run_request(
 
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
-    hashed = F.xxhash64(*map(column, plan.keys))
+    options = plan.options
+    hashed = F.xxhash64(*map(column, options.keys))
     columns = [column(name).alias(f"c{i}") for i, name in enumerate(plan.columns)]
     names = plan.columns
-    if plan.ahead_by is not None:
+    if options.ahead_by is not None:
         # In a stream it is the micro-batch's own, which a replay has too.
         columns.append(F.unix_micros(F.current_timestamp()).alias("now"))
         names = (*names, NOW)
@@ -299,7 +300,7 @@ def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     packer = partial(pack, names=names, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
-        delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}
+        delay = {WATERMARK_DELAY: watermark_delay(df, options.on) or 0}
         schema.add(TIME, TimestampType(), metadata=delay)
     return rows.mapInArrow(packer, schema)
 

@@ -31,7 +31,7 @@ from spark_integration.checkpoint import partitions_of
 from spark_integration.interpreter import context_of
 from spark_integration.options import MAX_BUCKETS
 from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.versions import BY_FILE_SYSTEM
 
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
@@ -78,22 +78,27 @@ def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
     """
     context = context_of(spark)
     cores = max(1, context.defaultParallelism) if context else buckets
-    if cores <= buckets <= MANY * cores:
-        return
-    what = (
-        f"each is a call of Python in every batch, {buckets / cores:.0f} in a row on each core, "
-        "which pays only where a bucket has tens of thousands of rows in a batch"
-        if buckets > cores
-        else f"a bucket is processed by one core at a time, and {cores - buckets} have nothing to "
-        "do while windows are advanced"
-    )
-    warnings.warn(
-        f"sliding_aggregate has {buckets} buckets on {cores} cores: {what}; leave buckets out "
-        "before the first start, and there is one per state partition; for a query that has a "
-        "checkpoint, stop it and change the number with mta migrate --buckets",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+    what = _misfit(
+        buckets, cores, "each is a call of Python in every batch",
+        ", which pays only where a bucket has tens of thousands of rows in a batch",
+    )  # fmt: skip
+    if what is not None:
+        warnings.warn(
+            f"sliding_aggregate has {buckets} buckets on {cores} cores: {what}; leave buckets out "
+            "before the first start, and there is one per state partition; for a query that has a "
+            "checkpoint, stop it and change the number with mta migrate --buckets",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
+    """What is wrong with so many parts on the cores; None if nothing is."""
+    if cores <= count <= MANY * cores:
+        return None
+    if count > cores:
+        return f"{each}, {count / cores:.0f} in a row on each core{more}"
+    return f"{cores - count} cores have nothing to do while windows are advanced"
 
 
 def cores_of(spark: SparkSession) -> int:
@@ -122,14 +127,9 @@ def local_folder(spark: SparkSession, location: str | None) -> Path | None:
 
 
 def _warn_of(partitions: int, cores: int, where: str) -> None:
-    if cores <= partitions <= MANY * cores:
+    what = _misfit(partitions, cores, "each has a task and a commit of its own in every batch")
+    if what is None:
         return
-    what = (
-        f"each has a task and a commit of its own in every batch, {partitions / cores:.0f} in a "
-        "row on each core"
-        if partitions > cores
-        else f"{cores - partitions} cores have nothing to do while windows are advanced"
-    )
     remedy = (
         "stop the query and move it to another number with mta migrate --buckets"
         if where == "checkpoint"

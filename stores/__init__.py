@@ -13,7 +13,7 @@
 - ``object_store``: in S3, Google Cloud Storage and Azure (over ``pack_store``, ``pack_folder``,
   ``pack_catalog``, ``packs``; with ``disk_cache``)
 - ``credentials``: where its user and password come from
-- ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
+- ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
 - ``forks``, ``files``: what begins again in a child, and safe files in shared folders
 - ``installing``: how an extra is installed, for error messages
 - ``testing``: for tests of stores
@@ -23,7 +23,7 @@ from stores.testing.counting import CountingStore
 from stores.testing.faults import FaultyStore
 from stores.testing.latency import Constant, Jittered, LatencyStore, OneSlow
 
-from .base import Capabilities, PageStore
+from .base import Capabilities, PageStore, WrapperStore
 from .errors import (
     InvalidKey,
     InvalidStoreURL,
@@ -40,7 +40,6 @@ from .errors import (
 from .head_cache import HeadCache
 from .memory import MemoryStore
 from .opening import StoreLike, installed_stores, open_store, ping_store
-from .wrapper import WrapperStore
 from .write_buffer import WriteBuffer
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a page store is: bytes by key, in batches. It knows no window.
+"""What a page store is: bytes by key, in batches; and the base of stores before another store.
 
 Keys are ASCII text of the form ``group/rest``; the part before the first ``/`` names what belongs
 together, so that a cluster can keep it on one node. Pages are immutable: a key is only ever put
@@ -154,6 +154,88 @@ class PageStore(ABC):
         self.close()
 
 
+class WrapperStore(PageStore):
+    """A base class for stores that pass every call on to another store.
+
+    Args:
+        store: The store behind it.
+    """
+
+    def __init__(self, store: PageStore) -> None:
+        self.store = store
+
+    def before_call(self) -> None:
+        """What comes ahead of each call that this class hands on, but for hints."""
+        return
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        return self.store.url
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.store.capabilities
+
+    @property
+    def origin(self) -> str:
+        return self.store.origin
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        self.before_call()
+        return self.store.get_many(keys)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self.before_call()
+        self.store.put_many(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self.before_call()
+        self.store.delete_many(keys)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        self.before_call()
+        return self.store.keys(prefix)
+
+    def peek(self, key: str) -> bytes | None:
+        return self.store.peek(key)
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        self.store.prefetch(keys)
+
+    def offer(self, pages: Mapping[str, bytes]) -> None:
+        self.store.offer(pages)
+
+    def discard(self, keys: Sequence[str]) -> None:
+        self.store.discard(keys)
+
+    def hurry(self) -> None:
+        self.store.hurry()
+
+    def ping(self, *, write: bool = False) -> None:
+        self.before_call()
+        self.store.ping(write=write)
+
+    def compact(self) -> None:
+        self.flush()
+        self.store.compact()
+
+    def explain_missing(self) -> str:
+        return self.store.explain_missing()
+
+    def flush(self) -> None:
+        self.before_call()
+        self.store.flush()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.store,)
+
+
 def check_keys(keys: Iterable[str], capabilities: Capabilities) -> None:
     """Raise ``InvalidKey`` for a key that the store could not hold; no store call."""
     limit = capabilities.max_key_bytes
@@ -177,3 +259,24 @@ def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
             )
         total += size
     return total
+
+
+def in_batches(
+    items: Iterable[T], size_of: Callable[[T], int], most_bytes: int, most: int | None = None
+) -> Iterator[list[T]]:
+    """Items in their order, in lists of at most so many and of so many bytes, or of one item.
+
+    >>> list(in_batches(["abc", "d", "ef", "ghijkl"], len, most_bytes=4))
+    [['abc', 'd'], ['ef'], ['ghijkl']]
+    """
+    batch: list[T] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if batch and (len(batch) == most or total + size > most_bytes):
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += size
+    if batch:
+        yield batch

@@ -30,10 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import PageStore, T, check_pages
+from .base import PageStore, T, WrapperStore, check_pages
 from .errors import MissingDependency, UnsupportedOperation
 from .installing import pip_install
-from .wrapper import WrapperStore
 
 MAGIC = b"\xc1mta-z"
 VERSION = 1

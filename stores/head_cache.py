@@ -23,9 +23,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from .base import Capabilities, PageStore
+from .base import Capabilities, PageStore, WrapperStore
 from .forks import start_over_in_children
-from .wrapper import WrapperStore
 
 _QUEUE = 4096  # keys waiting for the thread; further hints are dropped
 _FETCH_BYTES = 1 << 20  # in one read-ahead, about: whoever joins it waits for all of it

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, gocaves, mock_jar
+from tests.support.order import begin_with_the_longest
 from tests.support.s3_server import go_s3, own_s3, s3_server
 from tests.support.sampling import mark_rest_of_sparse
 from tests.support.servers import (
@@ -25,8 +26,6 @@ from tests.support.spark.home import set_up_home
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
 TESTS = Path(__file__).parent
-#: Folders whose tests start Javas, other processes and servers.
-SLOWEST = ("spark", "cli", "examples", "docs", "reliability", "stores", "serve")
 PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -87,17 +86,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = "not soak and not rest"
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are selected by
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let few combinations of parameters stand for many, and begin with what takes longest."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Let few combinations of parameters stand for many; then order what is to run."""
     mark_rest_of_sparse(items)
-    items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    """Which folder's turn it is: the short tests at the end leave no process without work."""
-    turns = (turn for turn, name in enumerate(SLOWEST) if item.nodeid.startswith(f"tests/{name}/"))
-    return next(turns, len(SLOWEST))
+    yield  # tests are selected, by marks among others
+    if hasattr(config, "workerinput"):
+        items[:] = begin_with_the_longest(items, config.workerinput["workercount"])
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ from mta.in_order import ALL, BoundaryAggregator, InOrderAggregator
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 from mta.logs.finger_tree import FingerTree, Tree
-from mta.logs.finger_tree.fingers import before_time
+from mta.logs.finger_tree.fingers import after_time
 from tests.support.random_windows.kinds import NEIGHBOURS
 from tests.support.sampling import some
 
@@ -92,7 +92,7 @@ class ByTime:
 
     def range(self, start: int, stop: int) -> Any:
         assert isinstance(self._tree, FingerTree)
-        cuts = (before_time(self._first + end) for end in (start, stop))
+        cuts = (after_time(self._first + end - 1) for end in (start, stop))
         return self._tree.fold_between(*cuts)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Many aggregations in one window, beside one alone: what a column costs of 2, 10 and 50 sums."""
+"""2, 10 and 50 aggregations in one window: the cost per column, compared with one alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = (2, 10, 50)
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds an event and column, pages on local disk."""
+    """Nanoseconds per event and column, pages on local disk."""
     window, events = int(WINDOW * min(size, 1)), int(EVENTS * size)
     values = np.random.default_rng(1).random((max(COLUMNS), window + events))
     sides: dict[int, Callable[[], float]] = {
@@ -31,7 +31,7 @@ def run(size: float) -> list[Figure]:
     one, *more = (median(seconds) for seconds in found.values())
     return [
         Figure(
-            f"{columns} sums, a column",
+            f"{columns} sums, per column",
             f"{mine:.1f} ns",
             f"{one:.1f} ns, one sum alone",
             mine / one,
@@ -42,7 +42,7 @@ def run(size: float) -> list[Figure]:
 
 
 def taken(values: np.ndarray, size: int) -> float:
-    """Nanoseconds an event and column once the window is full; a single column needs no Product."""
+    """Nanoseconds per event and column of a full window; a single column needs no Product."""
     columns = {f"c{i}": column for i, column in enumerate(values)}
     monoid: AbstractMonoid = Sum()
     if len(values) > 1:
@@ -68,7 +68,9 @@ def taken(values: np.ndarray, size: int) -> float:
 EXPERIMENTS = (
     beside(
         "dimensions",
-        "Many aggregations in one window, beside one alone",
+        "Many aggregations in one window",
+        "A Product of sums over one column each, in a full window of 2^20 events on local "
+        "disk, in batches of 32,768. Time per event and column, compared with one sum alone.",
         run,
         quick=0.25,
     ),

@@ -26,17 +26,17 @@ def run(size: float) -> list[Figure]:
     grown = (full["anonymous"] - empty["anonymous"]) / MIB
     return [
         Figure(
-            f"anonymous memory, {events:,} events",
-            f"{full['anonymous'] / MIB:.1f} MiB, + {grown:.1f} MiB",
+            f"anonymous memory with {events:,} events",
+            f"{full['anonymous'] / MIB:.1f} MiB: {grown:.1f} MiB more",
             f"{empty['anonymous'] / MIB:.1f} MiB, empty window",
-            limit=f"+ {MOST_MEMORY} MiB", held=grown <= MOST_MEMORY,
+            limit=f"{MOST_MEMORY} MiB more", held=grown <= MOST_MEMORY,
         ),
-        Figure("as an array of doubles", "", f"{events * 8 / MIB:.0f} MiB"),
-        _snapshot(f"snapshot, median of {POSITIONS} positions", full["median"], 128),
-        _snapshot("snapshot, the largest of these", full["largest"], 128),
-        _snapshot("snapshot, pages for many keys", full["small"], 8),
-        _reads("pages read, restore and evict", full["restore"], full["levels"]),
-        _reads(f"pages read, evict {events // 2:,} at once", full["bulk"], full["levels"]),
+        Figure("the same events as an array of doubles", "", f"{events * 8 / MIB:.0f} MiB"),
+        _snapshot(f"size of a snapshot, median of {POSITIONS} positions", full["median"], 128),
+        _snapshot("size of a snapshot, largest of these", full["largest"], 128),
+        _snapshot("size of a snapshot, with the page size for many keys", full["small"], 8),
+        _reads("pages read to restore and evict an event", full["restore"], full["levels"]),
+        _reads(f"pages read to evict {events // 2:,} events at once", full["bulk"], full["levels"]),
     ]  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def _snapshot(what: str, count: int, most: int) -> Figure:
 
 
 def _reads(what: str, count: int, levels: int) -> Figure:
-    limit = f"{levels}, one a level"
+    limit = f"{levels}, one per level"
     return Figure(what, str(count), "", limit=limit, held=count <= levels)
 
 
@@ -61,7 +61,9 @@ def measure(events: int) -> dict[str, int]:
 EXPERIMENTS = (
     beside(
         "memory",
-        "Resident memory, snapshots and page reads",
+        "Memory and restarts",
+        "A window of 2^25 doubles with pages on local disk, in a process of its own, compared "
+        "with a process that has an empty window.",
         run,
         quick=0.125,
     ),

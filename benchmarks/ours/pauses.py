@@ -67,13 +67,13 @@ def run(size: float) -> list[Figure]:
         for name, ours, peer in zip(PERCENTILES, mine, theirs, strict=True):
             figures.append(
                 Figure(
-                    f"{what}, {name}", f"{ours:.1f} us", f"{peer:.1f} us, with pauses", ours / peer
+                    f"{what}, {name}", f"{ours:.1f} us", f"{peer:.1f} us, AmortizedMTA", ours / peer
                 )
             )
     mine, theirs = (counted(kind, numbers, window) for kind in (SteadyMTA, AmortizedMTA))
     for name, ours, peer in zip(("mean", "most"), mine, theirs, strict=True):
         what = f"combines per event, {name}"
-        figures.append(Figure(what, f"{ours:,.4g}", f"{peer:,.4g}, with pauses", ours / peer))
+        figures.append(Figure(what, f"{ours:,.4g}", f"{peer:,.4g}, AmortizedMTA", ours / peer))
     return figures
 
 
@@ -110,5 +110,13 @@ def counted(kind: type, values: list[float], size: int) -> list[float]:
 
 
 EXPERIMENTS = (
-    beside("pauses", "The worst single events, with and without pauses", run, quick=0.1),
+    beside(
+        "pauses",
+        "The slowest event",
+        "The worst of 100,000 single events in a window of 2^16, for a combine in plain "
+        "Python that is cheap, and for one of 64 columns that is expensive. SteadyMTA, which "
+        "spreads its work, is compared with AmortizedMTA. Processor time of the thread.",
+        run,
+        quick=0.1,
+    ),
 )

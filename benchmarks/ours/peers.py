@@ -338,7 +338,7 @@ def _shapes(rows: Rows) -> Iterable[Finding]:
 EXPERIMENTS = (
     Experiment(
         "peers",
-        "Beside pandas, polars, bottleneck, DuckDB, river and quix-streams",
+        "Other libraries",
         "no paper's: the libraries that a Python user would choose",
         "No paper measures these. Compiled libraries with rolling windows over arrays in memory "
         "are the bar for batches, libraries that are updated value by value for streams.",

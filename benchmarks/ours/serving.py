@@ -182,22 +182,26 @@ def found(rows: Rows) -> list[Finding]:
     times = by["one key"]["p50_us"] / by["GET"]["p50_us"]
     folded = by["one key"]["p50_us"] / by["ZRANGEBYSCORE, folded"]["p50_us"]
     limits = (
-        ("one key, p50, times a bare GET", 4, round(times, 1)),
-        ("one key, p99, us", 3000, by["one key"]["p99_us"]),
+        ("one key, median, times a GET of a ready value", 4, round(times, 1)),
+        ("one key, 99th percentile, us", 3000, by["one key"]["p99_us"]),
         ("1,000 random keys in one call, us per key", 25, by["1,000 keys"]["us_per_key"]),
         ("cold start to the first answer, ms", 1000, by["cold start"]["cold_ms"]),
         ("memory of the reader above its imports, MiB", 128, by["memory"]["memory_mib"]),
-        (f"{RATE:,} requests a second over HTTP, p99, us", 10_000, by[paced(RATE)]["p99_us"]),
-        ("what publishing costs a batch, percent", 5, by["writer"]["publishing_percent"]),
+        (
+            f"{RATE:,} requests per second over HTTP, 99th percentile, us",
+            10_000,
+            by[paced(RATE)]["p99_us"],
+        ),
+        ("time that publishing adds to a batch, percent", 5, by["writer"]["publishing_percent"]),
     )
     findings = [
         Finding(what, f"at most {limit:,}", f"{seen:,}", seen <= limit)
         for what, limit, seen in limits
     ]
     answered = by[paced(RATE)]["per_second"]
-    what = "requests of one key over HTTP, answered a second"
-    findings.append(Finding(what, f"{RATE:,} asked", f"{answered:,}", answered > 0.98 * RATE))
-    what = "one key, p50, times a sorted set that the client folds"
+    what = "requests of one key over HTTP, answered per second"
+    findings.append(Finding(what, f"{RATE:,} requested", f"{answered:,}", answered > 0.98 * RATE))
+    what = "one key, median, times a sorted set that the client aggregates"
     return [*findings, Finding(what, "", f"{folded:.1f}")]
 
 
@@ -214,11 +218,11 @@ def draw(rows: Rows) -> Figure:
 
 EXPERIMENTS = (
     Experiment(
-        "serving", "Published windows read at request time",
+        "serving", "Published windows",
         "our own",
         "An exact window at request time costs a few times a lookup of a value that is ready.",
-        f"Three aggregations over three windows of {KEYS:,} keys with {EVENTS} events each; Redis "
-        "on the same host; one client that waits for each answer.",
+        f"Three aggregations over three windows of {KEYS:,} keys with {EVENTS} events each, in "
+        "Redis on the same host, read by one client that waits for each answer; then over HTTP.",
         serving, {"lookups": draw}, found, quick=0.01,
         captions={"lookups": "Lower is better. GET is the floor: a value that is ready."},
     ),

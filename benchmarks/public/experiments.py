@@ -216,7 +216,7 @@ def draw(rows: Rows) -> Figure:
     """Rows a second and core as bars."""
     names = [f"{one['benchmark']}: {one['what']}" for one in rows]
     values = [one["rows_a_second_and_core"] / 1e3 for one in rows]
-    return bars(names, values, "thousand rows a second and core")
+    return bars(names, values, "thousand rows/s per core")
 
 
 def found(rows: Rows) -> list[Finding]:
@@ -224,7 +224,7 @@ def found(rows: Rows) -> list[Finding]:
     return [
         Finding(
             f"{one['benchmark']}: {one['what']}, {one['rows']:,} rows", "",
-            f"{one['rows_a_second_and_core'] / 1e3:,.0f} k rows a second and core",
+            f"{one['rows_a_second_and_core'] / 1e3:,.0f} k rows/s per core",
         )
         for one in rows
     ]  # fmt: skip
@@ -234,7 +234,7 @@ SETTING = "One core, one process; the median of three runs, checked against plai
 
 EXPERIMENTS = (
     Experiment(
-        "public_nexmark", "Nexmark's query 5, in plain Python",
+        "public_nexmark", "Nexmark, query 5",
         "Nexmark, query 5 (hot items)",
         "The auctions with most bids in ten seconds, every two seconds. Published figures are of "
         "clusters.",
@@ -243,7 +243,7 @@ EXPERIMENTS = (
         nexmark, {"rows": draw}, found, quick=0.1,
     ),
     Experiment(
-        "public_shuffle", "ShuffleBench's shape, in plain Python",
+        "public_shuffle", "ShuffleBench",
         "ShuffleBench, ICPE 2024",
         "Records are re-distributed to a million consumers with a small state each. Published "
         "figures are of clusters.",
@@ -252,7 +252,7 @@ EXPERIMENTS = (
         shuffle, {"rows": draw}, found, quick=0.1,
     ),
     Experiment(
-        "public_scotty", "Scotty's many concurrent windows, in plain Python",
+        "public_scotty", "Scotty, many concurrent windows",
         "General stream slicing, EDBT 2019, evaluation",
         "Throughput hardly depends on the number of concurrent windows, as these share slices and "
         "answer once a slice.",

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Plot
 from benchmarks.report.experiment import Experiment, Finding, Progress, Row, Rows
 from benchmarks.report.plots import bars
 
-WHY = "Over the project's limit here; the README has the figures of an idle machine."
+WHY = "Not within the limit on this machine."
 _NUMBER = r"(\d+(?:\.\d+)?)"
 
 
@@ -50,20 +50,20 @@ def alternate(
 def beside(
     name: str,
     title: str,
+    setting: str,
     run: Callable[[float], list[Figure]],
     quick: float,
-    source: str = "no paper's: the project's own figures, in the README",
+    source: str = "the project's own figures",
     expects: str = "The project holds each ratio to a limit, where the table states one; it is "
     "meant for the full size, where no fixed cost of a call hides what an event costs.",
 ) -> Experiment:
-    """An experiment of figures, each ours beside a peer's."""
+    """An experiment that compares our figures with those of others; runs of both alternate."""
 
     def measure(size: float, progress: Progress) -> Rows:
         return [asdict(_at(size, figure)) for figure in run(size)]
 
     return Experiment(
-        name, title, source, expects,
-        "Ours and the peer's runs alternate, and medians are compared; a ratio is ours to theirs.",
+        name, title, source, expects, setting,
         measure, {"ratios": draw}, findings, quick,
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ def verdict(finding: Finding) -> str:
     return "shown" if finding.beside else VERDICTS[finding.agrees]
 
 
-def write_page(path: Path, done: Sequence[Done], missing: Sequence[str], note: str) -> None:
+def write_page(path: Path, done: Sequence[Done], note: str) -> None:
     """Write the page, and its plots into a folder of its name, whose other plots go."""
     plots = path.with_suffix("")
     plots.mkdir(parents=True, exist_ok=True)
@@ -33,10 +33,10 @@ def write_page(path: Path, done: Sequence[Done], missing: Sequence[str], note: s
     for one in done:
         for plot in one.plots:
             shutil.copyfile(plot, plots / plot.name)
-    path.write_text("\n".join(_page(done, missing, note, plots.name)), encoding="utf-8")
+    path.write_text("\n".join(_page(done, note, plots.name)), encoding="utf-8")
 
 
-def _page(done: Sequence[Done], missing: Sequence[str], note: str, plots: str) -> Iterator[str]:
+def _page(done: Sequence[Done], note: str, plots: str) -> Iterator[str]:
     yield "# The papers' experiments\n"
     yield "The papers ran C++, Java or Standard ML. Here nearly all is plain Python, so shapes and"
     yield "ratios are compared, not times."
@@ -44,18 +44,16 @@ def _page(done: Sequence[Done], missing: Sequence[str], note: str, plots: str) -
     yield "decided by comparing models, on counted combines where there are any.\n"
     yield "`python -m benchmarks --page` makes this page from the rows of a run; `report.html` of"
     yield "the run also has the findings that agree, and all sizes.\n"
-    yield from _machine(done, note)
+    yield from machine_lines(done, note)
     yield "\n| experiment | source | agree | differ | undecided |"
     yield "|---|---|---|---|---|"
     yield from map(_entry, done)
-    if missing:
-        yield f"\nNot measured yet: {', '.join(f'`{name}`' for name in missing)}."
     for one in done:
         yield from _section(one, plots)
 
 
-def _machine(done: Sequence[Done], note: str) -> Iterator[str]:
-    """What the rows were measured on, with and when."""
+def machine_lines(done: Sequence[Done], note: str) -> Iterator[str]:
+    """The machine, Python and kernels that measured the rows, and the date."""
     for key in ("machine", "python", "kernels"):
         found = dict.fromkeys(str(one.record.get(key, "unknown")) for one in done)
         yield f"{key.capitalize()}: {', or '.join(found)}.  "
@@ -70,19 +68,19 @@ def _entry(done: Done) -> str:
     one, judged = done.experiment, [verdict(finding) for finding in done.findings]
     counts = " | ".join(str(judged.count(each)) for each in VERDICTS.values())
     cut = f" (unfinished: {done.record['cells']} cells)" if "cells" in done.record else ""
-    link = f"[{_plain(one.title)}](#{one.name})"
-    return f"| {link}{cut} | {_plain(one.source)} | {counts} |"
+    link = f"[{plain(one.title)}](#{one.name})"
+    return f"| {link}{cut} | {plain(one.source)} | {counts} |"
 
 
 def _section(done: Done, plots: str) -> Iterator[str]:
     """An experiment: its plots, what the paper shows, and what differs here."""
     one, record = done.experiment, done.record
-    yield f"\n## {one.name}\n\n**{_plain(one.title)}.** {_plain(one.source)}.\n"
+    yield f"\n## {one.name}\n\n**{plain(one.title)}.** {plain(one.source)}.\n"
     for plot in done.plots:
         yield f"![{one.name}]({plots}/{plot.name})\n"
-        yield f"*{_plain(caption(done, plot)).replace('*', '')}*\n"
-    yield f"**What the paper shows.** {_plain(one.paper)}\n"
-    yield f"**How it is measured here.** {_plain(one.setting)}\n"
+        yield f"*{plain(caption(done, plot)).replace('*', '')}*\n"
+    yield f"**What the paper shows.** {plain(one.paper)}\n"
+    yield f"**How it is measured here.** {plain(one.setting)}\n"
     if "cells" in record:
         yield f"The run has not come to its end: {record['cells']} cells are shown, and what is"
         yield "said below is of these.\n"
@@ -98,9 +96,9 @@ def _section(done: Done, plots: str) -> Iterator[str]:
 def _row(finding: Finding) -> str:
     why = finding.reason or finding.beside
     cells = finding.what, finding.paper, finding.seen, verdict(finding), why
-    return f"| {' | '.join(map(_plain, cells))} |"
+    return f"| {' | '.join(map(plain, cells))} |"
 
 
-def _plain(text: str) -> str:
-    """Text that no sign of Markdown changes."""
+def plain(text: str) -> str:
+    """Text whose special characters mean nothing in Markdown."""
     return "".join(f"\\{sign}" if sign in r"\|*_<>`[]" else sign for sign in text)

@@ -173,7 +173,7 @@ def run(size: float, progress: Progress) -> Rows:
 EXPERIMENTS = (
     Experiment(
         "spark_public",
-        "Nexmark's query 5, ShuffleBench's shape and Scotty's windows, on Spark",
+        "Public benchmarks on Spark",
         "Nexmark, query 5; ShuffleBench, ICPE 2024; general stream slicing, EDBT 2019",
         "Published figures are of clusters; here it is one machine, and rows a second and core.",
         f"All cores of this machine, a batch of {FILES} Parquet files into a sink that drops the "

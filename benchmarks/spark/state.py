@@ -56,13 +56,13 @@ def run(events: int, keys: int, size: float, progress: Progress) -> Rows:
         peer["live"] += disk_bytes(pages)
     compared = partial(_figure, ours, peer)
     figures = [
-        compared("live", f"state at its last snapshot, and pages; windows of {held}", human_bytes),
-        compared("checkpoint", "checkpoint, with what is kept of older batches", human_bytes),
-        compared("growth", "growth of the checkpoint by a batch", human_bytes),
-        compared("commit", "commit of a batch, a task", _milliseconds),
+        compared("live", f"on the workers' disk, windows of {held}", human_bytes),
+        compared("checkpoint", "checkpoint, with older batches", human_bytes),
+        compared("growth", "growth of the checkpoint per batch", human_bytes),
+        compared("commit", "commit, per batch and task", _milliseconds),
         compared("batch", f"batch of {batch:,} rows", _milliseconds),
         compared("first", "first batch after a restart", _milliseconds),
-        compared("load", "of that, loading the state, a task", _milliseconds),
+        compared("load", "of it, loading the state, per task", _milliseconds),
     ]
     return [asdict(figure) for figure in figures]
 
@@ -75,7 +75,7 @@ def _figure(
     form: Callable[[float], str],
 ) -> Figure:
     ratio = ours[name] / peer[name] if peer[name] else None
-    return Figure(what, form(ours[name]), form(peer[name]), ratio)
+    return Figure(what, form(ours[name]), f"{form(peer[name])}, file://", ratio)
 
 
 def _milliseconds(count: float) -> str:
@@ -153,11 +153,12 @@ def _run_query(
 def _experiment(name: str, held: str, events: int, keys: int, quick: float) -> Experiment:
     return Experiment(
         name,
-        f"Windows of {held} of {keys:,} keys in Spark's own state, beside pages on local disk",
+        f"Spark state, windows of {held} of {keys:,} keys",
         "no paper's: when to choose spark://state",
         "Pages in a store of their own leave Spark's checkpoint small, whatever a window holds.",
-        "The same stream for each side, one after the other, each restarted in a new process; "
-        "times of batches are medians, without the first one.",
+        "The same stream with pages in `spark://state` and with pages on local disk (`file://`), "
+        "each restarted in a new process, in batches of 250,000 rows; times of batches are "
+        "medians, without the first one.",
         partial(run, events, keys),
         {"ratios": draw},
         findings,

@@ -36,7 +36,7 @@ from mta.keyed import pages
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
 from mta.keyed.lsm import LSMTree, Run
-from mta.keyed.pages import LIST, Entry, Index, PendingPages
+from mta.keyed.pages import LIST, Entry, Index, digests
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
 from mta.pages.page import key_of
@@ -171,6 +171,7 @@ class OpaqueKeys:
             snapshot_bytes=0,
             late=None,
             invalid=None,
+            ahead=None,
             front_time=int(times[first]) if times is not None and known else None,
             last_time=int(times[last - 1]) if times is not None and known else None,
             windows=tuple(windows),
@@ -193,7 +194,7 @@ class OpaqueKeys:
             yield from self._pending(entry, left_out)
 
     def _pages_of(self, run: Run) -> Iterator[str]:
-        return self._pages.keys(PendingPages(run.number, run.height, run.top.names))
+        return self._pages.keys(run.pages())
 
     def _pending(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
         """The pages of what is to be deleted; some may be gone, if a deletion was cut short."""
@@ -271,7 +272,7 @@ class OpaqueKeys:
             tables = list[tuple[int, bytes]]()
             self._verify(run, run.height, run.top, 1 << 64, (found, tables, lost))
             firsts = np.array([first for first, _ in tables], "u8")
-            index = Index(firsts, [name for _, name in tables], None)
+            index = Index(firsts, digests([name for _, name in tables]), None)
             whole.runs.append(replace(run, height=0, top=index))
         return found, self._with_snapshots(whole, lost)
 
@@ -294,10 +295,11 @@ class OpaqueKeys:
         found, tables, lost = notes
         ends = [*index.firsts[1:].tolist(), end]
         for start in range(0, len(index), _BATCH):
-            some = range(start, min(start + _BATCH, len(index)))
-            keys = [key_of(self.name, level, run.number, index.names[at]) for at in some]
-            for at, key, data in zip(some, keys, self.store.get_many(keys), strict=True):
-                name, first = index.names[at], int(index.firsts[at])
+            names: list[bytes] = index.names[start : start + _BATCH].tolist()
+            keys = [key_of(self.name, level, run.number, name) for name in names]
+            read = zip(names, keys, self.store.get_many(keys), strict=True)
+            for at, (name, key, data) in enumerate(read, start):
+                first = int(index.firsts[at])
                 try:
                     if data is None:
                         raise CorruptPage("it is not in the store")

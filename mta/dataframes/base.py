@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
@@ -83,12 +83,19 @@ class Column:
         """As ``given``, with NaN as a value for a null. Raises InvalidValue if there is none."""
         if self.nulls is None:
             return self.given()
-        if not isinstance(self.values, np.ndarray) or self.values.dtype.kind != "f":
+        if self.type is not None or not isinstance(self.values, np.ndarray):
             raise InvalidValue(
                 f"column {self.name!r} has {int(self.nulls.sum())} nulls, and {self.dtype} has no "
                 "NaN to stand for them, which nulls='accept' needs: choose nulls='skip'"
             )
         return NullableColumn(np.where(self.nulls, np.nan, self.values))
+
+    def with_nans_as_nulls(self) -> Column:
+        """The column, with each NaN as a null."""
+        if self.nans is None:
+            return self
+        nulls = self.nans if self.nulls is None else self.nulls | self.nans
+        return replace(self, nulls=nulls, nans=None)
 
     @property
     def is_numeric(self) -> bool:

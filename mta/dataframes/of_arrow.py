@@ -85,7 +85,9 @@ def read(column: Any, name: str) -> Column:
         return made(type_of(numbers.dtype), numbers, nans=nans)
     if _types.is_decimal(kind):
         return made(Decimals(kind.scale), filled(column, Decimal()).to_pylist())
-    return made(str, column.to_pylist(), ordered=not _types.is_nested(kind))
+    is_text = _types.is_string(kind) or _types.is_binary(kind)
+    values = _numpy(column).tolist() if is_text else column.to_pylist()
+    return made(str, values, ordered=not _types.is_nested(kind))
 
 
 def to_arrow(result: Result) -> Any:

@@ -1,36 +1,36 @@
 """Amortized MTA (MTA paper, section 4.2): any associative operation at O(1) combines per event.
 
-Level queues (``logs.levels``) evaluated by a stack (``cursor``). The paper's parts, and ours:
+Level queues (``logs.levels``) evaluated by a stack (``cursor``). The parts of the paper, as
+implemented here:
 
 - the *stack*, suffix folds of the groups on the path to the front (Algorithms 4 to 7). Its last
-  entry has the folds S from each event of the leaf at the front, so an eviction is a look at the
-  next one;
-- the *result pair*: R0 is the fold in S at the front, R1 the aggregate G of what has come since S
-  was folded, and ``combine(R0, R1)`` is the result (Algorithm 3).
+  entry has the folds S from each event of the leaf at the front, so an eviction uses the next one;
+- the *result pair*: R0 is the fold in S at the front, R1 the aggregate G of the events added since
+  S was folded, and ``combine(R0, R1)`` is the result (Algorithm 3).
 
-The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs, after which 1 comes:
+The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs, followed by 1:
 
     level 2   [6 .]                           path: the root, whose element is open
     level 1   [3 3] [3 .]                     stack: 3 + 6 = 9 from the second pair on
     level 0   [1 2] [1 2] [1 2] [1 2] [1 .]   S: 1 + 11 = 12, 2 + 9 = 11; R1 = 1
 
-Where this departs from the printed algorithms: the folds of a group on the path reach to what was
-the back when it was folded, and not to the end of the leftmost tree; what has come since is
-combined once into one aggregate for each entry of the stack. So nothing is to be done where the
-leftmost tree grows, and stale values on the left branch cannot arise. The stack is built again from
-the queues only when the front leaves the root group as it was.
+Deviations from the printed algorithms: the folds of a group on the path extend to the back as of
+their computation, not to the end of the leftmost tree; later events are combined once into one
+aggregate per entry of the stack. So a growing leftmost tree needs no work, and the left branch has
+no stale values. The stack is built again from the queues only when the front leaves the root group
+that it was built from.
 
 Costs, in combines, with L = leaf_arity and a = arity; amortized but for the query, which takes 1:
 
     insert   1               onto R1
              1               groups are folded when they are sealed
-    evict    1 + 1/(a-1)     S and the stack are filled with every group that the front comes to
+    evict    1 + 1/(a-1)     S and the stack are filled with every group that the front reaches
              2/L + ...       a new leaf passes on R1, and takes the fold behind it
 
-So a slide with its query takes at most 7 at pairs, and little more than 3 where leaf groups are
-large. At once it is at most 2 (L + a * levels).
+So a slide with its query takes at most 7 with pairs, and little more than 3 with large leaf groups.
+A single call takes at most 2 (L + a * levels).
 
-In a snapshot, beside the common fields (for swept, kept and tails see ``logs.levels.log``):
+In a snapshot, after the common fields (for swept, kept and tails see ``logs.levels.log``):
 
 state    = [swept, kept, folds, tails]
 folds    = columns of two partials: the aggregate of the window, and that of the open leaf group
@@ -63,9 +63,9 @@ from mta.monoids.base import Partial, Refold
 from mta.pages.page import Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
 
-#: A chunk of a batch has at most so many bytes of values, or so many events if that is more.
+#: The most bytes of values in a chunk of a batch, or the most events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16
-#: So many leaf groups that were read stay in memory between calls.
+#: The number of leaf groups read that stay in memory between calls.
 _FETCHED = 2
 
 
@@ -73,7 +73,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     """A window with O(1) amortized combines per operation and O(log n) bulk eviction."""
 
     name = "Amortized MTA"
-    #: What folds the window.
+    #: The class that folds the window.
     evaluator: type[Cursor] = Cursor
 
     def __init__(self, setting: Setting) -> None:
@@ -82,16 +82,18 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         observers = enumerate(setting.policy.observers, 1)
         lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
         self.cursor = self.evaluator(self.monoid, setting.policy, self, lenses)
+        #: The frame, if it ends before the newest event.
+        self.frame = Cursor(self.monoid, setting.policy, self) if self.cursor.ends_early else None
         self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
 
     # --- events in and out ----------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it."""
+        """Return the aggregate of the window; 1 combine, and more at a new leaf."""
         return self._placed().query()
 
     def _placed(self) -> Cursor:
-        """The cursor, where the window is."""
+        """Return the cursor, moved to the current window."""
         cursor = self.cursor
         if cursor.back != self.back or cursor.front > self.front:
             cursor.place(self.front, self.back)
@@ -99,9 +101,9 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return cursor
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; 1 combine, and for the groups it seals amortized 1."""
+        """Add one event; 1 combine, and amortized 1 for the groups that it seals."""
         self.room()
-        lifted = self.monoid.lift(row)  # what cannot be lifted must not get in
+        lifted = self.monoid.lift(row)  # what cannot be lifted must not be added
         grown = self._placed().grown_by(lifted)
         self.levels.append(row, time)
         self.cursor.accept(1, grown)
@@ -119,9 +121,10 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         cursor.accept(count, grown)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """As in the base class; all at once where a leaf group of them leaves before the last.
+        """Add events as the base class does; together if many of them leave before the last.
 
-        What comes and leaves so is neither written nor folded, unless a snapshot was taken.
+        Those that arrive and leave in one call are neither written nor folded, unless a snapshot
+        was taken.
         """
         coming = None if times is None else times[start:stop]
         front = self._front_after(coming, stop - start)
@@ -134,7 +137,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return new.size
 
     def _front_after(self, times: np.ndarray | None, count: int) -> int:
-        """The front after so many more events, at these times, if it is one of theirs; or 0."""
+        """Return the front after ``count`` more events, if it is among them; otherwise 0."""
         policy = self.setting.policy
         if type(policy) is CountWindow:
             return max(0, self.back + count - policy.end.rows - policy.size)
@@ -159,19 +162,23 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def run(self, batch: Batch, start: int) -> int:
         """Insert, evict and query for the next chunk of a batch; about two combines per event.
 
-        Returns how many events are in; 0 when the cuts cannot be known ahead. When the store
-        fails, none of the chunk is in.
+        Returns how many events were added; 0 if the cuts are not predictable. If the store fails,
+        nothing of the chunk was added.
         """
         left = batch.count - start
         chunk = self._chunk(batch, start, min(left, self._most_events(left)))
-        cursor = self._placed()
+        cursor = self._placed() if self.frame is None else self.frame
         before = copy(cursor)
         try:
             if not cursor.run_into(chunk, batch, start):
                 return 0
             self.store(Events(chunk.rows, chunk.times, chunk.count), cursor.front)
         except Exception:
-            self._chunks, self.cursor = [], before
+            self._chunks = []
+            if self.frame is None:
+                self.cursor = before
+            else:
+                self.frame = before
             raise
         self.front = cursor.front
         self._chunks = [chunk, *self._chunks[:1]]
@@ -186,10 +193,10 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return Chunk(self.monoid, self.back, rows, times, count)
 
     def _most_events(self, left: int) -> int:
-        """How many events go in together: all, where the window is longer than a usual chunk.
+        """Return how many events are added together: all, if the window is longer than a chunk.
 
-        Then pages are written of the last window alone, if that is short beside the batch. Beside
-        the batch and its results as many bytes are in memory.
+        Also all if the window is short compared with the batch: then only the pages of the last
+        window are written. This takes as much memory as the batch and its results.
         """
         policy, monoid = self.setting.policy, self.monoid
         values, partials, results = (
@@ -213,18 +220,15 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         if self.front == self.back or not room:
             return None
         cursor = self._placed()
-        try:
-            cursor.hold()
-            found = cursor.prefetched(most)
-            if self.setting.timed and not len(found.leaving):
-                if found.size == 1:
-                    found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
-                else:
-                    cursor.look_at_leaf()
-                    found = cursor.prefetched(most)
-                found = found.cut(len(found.leaving), self.monoid)
-        except Exception:  # an event that needs what could not be had will say so
-            return None
+        cursor.hold()
+        found = cursor.prefetched(most)
+        if self.setting.timed and not len(found.leaving):
+            if found.size == 1:
+                found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
+            else:
+                cursor.look_at_leaf()
+                found = cursor.prefetched(most)
+            found = found.cut(len(found.leaving), self.monoid)
         return found.beside(self.monoid.identity, room)
 
     @property
@@ -254,7 +258,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         if self.front == self.back:
             return None
         leaf = self._placed().leaf(self.front, self.back)
-        group: Any = leaf  # which has the columns of a group
+        group: Any = leaf  # has the columns of a group
         return Segment(0, leaf.first, group, self.front - leaf.first, leaf.count)
 
     def segments(self) -> Iterator[Segment]:
@@ -286,13 +290,13 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             self.cursor, self._fetched, self._inner = cursor, fetched, inner
 
     def check(self) -> None:
-        """As in the base class; what is in memory stays as it was."""
+        """Check as the base class does; the state in memory does not change."""
         with self.preserving_state():
             self.check_levels()
             self._check_folds(list(self.events()))
 
     def _check_folds(self, events: list[Partial]) -> None:
-        """The stack and the result against folds of all events."""
+        """Check the stack and the result against folds of all events."""
         monoid = self.monoid
         if len(events) != len(self):
             raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
@@ -310,7 +314,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     @property
     def resident_rows(self) -> int:
-        """Tails, stack and result pair."""
+        """Return the number of rows in tails, stack and result pair."""
         return sum(tail.count for tail in self.levels.tails) + self.cursor.resident_rows + 2
 
     # --- snapshots --------------------------------------------------------------------------------

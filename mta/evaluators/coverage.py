@@ -1,8 +1,8 @@
 """Coverage: which results are incomplete, and when each of them is complete again.
 
-A window is incomplete after its policy was changed to one that asks for events that have left
-already. ``coverage()`` of every kind of window returns one type, ``Coverage``. What a single window
-knows beyond that is computed here; ``keyed.coverage`` has what keyed windows know.
+A window is incomplete after its policy was changed to one that needs events that have already left.
+``coverage()`` of every kind of window returns a ``Coverage``. This module computes it for single
+windows, and ``keyed.coverage`` for keyed windows.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ from mta.logs.ranges import Positions
 class Incomplete:
     """A result that misses events since a change.
 
-    It is complete for an event as soon as one of the given conditions is met; where none is given,
-    it is not known when it is complete again.
+    It is complete for an event as soon as one of the given conditions is met; without conditions,
+    it is unknown when it is complete again.
     """
 
     window: str
-    """The name of the window; "" where there is but one."""
+    """The name of the window; "" for a single one."""
     aggregation: str
-    """The aggregation's name; "" for all of them. Read from a snapshot alone it is the column
-    that the aggregation reads."""
+    """The name of the aggregation; "" for all of them.
+
+    If read from a snapshot alone, the name of the column that the aggregation reads.
+    """
     complete_from: np.datetime64 | None = None
     """Results of events from this moment on (microseconds, UTC) are complete."""
     complete_after_events: int | None = None
-    """Results of events whose key has so many newest events, this one included, that all came
-    since the change. Each of its events that was retracted since then adds one."""
+    """Results of events are complete once so many newest events of their key, this one included,
+    arrived after the change. Each of its events that was retracted since then adds one.
+    """
     complete_after_both: tuple[np.datetime64, int] | None = None
-    """Both together: from this moment on, with so many events; for windows joined by ``&``."""
+    """Both together: from this moment on, with so many events; for windows combined with ``&``."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +57,18 @@ class Coverage:
     front: int | None = None
     """The position of the oldest of them, counted from the beginning of the stream."""
     oldest_time: np.datetime64 | None = None
-    """Its time (microseconds, UTC), where times are kept."""
+    """Its time (microseconds, UTC), if times are stored."""
     missing_at_least: int | None = None
-    """How many events the policy would hold that had left before it was set.
+    """How many events the policy would include that had left before it was set.
 
-    Where events may come late, also those that the window of the latest of them would hold.
+    If events may be late, also those that the window of the latest of them would include.
     """
     missing_at_most: int | None = None
-    """The same for counts; for times an upper bound, since only pages knew when events were."""
+    """The same for counts; for times an upper bound, since only deleted pages had the times."""
 
     @property
     def complete(self) -> bool:
-        """Whether every result is complete."""
+        """Return whether every result is complete."""
         return not self.incomplete
 
 
@@ -78,17 +81,17 @@ def coverage_of(
     time: int | None,
     lateness: int = 0,
 ) -> Coverage:
-    """The coverage of the window from ``front`` to ``back``; at most two page reads per level.
+    """Return the coverage of the window from ``front`` to ``back``; two page reads per level.
 
-    It misses what its policy asks for before the front, and with a ``lateness`` what an event that
-    much late will ask for of what is not retained.
+    It misses the events before the front that its policy includes, and with a ``lateness`` the
+    events that are not retained but that the window of such a late event includes.
     """
     kept, missing = events.kept_from, [0, 0]
     if not policy.positional:
         reached = front == kept or _may_reach_what_left(events, policy, time, lateness)
         missing = [0, kept if reached else 0]
     elif front > 0:
-        # Asked twice, with what cannot be known taken for as little and for as much as it can be.
+        # Twice, with lower and upper bounds for what is unknown.
         for at, least in enumerate((True, False)):
             after = partial(_first_after, events, least=least)
             cut = oldest_asked = max(0, _cut(policy, back, time, after))
@@ -107,7 +110,7 @@ def coverage_of(
 def _may_reach_what_left(
     events: Remembered, policy: AbstractPolicy, time: int | None, lateness: int
 ) -> bool:
-    """Whether a late event may join the window to events that have left, as it merges sessions."""
+    """Return whether a late event may join the window to events that have left (sessions)."""
     if not (policy.merges and lateness and events.kept_from) or time is None:
         return False
     newest_left, gap = events.time_before(events.kept_from), policy.lifetime
@@ -119,10 +122,10 @@ def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[i
 
 
 def _first_after(events: Remembered, time: int, least: bool) -> int:
-    """The position of the oldest event later than a time, of all events that have been.
+    """Return the position of the oldest event later than a time, of all events ever added.
 
-    Of those that have left only the last one's time may be known: where it is among them, it is
-    taken for as late (``least``) or for as early as it can be.
+    Of the events that have left, only the last one's time may be known. If the position is among
+    them, return its upper (``least``) or lower bound.
     """
     kept, found = events.kept_from, events.first_after(time)
     if found > kept:

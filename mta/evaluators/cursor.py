@@ -1,33 +1,32 @@
-"""Cursors: multiple windows over one log, each a front of its own that reads shared events.
+"""Cursors: multiple windows over one log, each a front that reads shared events.
 
-A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* S of
-the leaf that its front is in, each reaching to the end of what was stored when it was folded. For a
-chunk of a batch, whose prefix folds P all cursors share, the results are then one vector
-expression:
+A cursor is the stack of Amortized MTA over stored events: it holds the *suffix folds* S of the leaf
+with its front, each extending to the last event stored when it was computed. For a chunk of a
+batch, whose prefix folds P all cursors share, the results are one vector expression:
 
     positions   ... [ . . f . . ) . . . . . . . . ) . . . . [ e0 e1 e2 ...
                       S[f]: from f to where it was folded     P: the chunk
-                                                    G: what has been stored since
+                                                    G: events stored since then
 
     result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
 
 S is the top of a *stack* (MTA paper, 4.2; Algorithms 4 to 7). Below it are the suffix folds of the
-groups on the path from the root of the log to that leaf, each reaching to what was the back when it
-was folded, with the aggregate of what has come between that and the entry above it:
+groups on the path from the root of the log to that leaf, each extending to the back as of its
+computation, with the aggregate of the events between that and the entry above it:
 
     level 2   [ a b c d ]        path: b is open       folds from c, d, and the end of the group
     level 1   [ p q r s ]        below b: q is open    folds from r, s, and the end of the group
     level 0   [ . . f . ]        below q: the leaf     S
 
-Only when the front leaves the leaf is the next leaf read (or as many as the run passes through).
-What follows it is the next fold of the entry below; a group of the path is folded once, and an
-entry that is used up passes on what has come since: O(1) combines per event amortized at any arity.
-So a window costs about two whole-group combines per event, and the scan of each leaf, whatever its
-length. Where the front has come to the chunk itself (short windows), its events become the stack
+The next leaf is read (or as many as the run passes through) only when the front leaves the leaf.
+The aggregate after that leaf is the next fold of the entry below. A group of the path is folded
+once, and an entry that is used up passes its later events on: O(1) combines per event amortized at
+any arity. So a window of any length costs about two whole-group combines per event, and the scan of
+each leaf. If the front reaches the chunk itself (short windows), its events become the stack
 (``folds.sliding``).
 
-A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
-a call fails, its front is where it was, or it is behind and is put in its place later.
+A cursor writes nothing, and everything in it except its front can be computed again from the
+structure: if a call fails, its front has not moved, or it is behind and is moved later.
 """
 
 from __future__ import annotations
@@ -35,93 +34,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from sys import maxsize
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import frame_results, stop_of
+from mta.evaluators.ends import Frames, frame_results, stop_of
 from mta.evaluators.observed import ObservedWindow
+from mta.evaluators.searched import SearchedTimes
+from mta.evaluators.stack import Folds
 from mta.folds.sliding import (
     EachFront,
     Events,
-    Fronts,
+    SlidingFolds,
     as_array,
     count_below,
     has_kernel,
-    joined,
     kernel_lowers,
-    moved,
     rows_at,
-    sweep_goes_on,
     sweep_into,
 )
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.kernels.native import Sweep
-from mta.kernels.segments import ranks
 from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched, Recent
 from mta.logs.leaves import Chunk, Leaf, suffixes_of
+from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 
-#: For fewer events fronts are searched for one by one.
-_FEW = 1024
-#: Where the window has no more than so many events for each new one, results that follow from all
-#: of them together take less than those that follow from folds.
+#: A window that has moved further than this is folded from the log.
+_NEAR = 1024
+#: If the window has at most so many events per new one, results computed from all of them together
+#: cost less than from folds.
 _ANSWERED = 24
-#: A leaf of so many events is searched by itself, and not put together with others.
-_MANY = 4096
-
-
-class Folds:
-    """An entry of the stack: folds from some positions on, to the back when they were folded."""
-
-    __slots__ = ("level", "reach", "right", "rows", "since", "start", "starts", "stop")
-
-    def __init__(
-        self,
-        start: int,
-        stop: int,
-        rows: Rows,
-        starts: np.ndarray | range | None = None,
-        level: int | None = None,
-    ) -> None:
-        self.start, self.stop, self.rows = start, stop, rows
-        #: From where the folds are; None where from each event before ``stop``.
-        self.starts = starts
-        #: The level of the group whose elements these are.
-        self.level = level
-        #: The position that the folds reach to; where that is not known, beyond all.
-        self.reach = maxsize
-        #: What follows the folds, where they do not reach to the back; None where they do.
-        self.right: Partial | None = None
-        #: What has come between these folds and those above them, or the present; None for nothing.
-        self.since: Partial | None = None
-
-    def again(self) -> Folds:
-        """The same, to be changed by itself."""
-        other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
-        other.reach, other.right, other.since = self.reach, self.right, self.since
-        return other
-
-    def index(self, position: int) -> int:
-        """Which of the folds begins at a position."""
-        if self.starts is None:
-            return position - self.start
-        if isinstance(self.starts, range):
-            return self.starts.index(position)
-        return int(self.starts.searchsorted(position))
-
-    def knows(self, position: int) -> bool:
-        """Whether one of the folds of a path begins at a position."""
-        return self.starts is not None and position in self.starts
 
 
 class Cursor(ObservedWindow):
     """One window over shared events: its policy and its front.
 
-    ``lenses`` say where in a partial the aggregates stand that policies observe, by the policy's
-    ``id``. A cursor is also what its policy sees of the window (``policy.View``).
+    ``lenses`` locate in a partial the aggregates that policies observe, by the policy's ``id``. A
+    cursor is also what its policy sees of the window (``policy.View``).
     """
 
     def __init__(
@@ -134,39 +85,47 @@ class Cursor(ObservedWindow):
         super().__init__(monoid, lenses)
         self.policy, self.events = policy, events
         self.front = self.back = events.kept_from
+        #: How many events before the back a frame that ends before the newest event has yet to
+        #: reach.
+        self.waiting = 0
         self._stamp = events.stamp
-        #: A leaf that was looked at last.
+        #: The last leaf that was read.
         self._leaf: Leaf | None = None
         #: The last entry of the stack before and after the last ``accept``.
         self._undo: tuple[Folds, Folds] | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
-        #: Where the window was when its aggregate was asked for, and what that was.
-        self._asked = (-1, -1, -1)  # nowhere: not yet
+        #: The window for which the aggregate was last requested, and that aggregate.
+        self._asked = (-1, -1, -1)  # no window yet
         self._result: Partial = None
 
     def __len__(self) -> int:
         return self.back - self.front
 
     @property
-    def end(self) -> int:
-        """The position after the last event of the window."""
-        return self.back
+    def ends_early(self) -> bool:
+        """Return whether the window ends before the newest event."""
+        return self.policy.end != NEWEST
 
     @property
-    def is_settled(self) -> bool:
-        """Whether its end is known."""
-        return True
+    def taken(self) -> int:
+        """Return the position after the newest event that was taken in."""
+        return self.back + self.waiting
 
     def place(self, front: int, back: int) -> None:
-        """Be the window from ``front`` to ``back``; no store call until something is asked."""
+        """Set the window to ``front`` and ``back``; no store call until a query."""
         self._reset()
-        self.front, self.back = front, back
+        self.front, self.back, self.waiting = front, back, 0
 
     def settle(self, time: int | None) -> None:
-        """Stand where the policy says after the newest event, as far back as events are kept."""
+        """Move to where the policy says after the newest event, within the retained events."""
+        events = self.events
+        if self.ends_early and events.kept_from < events.back:
+            view = Positions(lambda: events.back, events.first_after)
+            self.follow(max(self.policy.cut(view, time), events.kept_from), time)
+            return
         previous = self.front, self.back
-        self.place(self.events.kept_from, self.events.back)
+        self.place(events.kept_from, events.back)
         try:
             if self.front < self.back:
                 self.move(self.policy.cut(self, time))
@@ -175,9 +134,9 @@ class Cursor(ObservedWindow):
             raise
 
     def query(self) -> Partial:
-        """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it.
+        """Return the aggregate of the window; 1 combine, and more at a new leaf.
 
-        None where nothing has changed since it was asked for.
+        No combine if nothing has changed since the last call.
         """
         if self.front == self.back:
             return self.monoid.identity
@@ -192,19 +151,19 @@ class Cursor(ObservedWindow):
         if not self._is_held(front):
             self._drop(front)
             if self._stack[-1].knows(front) if self._stack else self.events.path(front):
-                return self._behind(front, self.back)  # a leaf begins here: it need not be read
+                return self._behind(front, self.back)  # a leaf starts here: it need not be read
             self.hold()
         return self._at(self._stack[-1], front)
 
     def _at(self, folds: Folds, position: int) -> Partial:
-        """The aggregate from a position of the last entry of the stack on, up to the back."""
+        """Return the aggregate from a position of the last entry of the stack to the back."""
         fold = self.monoid.partials.at(folds.rows, folds.index(position))
         for behind in (folds.right, folds.since):
             fold = fold if behind is None else self.monoid.combine(fold, behind)
         return fold
 
     def step(self, row: Row, time: int | None) -> None:
-        """Take in the next event, which is in the structure already; amortised O(1) combines."""
+        """Take in the next event, which is stored already; amortised O(1) combines."""
         self._fresh()
         if self._stack:
             self._grow(self.monoid.lift(row))
@@ -216,10 +175,10 @@ class Cursor(ObservedWindow):
             raise
 
     def run(self, chunk: Chunk) -> Rows | None:
-        """The aggregate after each event of a chunk, vectorized; None if no cut is known ahead.
+        """Return the aggregate after each event of a chunk; None if the cuts are not predictable.
 
-        Events before the chunk must be in the log. Where it does not begin at the back of this
-        window, windows are taken to be as the policy has them there.
+        Events before the chunk must be in the log. If it does not start at the back of this window,
+        the policy determines the windows there.
         """
         if not self.policy.predictable:
             return None
@@ -230,25 +189,63 @@ class Cursor(ObservedWindow):
         return out
 
     def results(self, chunk: Chunk) -> Rows | None:
-        """The result after each event of a chunk, as ``run`` has the aggregates."""
-        if self.policy.predictable and (self.policy.end != NEWEST or self._answers_ranges(chunk)):
+        """Return the result after each event of a chunk; like ``run`` for aggregates."""
+        if self.policy.predictable and (self.ends_early or self._answers_ranges(chunk)):
             self._fresh()
-            is_next = self.policy.end == NEWEST and chunk.first == self.back
+            if self.ends_early and (found := self._early_results(chunk)) is not None:
+                return found
+            is_next = not self.ends_early and chunk.first == self.back
             oldest = self.front if is_next else 0  # time alone may have moved it further
-            outputs, front = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
-            self.place(front, chunk.stop)
+            outputs, *last = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
+            self.place(*last)
+            self.waiting = chunk.stop - self.back
             return outputs
         folds = self.run(chunk)
         return None if folds is None else self.monoid.lower_rows(folds)
 
-    def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
-        """As ``results``, into those of a batch from ``start`` on; False if it cannot tell.
+    def _early_results(self, chunk: Chunk) -> Rows | None:
+        """Return the results of frames that end earlier, from the existing folds of their events.
 
-        By a kernel in one pass, if there is one.
+        None if results computed from all of their events cost less.
+        """
+        monoid, events, schema = self.monoid, self.events, self.monoid.partials
+        if not monoid.folds_ranges or chunk.first != events.back:
+            return None
+        frames = Frames(monoid, events, chunk)
+        starts, stops = frames.bounds(self.policy, events.kept_from, 0, chunk.count)
+        first, last = int(starts[0]), int(stops[0])
+        if last - first <= chunk.count * _ANSWERED or (starts >= stops).any():
+            return None
+        if not self.front <= first < self.back <= last <= self.back + _NEAR:
+            self.place(first, min(last, chunk.first))
+        back, count = self.back, int(stops[-1]) - self.back
+        coming = SlidingFolds(monoid, frames.lifted(back, back + count), count)
+        prefixes, out = schema.new(count + 1), schema.new(chunk.count)
+        schema.put(prefixes, 0, monoid.identity)
+        schema.put_many(prefixes, 1, coming.prefixes)
+        fronts, ends, done = starts - back, stops - back, 0
+        stored = count_below(fronts, 0)
+        while done < stored:
+            end = self._hold(fronts, done, stored, back)
+            folds, right = self._held_folds(fronts[done:end], back), ends[done:end]
+            folds = monoid.combine_rows(folds, schema.take(prefixes, right), end - done)
+            schema.put_many(out, done, folds)
+            done = end
+        if stored < chunk.count:
+            schema.put_many(out, stored, coming.between(fronts[stored:], ends[stored:]))
+        self.move(int(starts[-1]))
+        self._have(back + count, lambda: coming.total)
+        self.waiting = chunk.stop - self.back
+        return monoid.lower_rows(out)
+
+    def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
+        """Write the results to those of a batch from ``start`` on; False if not predictable.
+
+        A kernel does it in one pass, if there is one.
         """
         if not self.policy.predictable:
             return False
-        if self.policy.end != NEWEST or self._answers_ranges(chunk):
+        if self.ends_early or self._answers_ranges(chunk):
             batch.put_results(start, self.results(chunk))
             return True
         monoid, right = self.monoid, None
@@ -263,18 +260,18 @@ class Cursor(ObservedWindow):
                 right = found
             if found is None:
                 batch.put(at, self._folds(chunk, done, fronts, is_stored))
-            elif end == chunk.count and is_stored and sweep_goes_on(monoid):
+            elif end == chunk.count and is_stored:
                 chunk.sliding.total = monoid.partials.at(found, 0)
         return True
 
     def _answers_ranges(self, chunk: Chunk) -> bool:
-        """Whether the results follow from all events of the window for less than its folds take."""
+        """Return whether computing results from all events of the window costs less than folds."""
         return self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED
 
     def _stretches(self, chunk: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
-        """Pieces of a chunk: where each begins, its fronts, and whether these are stored.
+        """Yield pieces of a chunk: the start of each, its fronts, and whether these are stored.
 
-        For those that are, folds are held by then. First come those that are in the chunk itself.
+        For stored fronts, the folds exist by then. The pieces with fronts in the chunk come first.
         """
         self._fresh()
         oldest = self.events.kept_from
@@ -289,32 +286,40 @@ class Cursor(ObservedWindow):
             end = self._hold(fronts, done, stored, chunk.first)
             yield done, fronts[done:end], True
             done = end
-        self.back = chunk.stop
         self.move(chunk.first + int(fronts[-1]))
-        if self.front >= chunk.first:
+        self._have(chunk.stop, lambda: chunk.sliding.total)
+
+    def _have(self, back: int, newer: Callable[[], Partial]) -> None:
+        """Take in the events up to a new back, with their aggregate, once the front has moved."""
+        previous, self.back = self.back, back
+        if self.front >= previous:
             self._stack.clear()
         elif self._stack:
-            self._grow(chunk.sliding.total)
+            self._grow(newer())
 
     def _folds(self, chunk: Chunk, done: int, fronts: EachFront, is_stored: bool) -> Rows:
-        """The aggregates after the events of such a piece."""
+        """Return the aggregates after the events of such a piece."""
         if not is_stored:
             return chunk.sliding.folds(fronts, done)
-        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
-        top = self._stack[-1]
-        folds = rows_at(monoid, top.rows, fronts, top.start - chunk.first)
-        if (behind := self._joined(top.right, top.since)) is not None:
-            folds = monoid.combine_rows(folds, schema.one(behind), count)
-        prefixes = schema.cut(chunk.sliding.prefixes, done, done + count)
-        return monoid.combine_rows(folds, prefixes, count)
+        folds, count = self._held_folds(fronts, chunk.first), len(fronts)
+        prefixes = self.monoid.partials.cut(chunk.sliding.prefixes, done, done + count)
+        return self.monoid.combine_rows(folds, prefixes, count)
+
+    def _held_folds(self, fronts: EachFront, back: int) -> Rows:
+        """Return the existing aggregates from fronts, counted from the back, up to it."""
+        monoid, top = self.monoid, self._stack[-1]
+        folds = rows_at(monoid, top.rows, fronts, top.start - back)
+        if (behind := self._joined(top.right, top.since)) is None:
+            return folds
+        return monoid.combine_rows(folds, monoid.partials.one(behind), len(fronts))
 
     def _sweep(
         self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, batch: Batch, at: int
     ) -> Rows | None:
-        """The results of a piece by a kernel, if one takes its rows, into those of a batch.
+        """Write the results of a piece with a kernel, if one supports its rows.
 
-        With stored fronts ``right`` is the fold of the events of the chunk before it, and that with
-        them is answered; without, fronts are in the chunk, whose events become the stack.
+        With stored fronts, ``right`` is the fold of the earlier events of the chunk, and the new
+        one is returned. Otherwise fronts are in the chunk, whose events become the stack.
         """
         monoid, schema = self.monoid, self.monoid.partials
         first, last, lifted = int(fronts[0]), int(fronts[-1]), chunk.sliding.lifted
@@ -339,11 +344,16 @@ class Cursor(ObservedWindow):
         return found
 
     def _fronts(self, chunk: Chunk) -> EachFront:
-        """The front after each event of a chunk, never before what is retained or where it was.
+        """Return the front after each event of a chunk, never before retained events.
 
-        Counted from the first event of the chunk, before which it is negative.
+        It counts from the first event of the chunk, and is negative before it.
         """
-        fronts = self.policy.cuts(_CursorTimes(self, chunk), 0, chunk.times, chunk.count)
+
+        def leaf(position: int, until: int | None) -> Leaf:
+            return self.leaf(position, chunk.first, until=until)
+
+        search = SearchedTimes(self.front, self.events, chunk, leaf)
+        fronts = self.policy.cuts(search, 0, chunk.times, chunk.count)
         previous = self.front - chunk.first
         if isinstance(fronts, int):
             return np.full(chunk.count, max(fronts, previous))
@@ -353,22 +363,29 @@ class Cursor(ObservedWindow):
         return held
 
     def take_in(self, row: Row) -> None:
-        """Take in the next event, which is in the structure already; the front stays, 1 combine."""
+        """Take in the next event, which is stored already; the front stays, 1 combine."""
         self._fresh()
         self.back += 1
         try:
             if self._stack:
                 self._grow(self.monoid.lift(row))
-        except Exception:  # whoever asks for the result will see
+        except Exception:  # a caller that needs the result gets the error
             self._reset()
 
-    def follow(self, front: int, back: int) -> None:
-        """Be the window of these bounds, all of whose events are in the log.
+    def follow(self, front: int, time: int | None) -> None:
+        """Move to the frame from a front on that ends before the newest event, as of a time.
 
-        Where they have moved on by a few events, what is held stays: a combine per event.
+        All events are in the log. If the bounds have moved on by a few events, the folds stay: a
+        combine per event. At most one page read per level.
         """
+        events = self.events
+        back = max(stop_of(self.policy, events, events.back, time), front)
         self._fresh()
-        is_near = self.front <= front < self.back <= back <= self.back + _FEW
+        self._follow(front, back)
+        self.waiting = events.back - back
+
+    def _follow(self, front: int, back: int) -> None:
+        is_near = self.front <= front < self.back <= back <= self.back + _NEAR
         if not (self._stack and is_near):
             if (front, back) != (self.front, self.back):
                 self.place(front, back)
@@ -395,13 +412,13 @@ class Cursor(ObservedWindow):
         return other
 
     def _fresh(self) -> None:
-        """Forget what is held if events have changed positions since."""
+        """Discard everything if events have changed positions."""
         if self._stamp != self.events.stamp:
             self._stamp = self.events.stamp
             self._reset()
 
     def _grow(self, newer: Partial) -> None:
-        """Newer events have come."""
+        """Add newer events."""
         top = self._stack[-1]
         top.since = self._joined(top.since, newer)
 
@@ -413,21 +430,21 @@ class Cursor(ObservedWindow):
         self._stack.pop()
 
     def _joined(self, older: Partial | None, newer: Partial | None) -> Partial | None:
-        """Two aggregates together, either of which may be None for nothing."""
+        """Combine two aggregates, either of which may be None for nothing."""
         if older is None or newer is None:
             return newer if older is None else older
         return self.monoid.combine(older, newer)
 
     def move(self, front: int) -> None:
-        """Move the front on, and release the leaf that it has left."""
+        """Move the front, and release the leaf that it has left."""
         self.front = max(front, self.front)
         if self._leaf is not None and self.front >= self._leaf.stop:
             self._leaf = None
 
     def leaf(self, position: int, back: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The leaf that holds a position, without the events from ``back`` on.
+        """Return the leaf with a position, without the events from ``back`` on.
 
-        All else as of ``OrderedEvents.leaf``.
+        See ``OrderedEvents.leaf``.
         """
         leaf = self._leaf
         if leaf is None or not leaf.first <= position < leaf.stop:
@@ -435,22 +452,22 @@ class Cursor(ObservedWindow):
         return leaf
 
     def _look_at(self, leaf: Leaf) -> Leaf:
-        """Remember a leaf as the last one; not a chunk, which lives as long as its batch."""
+        """Remember a leaf as the last one, but not a chunk, which lives as long as its batch."""
         self._leaf = None if isinstance(leaf, Chunk) else leaf
         return leaf
 
     def _hold(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
-        """Hold the suffix folds for fronts from index ``start`` on, which reach to ``back``.
+        """Compute the suffix folds for fronts from index ``start`` on, which extend to ``back``.
 
-        For as many of the fronts, counted from the back, as lie in leaves that follow one another;
-        answers with the index where they end. What is held already has been kept up to the back.
+        This covers as many of the fronts, counted from the back, as are in consecutive leaves;
+        returns the index where they end. Existing folds extend to the back already.
         """
         front, stack = back + int(fronts[start]), self._stack
         if stack and stack[-1].starts is None and front >= stack[-1].stop:
             self._pop()
         if not self._is_held(front):
             room, last = 2 * (stop - start), back + int(fronts[stop - 1])
-            upto = last + 1 if last - front < room else 0  # else fronts may pass leaves over
+            upto = last + 1 if last - front < room else 0  # otherwise fronts may skip leaves
             leaves = [self.leaf(front, back, upto)]
             room = 0 if isinstance(leaves[0], Chunk) else room - leaves[0].count
             while room > 0 and leaves[-1].stop <= last:
@@ -466,34 +483,37 @@ class Cursor(ObservedWindow):
         return min(stop, count_below(fronts, stack[-1].stop - back))
 
     def _of_leaves(self, leaves: Sequence[Leaf], front: int, right: Partial) -> Folds:
-        """S, over leaves that follow one another, from a front on; one combine per event."""
+        """Return S over consecutive leaves, from a front on; one combine per event."""
         folds = suffixes_of(leaves, front, right, self.monoid)
         return Folds(front, leaves[-1].stop, folds)
 
     def _of_group(self, group: PathGroup, right: Partial) -> Folds:
-        """The folds from each element of a group of the path on; one combine per element."""
+        """Return the folds from each element of a group of the path on; one combine per element."""
         rows = self.monoid.suffixes(group.rows, group.size, right)
         return Folds(group.start, group.stop, rows, group.starts, group.level)
 
     def _is_held(self, position: int) -> bool:
-        """Whether the folds of the leaf that has a position are there."""
+        """Return whether the folds of the leaf with a position exist."""
         top = self._stack[-1] if self._stack else None
         return top is not None and top.starts is None and top.start <= position < top.stop
 
     def _behind(self, position: int, back: int) -> Partial:
-        """The aggregate from the end of a leaf to the back; O(1) combines a leaf amortised.
+        """Return the aggregate from the end of a leaf to the back; O(1) combines amortised.
 
-        The groups of the path that are not folded yet are read, and their folds put on the stack.
+        The groups of the path that are not folded yet are read, and their folds pushed.
         """
         events, stack, partials = self.events, self._stack, self.monoid.partials
         while stack and stack[-1].stop < position:
             self._pop()
         if stack and stack[-1].knows(position):
             return self._at(stack[-1], position)
-        if back < events.back:
-            stack.clear()
-            return events.fold(position, back)
         groups = events.path(position, stack[-1].level if stack else None)
+        if back < events.back:
+            cut = [group.before(back, self.monoid) for group in groups]
+            groups = [group for group in cut if group.size]
+            if not groups:
+                stack.clear()
+                return events.fold(position, back)
         if not groups:
             starts, rows = events.folds_behind(position, back)
             stack[:] = [Folds(position, int(starts[-1]), rows, starts)] * (len(starts) > 1)
@@ -508,7 +528,7 @@ class Cursor(ObservedWindow):
         return right
 
     def _drop(self, position: int) -> None:
-        """Drop the entries of the stack that are used up where the front has come to a position."""
+        """Drop the entries of the stack that are used up once the front is at a position."""
         stack = self._stack
         while stack and stack[-1].stop < position + (stack[-1].starts is None):
             self._pop()
@@ -516,10 +536,10 @@ class Cursor(ObservedWindow):
     # --- single events --------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Have the folds S from the front on; a page read per level where it is in another leaf.
+        """Compute the folds S from the front on; a page read per level for another leaf.
 
-        They reach to the events that others may precede; these are beside them, as what has come
-        since.
+        They extend to the events that others may precede; these are stored separately, as later
+        events.
         """
         front, back = self.front, self.back
         if self._is_held(front):
@@ -537,9 +557,9 @@ class Cursor(ObservedWindow):
             self.sync(back - reach, 0, since)
 
     def prepare_ahead(self) -> None:
-        """Have what ``ahead`` answers from: S, reaching no further than it may, and its leaf.
+        """Prepare for ``ahead``: compute S, as far as late events allow, and read its leaf.
 
-        A page read per level at most; mostly nothing is to be done.
+        At most one page read per level; usually there is nothing to do.
         """
         self._fresh()
         if not self.is_held or self._stack[-1].reach > self.events.settled(self.front):
@@ -548,16 +568,16 @@ class Cursor(ObservedWindow):
         self.look_at_leaf()
 
     def look_at_leaf(self) -> None:
-        """Have the leaf of the front, with its times; at most a page read per level."""
+        """Read the leaf of the front, with its times; at most one page read per level."""
         self._look_at(self.leaf(self.front, self.back))
 
     @property
     def is_held(self) -> bool:
-        """Whether the folds S from the front on are there."""
+        """Return whether the folds S from the front on exist."""
         return self._is_held(self.front)
 
     def grown_by(self, newer: Partial) -> Folds | None:
-        """The last entry of the stack with newer events; None where that cannot be known."""
+        """Return the last entry of the stack with newer events; None if that is unknown."""
         if self.front == self.back:
             return Folds(self.back, self.back + 1, self.monoid.partials.one(newer))
         if not self._stack:
@@ -567,7 +587,7 @@ class Cursor(ObservedWindow):
         return grown
 
     def accept(self, count: int, grown: Folds | None) -> None:
-        """Have newer events, which are in the log, and what ``grown_by`` has answered for them."""
+        """Take in newer events, which are in the log, with the result of ``grown_by``."""
         self._undo = None
         if grown is None or self.front == self.back:
             self._stack.clear()
@@ -578,7 +598,7 @@ class Cursor(ObservedWindow):
         self.back += count
 
     def take_back(self) -> None:
-        """Undo the last ``accept``, of one event, which is in the log no more."""
+        """Undo the last ``accept`` of one event, which was removed from the log."""
         self._asked, undo = (-1, -1, -1), self._undo
         if undo is not None and self._stack and self._stack[-1] is undo[1]:
             self._stack[-1] = undo[0]
@@ -587,9 +607,9 @@ class Cursor(ObservedWindow):
             self.place(self.front, self.back - 1)
 
     def moved_on(self, front: int) -> Cursor:
-        """The same window from a later front on, with its aggregate; at most a page per level.
+        """Return the same window from a later front on, with its aggregate; one page per level.
 
-        This one stays as it is, unless all that needs is there.
+        This one does not change, except that missing folds are computed.
         """
         if self._is_held(front) or front >= self.back:
             self.move(front)
@@ -600,12 +620,12 @@ class Cursor(ObservedWindow):
         return moved
 
     def have(self, fold: Rows) -> None:
-        """Have the aggregate of the window as it stands, one row."""
+        """Set the aggregate of the current window, one row."""
         if self.front < self.back:
             self._stack = [Folds(self.front, self.front + 1, fold)]
 
     def shrink(self, most: int) -> None:
-        """Hold no more folds than of so many events, as a batch has ended."""
+        """Discard folds beyond ``most`` events at the end of a batch."""
         if self._stack and (top := self._stack[-1]).starts is None:
             start, size = max(self.front, top.start), top.stop - top.start
             if start >= top.stop or self.monoid.partials.row_bytes is None:
@@ -618,7 +638,7 @@ class Cursor(ObservedWindow):
                 top.start, top.stop, top.rows = start, stop, rows
 
     def entries(self) -> Iterator[tuple[int, Partial]]:
-        """The positions from which aggregates to the back are known, and these."""
+        """Return the positions from which aggregates to the back are known, and these."""
         since: Partial | None = None
         at = self.monoid.partials.at
         for folds in reversed(self._stack):
@@ -633,31 +653,18 @@ class Cursor(ObservedWindow):
 
     @property
     def resident_rows(self) -> int:
-        """How many folds are held."""
+        """Return the number of folds in memory."""
         return sum(f.stop - f.start if f.starts is None else len(f.starts) for f in self._stack)
 
     @property
     def grown(self) -> Partial | None:
-        """G, where the folds S are held; None where nothing has come since."""
+        """Return G, if the folds S exist; None if there are no later events."""
         return self._stack[-1].since if self._is_held(self.front) else None
 
-    def held(self, most: int, timed: bool) -> Prefetched:
-        """As ``prefetched``, each for as many evictions, of a window that is not empty.
-
-        At most a page read per level.
-        """
-        self.hold()
-        found = self.prefetched(most)
-        if timed and not len(found.leaving):
-            self.look_at_leaf()
-            found = self.prefetched(most)
-        return found.cut(len(found.leaving), self.monoid) if timed else found
-
     def prefetched(self, most: int) -> Prefetched:
-        """S, the times from the front on, and G, for so many evictions at most; see ``sync``.
+        """Return S, the times from the front on, and G, for ``most`` evictions; see ``sync``.
 
-        No store call. Each as far as it is held: S is empty before anybody has asked for the
-        window's aggregate.
+        No store call. S is empty before the first query.
         """
         self._fresh()
         times, front, schema = np.empty(0, "<i8"), self.front, self.monoid.partials
@@ -674,9 +681,9 @@ class Cursor(ObservedWindow):
         return Prefetched(folds, size, self.grown, times[: size or None], most)
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
-        """As ``prefetched``, with what late events need.
+        """Return the same as ``prefetched``, with what late events need.
 
-        ``newest`` are the newest events of the log, if others may come late among them.
+        ``newest`` are the newest events of the log, if late ones may be added among them.
         """
         found = self.prefetched(most)
         leaving = found.leaving
@@ -684,7 +691,7 @@ class Cursor(ObservedWindow):
             return found
         if len(leaving) < min(found.size, 1):
             return found
-        if found.size:  # late ones go behind all that may leave, as far as its times are known
+        if found.size:  # late ones belong after all that may leave, as far as its times are known
             found = found.cut(len(leaving), self.monoid)
         late_from = float(max([newest.times[0], *leaving[-1:]]))
         reach = self._stack[-1].reach if found.size else self.back
@@ -692,11 +699,17 @@ class Cursor(ObservedWindow):
         return found._replace(late_from=late_from, recent=recent)
 
     def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
-        """Take in events that are in the structure by now, be without the oldest, and have this G.
+        """Take in events that are stored by now, drop the oldest, and set G.
 
-        For as many evictions as were prefetched. ``late`` is the position of the first that came
-        among stored events.
+        At most as many evictions as were prefetched. ``late`` is the position of the first that was
+        inserted among stored events. For a frame that ends earlier, ``count`` is the number of
+        events that it reached, and without a G it must be placed again.
         """
+        if self.ends_early:
+            if grown is None:
+                self.place(self.front, self.front)
+                return
+            self.waiting = self.events.back - self.back - count
         if late is not None and not self._come_late(late):
             self.place(self.front + gone, self.back + count)
             return
@@ -708,7 +721,7 @@ class Cursor(ObservedWindow):
         self.move(self.front + gone)
 
     def _come_late(self, position: int) -> bool:
-        """Keep S, though events from a position on have moved; whether it can be kept."""
+        """Keep S, though events from a position on have moved; return whether that is possible."""
         if not self._is_held(self.front) or self._stack[-1].stop > position:
             return False
         del self._stack[:-1]  # folds of later leaves, which the event may have changed
@@ -720,7 +733,7 @@ class Cursor(ObservedWindow):
     # --- what the policy asks ---------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``, from the front on."""
+        """Return the position of the oldest event later than ``time``, from the front on."""
         if self.front == self.back:
             return self.front
         leaf = self._look_at(self.leaf(self.front, self.back))
@@ -734,7 +747,7 @@ class Cursor(ObservedWindow):
     def longest_prefix(
         self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
     ) -> int:
-        """Where the longest prefix ends whose result is accepted; O(log n) folds of ranges."""
+        """Return where the longest accepted prefix ends; O(log n) folds of ranges."""
         monoid, pick = self.lens(policy)
         prefix, position, step, growing = monoid.identity, self.front, 1, True
         while step:
@@ -750,7 +763,7 @@ class Cursor(ObservedWindow):
         return position
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted; O(log n) folds of ranges."""
+        """Return where the longest accepted suffix starts; O(log n) folds of ranges."""
         monoid, pick = self.lens(policy)
 
         def refused(position: int) -> bool:
@@ -769,112 +782,11 @@ class Cursor(ObservedWindow):
         return high
 
     def partials(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on; reads every leaf once."""
+        """Yield every event of the window, lifted, oldest first; reads every leaf once."""
         position = self.front
-        while position < self.end:
-            leaf = self.events.leaf(position).before(self.end, self.monoid)
+        while position < self.back:
+            leaf = self.events.leaf(position).before(self.back, self.monoid)
             rows = leaf.partials(position, leaf.stop, self.monoid)
             for i in range(leaf.stop - position):
                 yield self.monoid.partials.at(rows, i)
             position = leaf.stop
-
-
-class LaggingCursor(Cursor):
-    """A window whose frames end before the newest event.
-
-    Its front and its back are those of what it retains; ``end`` is where its frame ends, as far as
-    that is known: it is looked for when somebody asks, as it may depend on the time.
-    """
-
-    _end: int | None = None
-
-    def __len__(self) -> int:
-        return self.end - self.front
-
-    @property
-    def is_settled(self) -> bool:
-        return self._end is not None or self.front == self.back
-
-    @property
-    def end(self) -> int:
-        return self.back if self._end is None else max(self._end, self.front)
-
-    def place(self, front: int, back: int) -> None:
-        super().place(front, back)
-        self._end = None
-
-    def settle(self, time: int | None) -> None:
-        super().settle(time)
-        self._end = stop_of(self.policy, self.events, self.back, time)
-
-    def query(self) -> Partial:
-        """The aggregate of the frame; O(log n) combines."""
-        return self.events.fold(self.front, self.end)
-
-    def step(self, row: Row, time: int | None) -> None:
-        """Take in the next event, which is in the log already."""
-        del row, time
-        self.place(self.front, self.back + 1)
-
-
-class _CursorTimes:
-    """The times a cursor's policy may search: stored ones from the front on, then those of a chunk.
-
-    Positions are counted from the first event of the chunk; those of stored events are negative.
-    Times are searched a stretch at a time: a chunk of the batch that has been stored, or leaves
-    that follow one another, put together; at last the chunk itself.
-    """
-
-    def __init__(self, cursor: Cursor, chunk: Chunk) -> None:
-        self._cursor, self._chunk = cursor, chunk
-
-    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
-        """The position of the oldest event that is less than ``age`` old at each of some times.
-
-        Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
-        """
-        cursor, chunk, count = self._cursor, self._chunk, len(times)
-        position, done = cursor.front, 0
-        until = int(times[-1]) - age if count >= _FEW else None
-        pieces: list[EachFront] = []
-        while done < count and position < chunk.first:
-            first, stored, stop, end = self._gather(position, times, age, done, until)
-            at = position - first
-            if done == 0 and at < len(stored) and times[-1] - age < stored[at]:
-                return position - chunk.first
-            position = stop
-            if end > done:
-                pieces.append(moved(ranks(stored, times[done:end], age), first - chunk.first))
-                done = end
-            else:
-                position = max(position, cursor.events.first_after(int(times[end]) - age))
-        if done < count:
-            assert chunk.times is not None
-            pieces.append(ranks(chunk.times, times[done:], age))
-        return joined(pieces)
-
-    def _gather(
-        self, position: int, times: np.ndarray, age: int, done: int, until: int | None
-    ) -> tuple[int, np.ndarray, int, int]:
-        """The stored times from a leaf on, and through more while some of the searches end there.
-
-        Leaves of many events are not put together. ``until`` as of ``OrderedEvents.leaf``.
-
-        Answers with the positions of the first event and after the last, and where those of
-        ``times`` end that they serve.
-        """
-        cursor, back = self._cursor, self._chunk.first
-        leaf = start = cursor.leaf(position, back, until=until)
-        stop = leaf.first
-        gathered: list[np.ndarray] = []
-        while leaf.first == stop and not (gathered and isinstance(leaf, Chunk)):
-            gathered += [group.times for group in leaf.groups if group.times is not None]
-            stop, end = leaf.stop, done + int(times[done:].searchsorted(gathered[-1][-1] + age))
-            if end in (done, len(times)) or stop == back:
-                break
-            if leaf.count >= _MANY or isinstance(leaf, Chunk):
-                break
-            done, leaf = end, cursor.leaf(stop, back, until=until)
-        if stop == start.stop:
-            return start.first, start.searched, stop, end
-        return start.first, np.concatenate(gathered), stop, end

@@ -7,11 +7,10 @@
 
     result  =  a..d from its start on  (x)  d..g  (x)  h..i up to its end
 
-Both bounds only move on. So what frames have in common is one range fold (O(log n) combines), and
-beside it are the suffix folds of what leaves and the prefix folds of what comes: two whole-group
-combines per event that passes a bound, and two per result, whatever the length of the frames.
-Events that lie before a chunk are read from the log, leaf by leaf; those of the chunk need not be
-in the log yet.
+Both bounds only move forward. So the common part of frames is one range fold (O(log n) combines),
+with the suffix folds of leaving events and the prefix folds of entering ones: two whole-group
+combines per event that passes a bound, and two per result, for frames of any length. Events before
+a chunk are read from the log, leaf by leaf; those of the chunk need not be in the log yet.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from __future__ import annotations
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.evaluators.searched import SearchedTimes
 from mta.folds.sliding import SlidingFolds, as_array, has_kernel, kernel_lowers, sweep_into
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
-from mta.kernels.segments import ranks
 from mta.logs.base import OrderedEvents, Remembered
-from mta.logs.leaves import Chunk
+from mta.logs.leaves import Chunk, Leaf
 from mta.monoids.base import AbstractMonoid, empties
 
-#: The frames of so many events are searched and folded at once, so that what that takes stays near
-#: the processor.
+#: The frames of so many events are searched and folded at once, so that the data stays in the
+#: processor's caches.
 _PIECE = 1 << 15
-#: Where bounds pass over more events than this at once, results are computed in halves.
+#: If bounds pass more events than this at once, results are computed in halves.
 _MOST = 1 << 18
 
 
 def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
-    """The position after the last event of the frame at a time, with all events before a back.
+    """Return the position after the last event of the frame at a time, with events before a back.
 
     At most one page read per level.
     """
@@ -51,21 +50,20 @@ def frame_results(
     events: OrderedEvents,
     chunk: Chunk,
     oldest: int = 0,
-) -> tuple[Rows, int]:
-    """The result of the frame of each event of a chunk, and where the last frame starts.
+) -> tuple[Rows, int, int]:
+    """Return the result of the frame of each event of a chunk, and the last frame's bounds.
 
-    No frame starts before the position ``oldest``.
-
-    Of a policy that is ``predictable``. Events before the chunk must be in the log. About four
-    whole-group combines per event, O(log n) combines, and a page read per leaf that a bound passes.
+    No frame starts before the position ``oldest``. The policy must be ``predictable``, and events
+    before the chunk must be in the log. About four whole-group combines per event, O(log n)
+    combines, and a page read per leaf that a bound passes.
     """
-    seen, kept, front = _Seen(monoid, events, chunk), max(events.kept_from, oldest), 0
+    seen, kept, last = Frames(monoid, events, chunk), max(events.kept_from, oldest), (0, 0)
     out = monoid.outputs.new(chunk.count)
     size = chunk.count if monoid.folds_ranges else _PIECE
     for done in range(0, chunk.count, size):
         end = min(done + size, chunk.count)
         starts, stops = seen.bounds(policy, kept, done, end)
-        has_events, front = starts < stops, int(starts[-1])
+        has_events, last = starts < stops, (int(starts[-1]), int(stops[-1]))
         if has_events.all():
             seen.put(out, range(done, end), starts, stops)
             continue
@@ -73,11 +71,11 @@ def frame_results(
         some = np.flatnonzero(has_events)
         if len(some):
             seen.put(out, some + done, starts[some], stops[some])
-    return out, front
+    return out, *last
 
 
-class _Seen:
-    """Stored events up to a chunk, and those of the chunk; what a policy may search there."""
+class Frames:
+    """Stored events up to a chunk, and those of the chunk, as a policy searches them."""
 
     def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
         self.monoid, self.events, self.chunk = monoid, events, chunk
@@ -85,7 +83,7 @@ class _Seen:
     def bounds(
         self, policy: AbstractPolicy, kept: int, start: int, stop: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where the frames of some events of the chunk start, and the positions after their last.
+        """Return where the frames of some events of the chunk start, and where they stop.
 
         None starts before the position ``kept``.
         """
@@ -101,37 +99,23 @@ class _Seen:
         return np.minimum(np.maximum(as_array(cuts, count), kept), stops), stops
 
     def first_after_each(self, times: np.ndarray, age: int) -> np.ndarray:
-        """The position of the oldest event that is less than ``age`` old at each of some times.
+        """Return the position of the oldest event less than ``age`` old at each of some times.
 
-        These never decrease.
+        The times never decrease.
         """
-        chunk, events, done = self.chunk, self.events, 0
-        assert chunk.times is not None
-        # The frames of later moments than these begin, or end, in the chunk.
-        stored = int(times.searchsorted(chunk.times[0] + age))
-        found = np.empty(len(times), np.int64)
-        found[stored:] = as_array(ranks(chunk.times, times[stored:], age), len(times) - stored)
-        found[stored:] += chunk.first
-        while done < stored:
-            position = min(events.first_after(int(times[done]) - age), chunk.first)
-            if position == chunk.first:
-                found[done:stored] = position
-                break
-            leaf = events.leaf(position)
-            assert leaf.times is not None
-            end = min(max(done + 1, int(times.searchsorted(leaf.times[-1] + age))), stored)
-            found[done] = position
-            some = ranks(leaf.times, times[done + 1 : end], age)
-            found[done + 1 : end] = as_array(some, end - done - 1)
-            found[done + 1 : end] += leaf.first
-            done = end
-        np.minimum(found[:stored], chunk.first, out=found[:stored])
-        return found
+        events, chunk, monoid = self.events, self.chunk, self.monoid
+
+        def leaf(position: int, until: int | None) -> Leaf:
+            return events.leaf(position, until=until).before(chunk.first, monoid)
+
+        front = min(events.first_after(int(times[0]) - age), chunk.first)
+        found = SearchedTimes(front, events, chunk, leaf).first_after_each(times, age)
+        return as_array(found, len(times)) + chunk.first
 
     def put(
         self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
     ) -> None:
-        """Write the results of frames, none of them empty, at some places of outputs."""
+        """Write the results of frames, none of them empty, to some places of outputs."""
         monoid, first, last = self.monoid, int(starts[0]), int(stops[-1])
         low, high = int(starts[-1]), min(int(stops[0]), self.chunk.first)
         size, half = len(starts), len(starts) // 2
@@ -140,7 +124,7 @@ class _Seen:
             self.put(out, places[half:], starts[half:], stops[half:])
             return
         if low >= high or monoid.folds_ranges:
-            rows, one = self._lifted(first, last), monoid.partials.one(monoid.identity)
+            rows, one = self.lifted(first, last), monoid.partials.one(monoid.identity)
             starts, stops = starts - first, stops - first
             sweep = Sweep(rows, one, 0, 0, int(stops[0]) - 1, starts, stops, one, turns=True)
             results = self._swept(sweep, size)
@@ -155,15 +139,15 @@ class _Seen:
             monoid.outputs.put_at(out, places, results)
 
     def _beside(self, starts: np.ndarray, stops: np.ndarray, low: int, high: int) -> Rows:
-        """The results of frames that have the events from ``low`` to ``high`` in common."""
+        """Return the results of frames that share the events from ``low`` to ``high``."""
         monoid, schema, first, last = (
             self.monoid,
             self.monoid.partials,
             int(starts[0]),
             int(stops[-1]),
         )
-        shared, new = self.events.fold(low, high), self._lifted(high, last)
-        lefts = monoid.suffixes(self._lifted(first, low), low - first, shared)
+        shared, new = self.events.fold(low, high), self.lifted(high, last)
+        lefts = monoid.suffixes(self.lifted(first, low), low - first, shared)
         one, places = schema.one(monoid.identity), (starts - high, stops - high)
         results = self._swept(
             Sweep(new, lefts, first - high, low - high, 0, *places, one), len(stops)
@@ -178,7 +162,7 @@ class _Seen:
         return monoid.lower_rows(folds)
 
     def _swept(self, sweep: Sweep, count: int) -> Rows | None:
-        """Results by a kernel, if one has them."""
+        """Return results from a kernel, if there is one."""
         monoid = self.monoid
         if not has_kernel(monoid):
             return None
@@ -188,8 +172,8 @@ class _Seen:
             return None
         return out if lowers else monoid.lower_rows(out)
 
-    def _lifted(self, start: int, stop: int) -> Rows:
-        """The events of some positions as partials; a page read a leaf."""
+    def lifted(self, start: int, stop: int) -> Rows:
+        """Return the events of some positions as partials; one page read per leaf."""
         monoid, chunk, at = self.monoid, self.chunk, start
         if start >= chunk.first:
             return chunk.partials(start, stop, monoid)

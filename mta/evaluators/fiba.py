@@ -1,24 +1,24 @@
-"""FiBA as a window's structure: events in order of time, whatever order they come in, in pages.
+"""FiBA as a window's structure: events in order of time, in any order of arrival, in pages.
 
 Results are *as of* their events: that of an event at time t is the aggregate of the window that
-ends with it, by the policy. So it does not matter to the last result of an event in what order, and
-in which batches, events came; where none is late it is the result after its insertion, as with
-level queues. The tree keeps what a late event may still ask for: the window as it was ``lateness``
-before the newest event.
+ends with it, by the policy. So the final result of an event does not depend on the order and the
+batches in which events arrive; if none is late it is the result after its insertion, as with level
+queues. The tree retains what a late event may need: the window as of ``lateness`` before the newest
+event.
 
-A batch goes in run by run, in order of time. Each run is put together with the stored events that
-are later than its first one (none, if nothing is late), and a cursor (``mta.cursor``) gives the
-result of each; only then is it inserted, so that nothing has changed where a page is missing.
+A batch is added run by run, in order of time. Each run is merged with the stored events that are
+later than its first one (none, if nothing is late), and a cursor (``cursor``) computes the result
+of each. Only then is it inserted, so that nothing has changed if a page is missing.
 
-A window out of a snapshot, as Spark has one for each batch of a key, restores no more of its tree
-than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
-no leaf is read or written again for that.
+A window from a snapshot, as Spark restores one for each batch of a key, restores no more of its
+tree than the batch needs. Events that have left are then cut off in whole leaves, and some of them
+later, so that no leaf is read or written again for that.
 
 Costs: an event in order O(1) combines amortised, one at distance d O(arity * log d), and O(d) where
-every result of a batch is wanted; bulk eviction O(arity * log n), and one page per level.
-Single events that come late wait among the others, unless they are older than the last leaf: one
-combine each, and one merge into the last leaf for all that wait. Where the order matters, they must
-come among the newest events (``FingerTreeLog.newest``), and take a combine for each newer one.
+every result of a batch is wanted; bulk eviction O(arity * log n), and one page per level. Single
+late events wait with the others, unless they are older than the last leaf: one combine each, and
+one merge into the last leaf for all waiting ones. If the order matters, they must belong among the
+newest events (``FingerTreeLog.newest``), and take a combine for each newer one.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Revised(NamedTuple):
     outputs: Rows
     """Their results."""
     is_new: np.ndarray
-    """Which of the events came with this batch."""
+    """Which of the events are of this batch."""
 
 
 class FiBA(FingerTreeLog, Aggregator):
-    """A window of events in order of time, which may come late."""
+    """A window of events in order of time, which may arrive late."""
 
     name = "FiBA"
 
@@ -66,18 +66,20 @@ class FiBA(FingerTreeLog, Aggregator):
         observers = enumerate(setting.policy.observers, 1)
         lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
         self._cursor = Cursor(self.monoid, setting.policy, self, lenses)
+        #: The frame, if it ends before the newest event.
+        self.frame = Cursor(self.monoid, setting.policy, self) if self._cursor.ends_early else None
         #: The front before the last single event made the policy look further back.
         self._receded: int | None = None
-        #: The front for which it was last seen what nobody may ask for any more.
+        #: The front for which unneeded events were last cut off.
         self._cut_at = 0
 
     # --- events in and out ----------------------------------------------------------------------
 
     def _make_ready(self, count: int = 1) -> None:
-        """Do beforehand what needs the store, so that nothing can fail halfway.
+        """Do everything that needs the store first, so that nothing fails halfway.
 
-        Nodes are released, and events that have left are cut off, where that has not been done at
-        once, as soon as ``count`` of them have.
+        Nodes are released. Events that have left are cut off if that is still due, as soon as
+        ``count`` of them have left.
         """
         self.trim()
         if self.front - max(self.kept_from, self._cut_at) < count:
@@ -120,11 +122,11 @@ class FiBA(FingerTreeLog, Aggregator):
         super()._note_late(position, before)
 
     def slide_to(self, position: int) -> None:
-        """Move the window's front on, as its policy says; late events may still look behind it.
+        """Move the front as the policy says; late events may still need events before it.
 
-        What nobody may ask for any more leaves the tree, so that a query needs no page; without a
-        left spine before the next insertion or snapshot, as a query must look for the front anyway.
-        A few events of the first leaf take a combine each, amortised.
+        Unneeded events leave the tree, so that a query needs no page; without a left spine this
+        waits for the next insertion or snapshot, as a query must look for the front anyway. A few
+        events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
         if not self.setting.reach and position > self.kept_from:
@@ -137,13 +139,13 @@ class FiBA(FingerTreeLog, Aggregator):
         self.front = position
 
     def recede(self) -> None:
-        """Have the window begin with the oldest event that is kept for late ones."""
+        """Start the window with the oldest event that is retained for late ones."""
         self.front = self.kept_from
         self._front_time = (-1, 0)
         self._cursor.place(self.front, self.back)
 
     def _evict_before(self, position: int) -> None:
-        """O(arity * log n) combines; no late event sees them again."""
+        """Evict in O(arity * log n) combines; late events do not see these events again."""
         self.tree.load_left()
         self.trim()
         self._cut_off(position)
@@ -156,9 +158,9 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- what late events may ask for -----------------------------------------------------------
 
     def _kept(self, front: int) -> int:
-        """The position from which on events may still be asked for, with the window's front.
+        """Return the position from which on events may be needed, with the window's front.
 
-        Without a left spine, or one before it where a leaf begins; then no leaf is read.
+        Without a left spine, or an earlier one where a leaf starts; then no leaf is read.
         """
         tree, policy, reach = self.tree, self.setting.policy, self.setting.reach
         if tree.has_left:
@@ -175,16 +177,16 @@ class FiBA(FingerTreeLog, Aggregator):
         return self.kept_from + tree.rank(cut, reads_leaf=False)
 
     def query(self) -> Partial:
-        """The aggregate of the window; 2 combines, O(arity * log n) after a late event.
+        """Return the aggregate of the window; 2 combines, O(arity * log n) after a late event.
 
-        On the same way as single events have it, so that it is the same to the last bit.
+        It is computed in the same way as for single events, so it is identical to the last bit.
         """
         if self.setting.reach or self.front != self.kept_from:
             return self._placed().query()
         return self.tree.query()
 
     def _placed(self) -> Cursor:
-        """The cursor, where the window stands."""
+        """Return the cursor, moved to the current window."""
         if (self._cursor.front, self._cursor.back) != (self.front, self.back):
             self._cursor.place(self.front, self.back)
         return self._cursor
@@ -192,11 +194,11 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- single events --------------------------------------------------------------------------
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """Of events in order, each beside the others.
+        """Return what single events in order need.
 
-        Where none may come late, the first leaf of the tree has what is needed. Else a cursor has
-        it, as that leaf has events which late ones may ask for: 1 combine per event amortised, at a
-        new leaf and after a late event O(arity * log n), and at most one page read per level.
+        If none may be late, the first leaf of the tree has it. Otherwise a cursor has it, as that
+        leaf has events which late ones may need: 1 combine per event amortised, at a new leaf and
+        after a late event O(arity * log n), and at most one page read per level.
         """
         if self.setting.on_duplicate != "append":
             return None
@@ -206,20 +208,17 @@ class FiBA(FingerTreeLog, Aggregator):
         if not room or len(self) < 2:
             return None
         cursor = self._placed()
-        try:
-            cursor.prepare_ahead()
-        except Exception:  # an event that needs what could not be had will say so
-            return None
+        cursor.prepare_ahead()
         return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
     def pass_on(self, new: Events, gone: int) -> None:
         self.take_in(new)
-        self.front += gone  # what nobody may ask for any more leaves the tree later
+        self.front += gone  # unneeded events leave the tree later
 
     def sync(self, new: Events, gone: int, right: Partial) -> None:
         if self.setting.reach:
             late = self.take_in(new)
-            self.front += gone  # late events may still look at what has left
+            self.front += gone  # late events may still need events that have left
             self._cursor.sync(new.size, gone, right, late)
             return
         assert new.times is not None
@@ -231,10 +230,10 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- runs -----------------------------------------------------------------------------------
 
     def run(self, batch: Batch, start: int) -> int:
-        """A run of a batch in order of time: the result of each event, as of it."""
+        """Add a run of a batch in order of time; return the result as of each event."""
         assert batch.times is not None
         if self._has_left(int(batch.times[start])):
-            return 0  # it leaves at once, so its result is that of the window
+            return 0  # it leaves on arrival, so its result is that of the window
         most = min(start + self._most, batch.count)
         new = batch.part(start, self.run_end(batch.times, start, most))
         found = self._run(new, into=(batch, start))
@@ -247,16 +246,16 @@ class FiBA(FingerTreeLog, Aggregator):
         return new.size
 
     def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
-        """Add a batch in order of time; every result that is new or has changed, run by run.
+        """Add a batch in order of time; yield every new or changed result, run by run.
 
-        These are the results of all events from the first added one on. Raises NotRevisable
-        where the cuts of the policy cannot be known ahead.
+        These are the results of all events from the oldest added one on. Raises NotRevisable if the
+        cuts of the policy are not predictable.
         """
         start = 0
         while start < count:
             stop = self.run_end(times, start, min(start + self._most, count))
             new = Events(self.monoid.inputs.cut(rows, start, stop), times[start:stop], stop - start)
-            # Later stored events are looked at again with the run that comes before them.
+            # Later stored events belong to the run that precedes them.
             following = int(times[stop]) if stop < count else None
 
             def end(time: int | None = following) -> int:
@@ -275,7 +274,7 @@ class FiBA(FingerTreeLog, Aggregator):
             start = stop
 
     def again(self, time: int, until: int | None = None) -> Revised | None:
-        """The results as they are now of the events from a time on, before another; None for none.
+        """Yield the current results of the events from a time on, before another if given.
 
         For policies on positions. O(1) whole-group combines per event, and one page per leaf.
         """
@@ -296,12 +295,11 @@ class FiBA(FingerTreeLog, Aggregator):
         end: Callable[[], int] | None = None,
         into: tuple[Batch, int] | None = None,
     ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
-        """Insert a run; what was looked at, the result as of each, and which are new.
+        """Insert a run; return the chunk, the result as of each event, and which are new.
 
-        ``end`` is asked for the position up to which stored events are looked at, if any are
-        later than the first. Where all are new, results go ``into`` a batch from a place on, if
-        there is one, and none are returned. None, and nothing done, where the cuts cannot
-        be known ahead.
+        ``end`` returns the position up to which stored events are included, if any are later than
+        the first new one. If all are new, results are written ``into`` a batch from a place on, if
+        given, and none are returned. None, and no change, if the cuts are not predictable.
         """
         self._make_ready(self._left_behind)
         rows, times, count = new
@@ -310,14 +308,14 @@ class FiBA(FingerTreeLog, Aggregator):
             self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
         chunk, is_new = self.chunk_with(rows, times, count, end)
-        outputs = None
+        outputs, cursor = None, self._cursor if self.frame is None else self.frame
         if into is None or is_new is not None:
-            outputs = self._cursor.results(chunk)
+            outputs = cursor.results(chunk)
             if outputs is None:
                 return None
-        elif not self._cursor.run_into(chunk, *into):
+        elif not cursor.run_into(chunk, *into):
             return None
-        front, more = self._cursor.front, count * (met is None)
+        front, more = cursor.front, count * (met is None)
         if chunk.stop < self.back + more and (newest := self.newest_time()) is not None:
 
             def after(time: int) -> int:
@@ -327,12 +325,12 @@ class FiBA(FingerTreeLog, Aggregator):
             front = self._as_of(self._cursor, newest, after)
         if met is None:
             if count > self.tree.room:
-                self.tree.unfold()  # results come from the cursor; a query seldom asks for more
+                self.tree.unfold()  # results come from the cursor; a query rarely needs more
             self._insert_run(rows, times, count, chunk.stop - chunk.count)
         else:
             self._put(met, self.monoid.inputs.at(rows, 0))
         self.front = max(self.front, front)
-        with suppress(Exception):  # the next run will try again, and fail before it does anything
+        with suppress(Exception):  # the next run will try again, and fail before any change
             self._settle()
         return chunk, outputs, is_new
 
@@ -345,7 +343,7 @@ class FiBA(FingerTreeLog, Aggregator):
         return self.time_at(self.front)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """As a policy asks; in the leaf at the front as a cursor, beyond it down the tree."""
+        """Search for a policy: in the leaf at the front with a cursor, beyond it down the tree."""
         if self.front == self.back:
             return self.front
         stop = self.leaf(self.front).stop
@@ -399,6 +397,6 @@ class FiBA(FingerTreeLog, Aggregator):
             self._cursor.place(self.kept_from, self.kept_from)
 
     def _checked_result(self) -> Partial:
-        # A query of all that is kept would fold what has not been folded yet.
+        # A query of all retained events would fold deferred aggregates.
         is_asked = self.tree.is_folded or self.front > self.kept_from
         return self.query() if is_asked else super()._checked_result()

@@ -11,13 +11,13 @@ back pointer's leaf up to the root; everything else is in pages.
 
     result = suffix(F) in 0/1, in 1/0, in the root  (x)  prefix(B) in the open blocks below the root
 
-Where this departs from the paper, and why:
+Deviations from the paper, and their reasons:
 
-- The buffer is as large as it must be, and never copied. Blocks have absolute numbers, so that a
-  page's key never comes back with other content; the slots are those of the blocks in use. A root
-  that is full becomes an element of a new root above it, and a root that the front has left is let
-  go of: ``resize`` costs O(1), where the paper copies the buffer. A window that goes over from one
-  block of the root's level to the next is the paper's *inverted* buffer, and is answered like it.
+- The buffer has the necessary size, and is never copied. Blocks have absolute numbers, so that a
+  page's key never has other content; the slots are those of the blocks in use. A full root becomes
+  an element of a new root above it, and a root that the front has left is released: ``resize``
+  costs O(1), while the paper copies the buffer. A window that extends from one block of the root's
+  level to the next is the paper's *inverted* buffer, and is folded like it.
 - Section 5.2, FIFO windows: a slot that was left is not cleared, since folds go from one pointer to
   the other and see nothing outside. So an eviction moves a pointer, costs no combine, and no page
   is ever written again. (``paged`` takes events out of the middle.)
@@ -57,28 +57,28 @@ from mta.monoids.base import Partial, Refold
 from mta.pages.page import Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
 
-#: So many changed blocks of a level wait to be written.
+#: The number of changed blocks of a level that may wait to be written.
 _MOST_DIRTY = 4
 
 
 class PagedFlatFAT(SegmentedWindow):
-    """A FIFO window whose result, like the fold of any range of it, costs O(log n)."""
+    """A FIFO window whose result, like the fold of any of its ranges, costs O(log n)."""
 
     name = "FlatFAT"
-    has_parts = False  # its blocks are written again when something in them leaves
+    has_parts = False  # its blocks are written again when an event in them is removed
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.blocks = BlockPager(self.levels, self.retired, keeps_old=setting.store is not None)
         self.levels.pager = self.blocks
         self._ahead = ReadAhead(self.levels) if self.blocks.reads_ahead else None
-        #: The aggregate from the front to the open leaf block, and which front it is right for.
+        #: The aggregate from the front to the open leaf block, and the front for which it is valid.
         self.left: Partial = self.monoid.identity
         self.left_at = 0
         #: The same from the end of the front's leaf block on, and that block's number.
         self._rest: Partial = self.monoid.identity
         self._rest_at = -1
-        #: What folds batches; beside them it is behind.
+        #: Folds batches; between batches it is behind.
         self._cursor = Cursor(self.monoid, setting.policy, self.remembered())
 
     # --- events in and out ----------------------------------------------------------------------
@@ -101,7 +101,7 @@ class PagedFlatFAT(SegmentedWindow):
     def _seal(self) -> None:
         """Seal the full blocks; those on the front path stay in memory. One store call.
 
-        When the store or a function of the monoid fails, nothing has changed.
+        If the store or a function of the monoid fails, nothing has changed.
         """
         levels, front = self.levels, self.front
         full = list(takewhile(lambda tail: tail.is_full, levels.tails))
@@ -122,21 +122,21 @@ class PagedFlatFAT(SegmentedWindow):
             self.left, self.left_at = inside, front
             self._rest, self._rest_at = self.monoid.identity, leaf.number
             return
-        # The open leaf block begins later: what lies before it has got longer.
+        # The open leaf block starts later, so the aggregates before it grow.
         combine, left_at, rest_at = self.monoid.combine, self.left_at, self._rest_at
-        self.left_at = self._rest_at = -1  # unless all goes well
+        self.left_at = self._rest_at = -1  # until everything has succeeded
         if rest_at == front // levels.leaf_arity:
             self._rest, self._rest_at = combine(self._rest, aggregate), rest_at
         if left_at == front:
             self.left, self.left_at = combine(self.left, aggregate), left_at
 
     def drop_folds(self) -> None:
-        """Forget what is remembered of folds, as events have changed."""
+        """Discard the remembered folds, as events have changed."""
         self.left_at = self._rest_at = -1
         self._cursor.place(0, 0)
 
     def _evict_before(self, position: int) -> None:
-        """No combine, at most one page read a level."""
+        """Evict without a combine; at most one page read per level."""
         if position < self.levels.tails[0].first and self.blocks.is_on_path(position):
             self.front = position
         else:
@@ -145,7 +145,7 @@ class PagedFlatFAT(SegmentedWindow):
     # --- the front: its path to the root, and what is read from there on -------------------------
 
     def path_to(self, position: int) -> list[Block]:
-        """The blocks to hold for a front; at most one page read a level."""
+        """Return the blocks to retain for a front; at most one page read per level."""
         if position >= self.levels.tails[0].first:
             return []
         opens = not self.blocks.is_on_path(position)
@@ -156,12 +156,12 @@ class PagedFlatFAT(SegmentedWindow):
         return path
 
     def move_front(self, position: int, path: list[Block]) -> None:
-        """Move the front on, with its path in memory."""
+        """Move the front, with its path in memory."""
         self.front = position
         self.blocks.hold(path)
 
     def front_block(self) -> Block:
-        """The leaf block that the front is in; its path is held from now on."""
+        """Return the leaf block with the front; its path is retained from now on."""
         if self.front >= self.levels.tails[0].first:
             return self.blocks.tail(0)
         if not self.blocks.is_on_path(self.front):
@@ -178,7 +178,7 @@ class PagedFlatFAT(SegmentedWindow):
         return Segment(0, block.first, block.group, start, block.group.count)
 
     def segments(self) -> Iterator[Segment]:
-        """The window from left to right, in parts of blocks in memory."""
+        """Yield the window from left to right, in parts of blocks in memory."""
         if not len(self):
             return
         self.front_block()
@@ -229,7 +229,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     @contextmanager
     def undone_on_failure(self) -> Iterator[None]:
-        """Events that are added meanwhile are taken out again if an exception comes."""
+        """Remove the events that are added in this context if an exception is raised."""
         levels, front = self.levels, self.front
         path = self.path_to(front) if len(self) else []
         tails, back = [(tail, tail.count) for tail in levels.tails], levels.back
@@ -248,9 +248,9 @@ class PagedFlatFAT(SegmentedWindow):
     # --- folds ----------------------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of the window; costs stand with the module.
+        """Return the aggregate of the window; the module describes the costs.
 
-        No store call, but after a restore where the front has not moved yet.
+        No store call, except after a restore if the front has not moved yet.
         """
         leaf = self.blocks.tail(0)
         start, count = self.front - leaf.first, leaf.group.count
@@ -259,7 +259,7 @@ class PagedFlatFAT(SegmentedWindow):
         return join(self.monoid, self.before_leaf(), leaf.aggregate())
 
     def before_leaf(self) -> Partial:
-        """The aggregate from the front to the open leaf block."""
+        """Return the aggregate from the front to the open leaf block."""
         if self.left_at != self.front:
             block = self.front_block()
             inside = block.between(self.front - block.first, block.group.count)
@@ -268,7 +268,7 @@ class PagedFlatFAT(SegmentedWindow):
         return self.left
 
     def after_block(self, block: Block) -> Partial:
-        """The aggregate from the end of the front's leaf block to the open one."""
+        """Return the aggregate from the end of the front's leaf block to the open one."""
         if self._rest_at != block.number:
             end = block.first + block.group.count
             self._rest = self.fold(end, self.levels.tails[0].first)
@@ -276,7 +276,7 @@ class PagedFlatFAT(SegmentedWindow):
         return self._rest
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of any range of the window; costs are with ``BlockReader.fold``."""
+        """Return the aggregate of any range of the window; see ``BlockReader.fold`` for costs."""
         return self.remembered().fold(start, stop)
 
     def remembered(self) -> BlockReader:
@@ -287,7 +287,7 @@ class PagedFlatFAT(SegmentedWindow):
     def run(self, batch: Batch, start: int) -> int:
         """Insert, evict and query for the events of a few leaf blocks; four combines per event.
 
-        When the store fails, nothing has changed.
+        If the store fails, nothing has changed.
         """
         if not self.setting.policy.predictable:
             return 0
@@ -308,9 +308,9 @@ class PagedFlatFAT(SegmentedWindow):
         return new.size
 
     def _store(self, new: Events, front: int) -> list[Block]:
-        """Have events of at most ``TOGETHER`` leaf blocks; the blocks sealed on a front's path.
+        """Add at most ``TOGETHER`` leaf blocks; return the blocks sealed on a front's path.
 
-        When the store fails, nothing has changed.
+        If the store fails, nothing has changed.
         """
         levels = self.levels
         if levels.fits(new.size):
@@ -333,7 +333,7 @@ class PagedFlatFAT(SegmentedWindow):
         super().prepare()
 
     def write_state(self) -> list[Any]:
-        """The state, once all blocks are written; one page read per level if none is in memory."""
+        """Return the state, once all blocks are written; at most one page read per level."""
         levels, partials = self.levels, self.monoid.partials
         inside = self.front >= levels.tails[0].first
         left = partials.one(self.monoid.identity if inside else self.before_leaf())
@@ -351,13 +351,13 @@ class PagedFlatFAT(SegmentedWindow):
 
     @property
     def resident_rows(self) -> int:
-        """The blocks in memory, and the levels of the tree within them."""
+        """Return the number of rows in the blocks in memory, and in their trees."""
         return sum(block.resident_rows for block in self.blocks.resident) + 2
 
     # --- verifying ------------------------------------------------------------------------------
 
     def is_past(self, level: int, number: int) -> bool:
-        del level, number  # blocks are written again when something in them leaves
+        del level, number  # blocks are written again when an event in them is removed
         return False
 
     def pages(self) -> Iterator[Named]:
@@ -386,7 +386,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """What is read and folded meanwhile is forgotten at the end, as if nobody had asked."""
+        """Discard at the end what is read and folded in this context."""
         known = self.left, self.left_at, self._rest, self._rest_at
         try:
             with self.blocks.preserving_state():

@@ -2,10 +2,10 @@
 
 Level queues evaluated by range folds. The paper keeps both side branches up to date: an insertion
 propagates along the right branch (Algorithm 1), an eviction prunes and recomputes the left branch
-(Algorithm 2), and the result stands at the root. Here the left branch is folded when the front
-comes to a leaf, by one range fold of the levels (``LeafReader.fold``), and with it the leaf's own
-events, once for all of them that leave; the right branch, for as long as the front is in that leaf,
-is one running fold. Nothing else is remembered.
+(Algorithm 2), and the result is at the root. Here the left branch is folded when the front reaches
+a leaf, by one range fold of the levels (``LeafReader.fold``), together with the leaf's own events,
+once for all of them; while the front is in that leaf, the right branch is one running fold. Nothing
+else is remembered.
 
 In place of the printed Algorithm 1, which overflows the root and loses an aggregate there, sealed
 groups move up as in ``logs.levels.queues``. Figure 2's bulk eviction, a maximum over times with a
@@ -13,9 +13,8 @@ window of four units, when 8 arrives after 1 to 4:
 
     [1 2] [3 4] [8 .]   with 4 evicted at the top   ->   [8 .]
 
-Costs, in combines: insert 1, and levels where a group is sealed; query 1, and where the front has
-come to another leaf, after one eviction or many, at most 2 * arity * levels, and a page read per
-level.
+Costs, in combines: insert 1, and levels if a group is sealed; query 1, and if the front has reached
+another leaf, after one eviction or many, at most 2 * arity * levels, and one page read per level.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What policies see of a window: totals, prefixes and suffixes of what they observe."""
+"""What policies see of a window: totals, prefixes and suffixes of observed aggregates."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mta.monoids.product import Observed
 
 
 class ObservedWindow(ABC):
-    """A window whose partials hold, beside its own aggregate, those that policies observe.
+    """A window whose partials hold, after its own aggregate, those that policies observe.
 
-    ``lenses`` say where, by the policy's ``id``.
+    ``lenses`` locate them, by the policy's ``id``.
     """
 
     #: The window's oldest event, and the position after its newest.
@@ -30,24 +30,24 @@ class ObservedWindow(ABC):
         self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
 
     def lens(self, policy: AbstractPolicy) -> Lens:
-        """How to see what a policy observes in a partial."""
+        """Return how to extract what a policy observes from a partial."""
         return self._lenses.get(id(policy), self._own)
 
     @abstractmethod
     def query(self) -> Partial:
-        """The aggregate of the window."""
+        """Return the aggregate of the window."""
 
     @abstractmethod
     def partials(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on."""
+        """Yield every event of the window, lifted, oldest first."""
 
     def total(self, policy: AbstractPolicy) -> Any:
-        """The result over the whole window; costs as ``query``."""
+        """Return the result over the whole window; costs as ``query``."""
         monoid, pick = self.lens(policy)
         return monoid.lower(pick(self.query()))
 
     def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every prefix and where it ends; reads the whole window."""
+        """Yield the result of every prefix and its end; reads the whole window."""
         monoid, pick = self.lens(policy)
         prefix = monoid.identity
         for position, event in enumerate(self.partials(), self.front + 1):
@@ -55,7 +55,7 @@ class ObservedWindow(ABC):
             yield position, monoid.lower(prefix)
 
     def all_suffixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every suffix and where it begins, longest first; reads the whole window."""
+        """Yield the result of every suffix and its start, longest first; reads the whole window."""
         monoid, pick = self.lens(policy)
         suffix: Partial = monoid.identity
         results = []
@@ -66,24 +66,24 @@ class ObservedWindow(ABC):
 
 
 class WindowView(ObservedWindow):
-    """A structure of one window, for the policies that observe something in it."""
+    """The structure of one window, for the policies that observe it."""
 
     def __init__(self, structure: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
         monoid = structure.monoid
         lenses = {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
         super().__init__(monoid, lenses)
         self._structure = structure
-        #: The front and the total when a policy, by its ``id``, let nothing leave.
+        #: The front and the total when a policy, by its ``id``, evicted nothing.
         self._kept: dict[int, tuple[int, Any]] = {}
 
     @property
     def front(self) -> int:  # type: ignore[override]
-        """The position of the oldest event."""
+        """Return the position of the oldest event."""
         return self._structure.front
 
     @property
     def back(self) -> int:  # type: ignore[override]
-        """The position after the newest event."""
+        """Return the position after the newest event."""
         return self._structure.back
 
     def query(self) -> Partial:
@@ -93,7 +93,7 @@ class WindowView(ObservedWindow):
         return self._structure.events()
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``."""
+        """Return the position of the oldest event later than ``time``."""
         oldest = self._structure.oldest_time()
         if oldest is None or oldest > time:
             return self._structure.front
@@ -102,9 +102,9 @@ class WindowView(ObservedWindow):
     def longest_prefix(
         self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
     ) -> int:
-        """Where the longest prefix ends whose result is accepted; see ``frames.View``."""
+        """Return where the longest accepted prefix ends; see ``frames.View``."""
         structure, asked = self._structure, None
-        # Where events are kept by time, another one may be at the front by now.
+        # In structures ordered by time, the front may be another event by now.
         if isinstance(total, int | float | np.integer) and not structure.by_time:
             asked = structure.front, total
             if self._kept.get(id(policy)) == asked:
@@ -115,9 +115,9 @@ class WindowView(ObservedWindow):
         return found
 
     def kept_total(self, policy: AbstractPolicy) -> Any:
-        """The total for which a policy lets nothing leave from this front; None if there is none.
+        """Return the total for which a policy evicts nothing from this front; None without one.
 
-        It is asked again where that is not known: a search.
+        If it is unknown, the policy is applied: a search.
         """
         front = self._structure.front
         if self._kept.get(id(policy), (-1, None))[0] != front and front < self.back:
@@ -126,11 +126,11 @@ class WindowView(ObservedWindow):
         return total if kept == front else None
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted."""
+        """Return where the longest accepted suffix starts."""
         return self._structure.longest_suffix(self.lens(policy), accepts)
 
 
 def part_of(monoid: AbstractMonoid, index: int) -> Lens:
-    """How to see the window's own aggregate (0), or one that policies observe, in a partial."""
+    """Return how to extract the window's own aggregate (0), or an observed one, from a partial."""
     assert isinstance(monoid, Observed)
     return monoid.monoids[index], lambda partial: partial[index]

@@ -1,30 +1,30 @@
 """The Reactive Aggregator in pages: events may be evicted from anywhere (section 5 of its paper).
 
-Its FlatFAT (``paged_flat_fat``) holds events at *slots*, which they keep. An event that is evicted
-out of the middle leaves a hole: its leaf block and those above it up to the open one are written
-again, once before the next snapshot or when too many wait, and the pages they had are kept for as
-long as a snapshot needs them. A *position* counts the events that are there, so it moves on by one
-when a younger event than its own is evicted:
+Its FlatFAT (``flatfat``) holds events at fixed *slots*. An event that is evicted from the middle
+leaves a hole: its leaf block and those above it up to the open one are written again, once before
+the next snapshot or when too many wait, and their previous pages are retained as long as a snapshot
+needs them. A *position* counts the remaining events, so it increases by one when a newer event is
+evicted:
 
     slots       4  5  6  7  8  9        4  5  .  7  8  9          6 is evicted
     positions   4  5  6  7  8  9        5  6  .  7  8  9          front 4 becomes 5, back stays 10
 
-Where this departs from the paper: holes need not be filled for want of room, since the buffer is
-not allocated, but only lest pages hold nothing else. So ``compact`` runs before an eviction out of
-the middle when there are more holes than events, and more than a leaf block of them: it moves the
-events to new slots at the back, O(1/arity) page writes for each of the evictions that made the
-holes. ``resize`` and FIFO windows are as in ``paged_flat_fat``, which has no marks and no counts.
+Deviations from the paper: holes need not be filled to make room, since the buffer is not allocated,
+but only so that pages do not consist of holes. So ``compact`` runs before an eviction from the
+middle if there are more holes than events, and more than a leaf block of them: it moves the events
+to new slots at the back, with O(1/arity) page writes for each of the evictions that made the holes.
+``resize`` and FIFO windows are as in ``flatfat``, which has no marks and no counts.
 
-A range is of the events that are there: one that was taken out of the middle is missed by none, but
-one that left at the front is. When the last of these left follows from the slot before the front,
-unless that was a hole, or had an event that was moved; then it is noted.
+A range covers the remaining events: an event removed from the middle is never missing, but one that
+left at the front is. The time of the last one that left is in the slot before the front, unless
+that is a hole, or its event was moved; then it is noted.
 
-Costs, in combines: as FlatFAT; an eviction out of the middle log2(n) at once. In store calls: at
-most one page read a level, and before the next snapshot a page written a level.
+Costs, in combines: as FlatFAT; a single eviction from the middle log2(n). In store calls: at most
+one page read per level, and before the next snapshot one page written per level.
 
-In a snapshot, beside the common fields:
+In a snapshot, after the common fields:
 
-    state    = [front, back, fat], and newest where that is noted
+    state = [front, back, fat], and newest if that is noted
     front    = slot of the oldest event
     back     = slot after the newest event
     fat      = the state of FlatFAT
@@ -62,10 +62,10 @@ _MARK, _COUNT = Array("?"), Array("<i8")
 class WithHoles(AbstractMonoid):
     """``main`` over marked rows; its partials are pairs of main's partial and a count.
 
-    A slot whose event was taken out is a hole (the empty marker of section 5.1.1): its row is blank
-    and unmarked, and lifts to the identity. Partials count the events that are there, so that the
-    n-th of them is found by walking down, and so that a hole costs no combine: where one side of a
-    combine has no event, the other side is the result.
+    A slot whose event was removed is a hole (the empty marker of section 5.1.1): its row is blank
+    and unmarked, and lifts to the identity. Partials count the remaining events, so that the n-th
+    of them is found by walking down, and a hole costs no combine: if one side of a combine has no
+    event, the other side is the result.
 
     In pages the mark is one more column of events, ``|b1``, and the count one more of aggregates,
     ``<i8``, each after the columns of the values or of the aggregates themselves.
@@ -86,11 +86,11 @@ class WithHoles(AbstractMonoid):
     # --- rows -----------------------------------------------------------------------------------
 
     def marked(self, rows: Rows, count: int) -> Rows:
-        """Rows of ``main`` as events that are there."""
+        """Return rows of ``main`` as existing events."""
         return rows, np.broadcast_to(np.True_, count)
 
     def holes(self, count: int) -> Rows:
-        """Rows for slots whose events were taken out."""
+        """Return rows for slots whose events were removed."""
         return _blank(self.main.inputs, count), np.zeros(count, bool)
 
     def row(self, value: Any) -> Row:
@@ -109,7 +109,7 @@ class WithHoles(AbstractMonoid):
     # --- partials -------------------------------------------------------------------------------
 
     def combine(self, left: Partial, right: Partial) -> Partial:
-        """One combine of ``main``; none where one side has no event."""
+        """Combine with ``main``; no combine if one side has no event."""
         if not left[1]:
             return right
         if not right[1]:
@@ -161,14 +161,14 @@ class WithHoles(AbstractMonoid):
 
 
 def _blank(schema: Schema, count: int) -> Rows:
-    """Rows that say nothing: zeros, or None."""
+    """Return empty rows: zeros, or None."""
     if isinstance(schema, Record):
         return tuple([_blank(part, count) for part in schema.schemas])
     return np.zeros(count, schema.dtype) if isinstance(schema, Array) else [None] * count
 
 
 class PagedReactiveAggregator(Aggregator):
-    """A window out of which events may be taken anywhere, in pages."""
+    """A window from which events may be evicted anywhere, in pages."""
 
     name = "Reactive Aggregator"
 
@@ -177,27 +177,27 @@ class PagedReactiveAggregator(Aggregator):
         self._holed = WithHoles(setting.monoid)
         self.fat = PagedFlatFAT(replace(setting, monoid=self._holed))
         self._back = self._count = 0
-        #: The time of the newest event that left at the front, where no slot tells.
+        #: The time of the newest event that left at the front, if no slot has it.
         self._newest_left: int | None = None
 
     @property
     def front(self) -> int:  # type: ignore[override]
-        """The position of the oldest event."""
+        """Return the position of the oldest event."""
         return self._back - self._count
 
     @property
     def back(self) -> int:
-        """The position after the newest event; also how many were ever inserted."""
+        """Return the position after the newest event; also how many were ever inserted."""
         return self._back
 
     @property
     def holes(self) -> int:
-        """How many slots of the window are empty."""
+        """Return how many slots of the window are empty."""
         return self.fat.back - self.fat.front - self._count
 
     @property
     def levels(self) -> Levels:
-        """The level queues of slots."""
+        """Return the level queues of slots."""
         return self.fat.levels
 
     # --- events in and out ----------------------------------------------------------------------
@@ -223,13 +223,13 @@ class PagedReactiveAggregator(Aggregator):
         self._count += count
 
     def _evict_before(self, position: int) -> None:
-        """No combine, at most two page reads per level."""
+        """Evict without a combine; at most two page reads per level."""
         slot, newest = self.fat.front + position - self.front, None
         if self.holes:
             events = self.remembered()
             newest = events.time_before(position) if self.setting.timed else None
             slot = events.slot(position)
-            events.hold()  # as the front goes there
+            events.hold()  # the front moves there
         self.fat.evict_to(slot)
         self._newest_left, self._count = newest, self._back - position
 
@@ -260,7 +260,7 @@ class PagedReactiveAggregator(Aggregator):
             raise
 
     def _evict_inside(self, positions: Sequence[int]) -> None:
-        """Remove events, none of which is the oldest; a leaf block's all or none."""
+        """Remove events, none of which is the oldest; all or none of a leaf block."""
         arity = self.levels.leaf_arity
         if positions and self.holes > max(self._count, arity):
             self.compact()
@@ -273,7 +273,7 @@ class PagedReactiveAggregator(Aggregator):
     def compact(self) -> None:
         """Move all events to slots without holes, at the back; reads and writes the whole window.
 
-        When anything fails, nothing has changed.
+        If anything fails, nothing has changed.
         """
         fat = self.fat
         end, leaves = fat.back, fat.leaves()
@@ -292,18 +292,18 @@ class PagedReactiveAggregator(Aggregator):
     # --- slots and positions --------------------------------------------------------------------
 
     def slot(self, position: int) -> int:
-        """The slot of a position; without holes O(1), else at most one page read per level."""
+        """Return the slot of a position; O(1) without holes, else one page read per level."""
         return self.remembered().slot(position)
 
     def position(self, slot: int) -> int:
-        """How many events have been before a slot; without holes O(1), else as ``slot``."""
+        """Return how many events there were before a slot; O(1) without holes, else as ``slot``."""
         return self.remembered().position(slot)
 
     def remembered(self) -> PlacedEvents:
         return PlacedEvents(self)
 
     def newest_left(self) -> int | None:
-        """The time of the newest event that left at the front; None if unknown.
+        """Return the time of the newest event that left at the front; None if unknown.
 
         At most one page read per level.
         """
@@ -315,11 +315,11 @@ class PagedReactiveAggregator(Aggregator):
     # --- folds and searches ---------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of the window; costs are with ``paged_flat_fat``."""
+        """Return the aggregate of the window; ``flatfat`` describes the costs."""
         return self.fat.query()[0]
 
     def run(self, batch: Batch, start: int) -> int:
-        """As FlatFAT; one event at a time while there are holes in the window."""
+        """Run as FlatFAT does; one event at a time while there are holes in the window."""
         if self.holes:
             return 0
         front, rows = self.front, self._holed.marked(batch.rows, batch.count)
@@ -343,7 +343,7 @@ class PagedReactiveAggregator(Aggregator):
         return self.position(self.fat.longest_suffix(_inner(lens), accepts))
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of the events at some positions; as FlatFAT's."""
+        """Return the aggregate of the events at some positions, as FlatFAT does."""
         return self.remembered().fold(start, stop)
 
     def events(self) -> Iterator[Partial]:
@@ -426,17 +426,17 @@ class PagedReactiveAggregator(Aggregator):
 
 
 class PlacedEvents:
-    """The events that are there, by position and by time, for one range of them.
+    """The remaining events, by position and by time, for one range of them.
 
-    Slots are counted from the newest event, as no event that has left is there: one page read per
-    level for each slot or position, and each page once.
+    Slots are counted from the newest event, as the front has no slots: one page read per level for
+    each slot or position, and each page once.
     """
 
     by_time = False
 
     def __init__(self, tree: PagedReactiveAggregator) -> None:
         self._tree, self._slots = tree, tree.fat.remembered()
-        #: The slots of positions, as far as they are known.
+        #: The known slots of positions.
         self._known: dict[int, int] = {}
 
     @property
@@ -468,14 +468,14 @@ class PlacedEvents:
         self._slots.hold()
 
     def slot(self, position: int) -> int:
-        """The slot of a position."""
+        """Return the slot of a position."""
         tree, levels, after = self._tree, self._tree.levels, self.back - position
         if not tree.holes or not after:
             return tree.fat.back - after
         if position in self._known:
             return self._known[position]
         for tail in levels.tails:
-            count = int(tail.rows[1][: tail.count].sum())  # of events their marks
+            count = int(tail.rows[1][: tail.count].sum())  # for events, their marks
             if after <= count:
                 break
             after -= count
@@ -491,7 +491,7 @@ class PlacedEvents:
             level -= 1
 
     def position(self, slot: int) -> int:
-        """How many events have been before a slot."""
+        """Return how many events there were before a slot."""
         tree, levels, after = self._tree, self._tree.levels, 0
         if not tree.holes or slot == tree.fat.back:
             return tree.back - (tree.fat.back - slot)
@@ -508,6 +508,6 @@ class PlacedEvents:
 
 
 def _inner(lens: Lens) -> Lens:
-    """What a lens sees, in partials that count."""
+    """Return what a lens extracts, from partials that count."""
     monoid, pick = lens
     return monoid, lambda partial: pick(partial[0])

@@ -1,32 +1,29 @@
-"""Amortized MTA without its pauses: what a border of groups takes is made ahead, a few per event.
+"""Amortized MTA without its pauses: folds for a border of groups are computed ahead.
 
 Amortized MTA takes a constant number of combines per event on average, and leaf_arity + arity *
-levels of them at once where the front comes to another leaf group, and where a group is sealed.
-Here neither waits for its border:
+levels of them at once if the front reaches another leaf group, or a group is sealed. Here the work
+is done before the border:
 
-- The suffix folds of the next leaf group, and of the groups above it that begin there too, are made
-  while the front goes through the one before. They reach to the end of their group alone, so they
-  stay right whatever comes; what follows is combined to one when it is asked for
-  (``Folds.right``).
-- The folds of the tails are kept up with every event, so a seal knows them.
+- The suffix folds of the next leaf group, and of the groups above it that start there too, are
+  computed while the front moves through the previous one. They end with their group, so they stay
+  valid when events arrive; what follows is combined when it is requested (``Folds.right``).
+- The folds of the tails are updated with every event, so a seal has them.
 
-      [ . . x x ] [ s s s s s ] ... | [ t t t . ]        x: the head group's entries
-                  <---------                              s: made ahead, from the right, some for
-                                                             each event that leaves
+      [ . . x x ] [ s s s s s ] ... | [ t t t . ] x: the head group's entries <--------- s: computed
+                  ahead, from the right, some for each event that leaves
 
 Costs, in combines: 5 to 6 per slide of single events, its query among them (10 at pairs), and at
 once at most
 
     2 arity + 8 (c + 3) + 6 levels,  with c = 1 + arity * levels / leaf_arity
 
-where windows are of two leaf groups or more, and events leave one by one: twice ``arity`` for a
-root group that is folded again, the rest for up to 8 events that are prefetched together. In
-shorter windows (choose smaller leaf groups for them), in batches, and for one leaf group after a
-restore or a bulk eviction, it takes what Amortized MTA does. One more leaf group and its folds are
-in memory.
+if windows have two leaf groups or more, and events leave one by one: twice ``arity`` for a root
+group that is folded again, the rest for up to 8 events that are prefetched together. In shorter
+windows (choose smaller leaf groups for them), in batches, and for one leaf group after a restore or
+a bulk eviction, it costs as much as Amortized MTA. One more leaf group and its folds are in memory.
 
-Snapshots and pages are those of Amortized MTA: each goes on from the other's. What is made ahead is
-in none. Results are the same, but for the rounding of doubles added in another order.
+Snapshots and pages are those of Amortized MTA: each restores the other's. They do not contain what
+is computed ahead. Results are the same, except for the rounding of doubles added in another order.
 """
 
 from __future__ import annotations
@@ -36,7 +33,8 @@ from typing import Any
 
 from mta.columns.schemas import Row
 from mta.evaluators.amortized_mta import AmortizedMTA
-from mta.evaluators.cursor import Cursor, Folds
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.stack import Folds
 from mta.folds.sliding import Events
 from mta.logs.base import PathGroup, Prefetched, Setting
 from mta.logs.leaves import Chunk, Leaf
@@ -48,18 +46,18 @@ _TOGETHER = 8
 
 
 class Piece:
-    """The suffix folds of a full group, from the last element on as far as they are made."""
+    """The suffix folds of a full group, from the last element on, as far as they are computed."""
 
     def __init__(self, levels: Levels, level: int, group: Any) -> None:
         self._levels, self._level, self._group, self.count = levels, level, group, group.count
         partials = levels.monoid.partials
-        #: So many folds, the first ones, are still to be made.
+        #: How many of the first folds still have to be computed.
         self.left: int = self.count
         self.suffixes = partials.new(self.count + 1)
         partials.put(self.suffixes, self.count, levels.monoid.identity)
 
     def make(self, count: int, down_to: int = 0) -> int:
-        """Make some more folds; how many. A combine each."""
+        """Compute some more folds; return how many. One combine each."""
         stop = self.left
         start = max(stop - count, down_to)
         if start < stop:
@@ -72,22 +70,22 @@ class Piece:
 
 
 class SteadyEvaluator(Cursor):
-    """A stack whose folds are made before the front comes to them."""
+    """A stack whose folds are computed before the front reaches them."""
 
     events: SteadyMTA
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        #: Where the head group ends, and the groups that begin there, from the highest on.
+        #: Where the head group ends, and the groups that start there, from the highest on.
         self._border = -1
         self._made: dict[tuple[int, int], Piece] = {}
-        #: How many folds of these groups are still to be made, groups to be read among them.
+        #: How many folds of these groups are still due, including those of unread groups.
         self._due = 0
-        #: The front when some were made last.
+        #: The front when folds were last computed.
         self._seen = 0
 
     def make_ahead(self) -> None:
-        """Make folds for the events that have left; never fails, as whoever needs them asks."""
+        """Compute folds for the events that have left; never fails, as later callers get errors."""
         gone, self._seen = self.front - self._seen, self.front
         if gone <= 0 or not self.is_held:
             return
@@ -102,13 +100,13 @@ class SteadyEvaluator(Cursor):
                 done = (piece or self._read()).make(count)
                 self._due, count = self._due - done, count - done
         except Exception:
-            # The store, or the monoid, fails: whoever comes to the border gets the error.
+            # The store or the monoid fails: the call that reaches the border gets the error.
             return
 
     def _above(self, border: int) -> int:
-        """The level whose element begins at the border and is to be opened; 0 for none.
+        """Return the level whose element starts at the border and is opened next; 0 for none.
 
-        Then the next leaf group is not sealed yet.
+        With 0, the next leaf group is not sealed yet.
         """
         for folds in reversed(self._stack[:-1]):
             if border < folds.stop and folds.level is not None:
@@ -116,7 +114,7 @@ class SteadyEvaluator(Cursor):
         return self.events.levels.top(border)
 
     def _read(self) -> Piece:
-        """The highest of the groups that begin at the border that was not read yet."""
+        """Read the highest unread group that starts at the border."""
         levels, border = self.events.levels, self._border
         level = self._above(border) - 1 - len(self._made)
         number = border // levels.span(level + 1)
@@ -186,7 +184,7 @@ class SteadyMTA(AmortizedMTA):
         super()._evict_before(position)
 
     def _keep_up(self) -> None:
-        """Make what the next borders take, as far as it is due."""
+        """Compute what the next borders need, as far as it is due."""
         self._placed()
         self.cursor.make_ahead()
         for tail in self.levels.tails:

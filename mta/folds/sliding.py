@@ -206,15 +206,6 @@ def kernel_lowers(monoid: AbstractMonoid) -> bool:
     return isinstance(monoid, ColumnarMonoid) and monoid.kernel_lowers
 
 
-def sweep_goes_on(monoid: AbstractMonoid) -> bool:
-    """Whether a kernel has the results, and may go on where it has ended before, to the bit."""
-    return (
-        native.compiled is not None
-        and kernel_lowers(monoid)
-        and _every(monoid, lambda part: part.kernel is not None and part.kernel.goes_on)
-    )
-
-
 def scans(monoid: AbstractMonoid) -> bool:
     """Whether a scan is one pass, by kernels or ufuncs; else it takes log2(n) combines per row."""
     return _every(monoid, lambda part: bool(part.ufuncs) or part.kernel is not None)

@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from mta.errors import UnsupportedOperation
 from mta.folds.sliding import Fronts, as_array
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
@@ -225,6 +226,20 @@ def _policy(other: Any) -> AbstractPolicy:
     if not isinstance(other, AbstractPolicy):
         raise TypeError(f"a policy is joined with another policy, not with {other!r}")
     return other
+
+
+def require_answerable(policy: AbstractPolicy) -> None:
+    """Raises UnsupportedOperation if a window cannot be asked for as of any moment."""
+    if not policy.predictable:
+        raise UnsupportedOperation(
+            f"{policy!r} looks at values, and cannot be asked for a moment between events: take "
+            "windows by count, time or calendar"
+        )
+    if policy.end.rows:
+        raise UnsupportedOperation(
+            f"{policy!r} leaves out the row that is asked about, and a question is no event: leave "
+            "exclude_current out"
+        )
 
 
 def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:

@@ -19,6 +19,12 @@
 #define MTA_PAIRED 512
 /* So many results at once that what they are made of stays near the processor. */
 #define MTA_SWEPT 128
+/* A loop over rows that do not depend on each other, of which newer processors take more at once. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
 
 typedef struct { void *at[MAX_COLUMNS]; int64_t count; } Columns;
 
@@ -55,7 +61,7 @@ typedef struct {
     const char *name;
     int columns;
     int sizes[MAX_COLUMNS];
-    int (*scan)(const Columns *rows, const Columns *out, int backwards);
+    int (*scan)(const Columns *rows, int64_t start, int64_t stop, const Columns *out, int backwards);
     int (*join)(const Columns *lefts, const Columns *rights, const Columns *out);
     int (*sweep)(Sweep *);
     int (*ranges)(const Columns *rows, const int64_t *starts, const int64_t *lengths,

@@ -1,7 +1,7 @@
 /* The folds of one kind of monoid, K: this file is included once for each (folds.c).
  *
  * scan      the rows folded up to each, from a first partial on, from either side
- * join      each row combined with another
+ * join      each row combined with another, or with the one that there is
  * sweep     Two-Stacks: the folds of a sliding window, between fronts and stops that never go back
  * ranges    the folds of short ranges, out of blocks of 1, 2, 4, ... rows
  */
@@ -10,53 +10,46 @@
 #define OF(name) JOIN(K, name)
 #define P OF(P)
 
-static int OF(scan)(const Columns *rows, const Columns *out, int backwards) {
-    int64_t count = rows->count, step = backwards ? -1 : 1, to = backwards ? count : 0;
-    if (!count)
+/* The rows from ``start`` to ``stop``; the result at either end is there to begin with. */
+static int OF(scan)(const Columns *rows, int64_t start, int64_t stop, const Columns *out,
+                    int backwards) {
+    int64_t step = backwards ? -1 : 1, at = backwards ? stop - 1 : start;
+    if (start == stop)
         return 0;
-    int64_t from = backwards ? count - 1 : 0;
     OF(run) run;
-    OF(begin)(&run, OF(load)(out, to), OF(load)(rows, from));
-    for (int64_t i = 0; i < count; i++, from += step) {
-        OF(step)(&run, OF(load)(rows, from), backwards);
-        OF(store)(out, to += step, OF(value)(&run));
+    OF(begin)(&run, OF(load)(out, at + backwards), OF(load)(rows, at));
+    for (int64_t left = stop - start; left; left--, at += step) {
+        OF(step)(&run, OF(load)(rows, at), backwards);
+        OF(store)(out, at + !backwards, OF(value)(&run));
     }
     return OF(overflown)(&run) ? OVERFLOWN : 0;
 }
 
 static int OF(join)(const Columns *lefts, const Columns *rights, const Columns *out) {
+    const int64_t step = rights->count > 1;
     for (int64_t i = 0; i < out->count; i++)
-        OF(store)(out, i, OF(combine)(OF(load)(lefts, i), OF(load)(rights, i)));
+        OF(store)(out, i, OF(combine)(OF(load)(lefts, i), OF(load)(rights, i * step)));
     return 0;
 }
 
 /* The events from ``start`` to ``stop`` become the stack: position i has the fold of [i, stop). */
 static int OF(turn)(Sweep *s, int64_t start, int64_t stop) {
-    OF(run) run;
     OF(store)(&s->room, stop, OF(identity)());
-    OF(begin)(&run, OF(identity)(), start < stop ? OF(load)(&s->rows, stop - 1) : OF(identity)());
-    for (int64_t i = stop - 1; i >= start; i--) {
-        OF(step)(&run, OF(load)(&s->rows, i), 1);
-        OF(store)(&s->room, i, OF(value)(&run));
-    }
-    s->stack = s->room;
-    s->stack_at = 0;
-    s->middle = stop;
-    return OF(overflown)(&run) ? OVERFLOWN : 0;
+    s->stack = s->room, s->stack_at = 0, s->middle = stop;
+    return OF(scan)(&s->rows, start, stop, &s->room, 1);
 }
 
 /* The results of so many events: the stack's entry at the front, and what is on the right. */
-static void OF(put)(const Sweep *s, const Columns *rights, int64_t i, int64_t count) {
-    const Columns stack = s->stack, out = s->out;
-    const Positions fronts = s->fronts;
-    for (int64_t j = 0; s->lowered && j < count; j++) {
-        P left = OF(load)(&stack, position(&fronts, i + j) - s->stack_at);
+WIDE static void OF(put)(const Sweep *of, const Columns *rights, int64_t i, int64_t count) {
+    const Sweep s = *of; /* which no result is written over */
+    for (int64_t j = 0; s.lowered && j < count; j++) {
+        P left = OF(load)(&s.stack, position(&s.fronts, i + j) - s.stack_at);
         P fold = OF(combine)(left, OF(load)(rights, j));
-        ((OF(result) *)out.at[0])[i + j] = OF(lower)(fold, s->lost);
+        ((OF(result) *)s.out.at[0])[i + j] = OF(lower)(fold, s.lost);
     }
-    for (int64_t j = 0; !s->lowered && j < count; j++) {
-        P left = OF(load)(&stack, position(&fronts, i + j) - s->stack_at);
-        OF(store)(&out, i + j, OF(combine)(left, OF(load)(rights, j)));
+    for (int64_t j = 0; !s.lowered && j < count; j++) {
+        P left = OF(load)(&s.stack, position(&s.fronts, i + j) - s.stack_at);
+        OF(store)(&s.out, i + j, OF(combine)(left, OF(load)(rights, j)));
     }
 }
 

@@ -5,7 +5,7 @@
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 10
+#define REVISION 11
 #define MAX_HELD 24
 
 /* A call's arguments, and what is held of them until it ends. */
@@ -123,7 +123,7 @@ static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
     Columns rows, out;
     if (kind_of(&c) && of_kind(&c, 1, 0, &rows) && of_kind(&c, 2, 1, &out) && whole(&c, 3, &backwards)
         && require(out.count == rows.count + 1, "a row for each, and one more, is wanted"))
-        WITHOUT_LOCK(c.status = c.kind->scan(&rows, &out, backwards != 0));
+        WITHOUT_LOCK(c.status = c.kind->scan(&rows, 0, rows.count, &out, backwards != 0));
     return told(&c);
 }
 
@@ -131,8 +131,9 @@ static PyObject *py_join(PyObject *Py_UNUSED(self), PyObject *args) {
     Call c = {.args = args};
     Columns lefts, rights, out;
     if (kind_of(&c) && of_kind(&c, 1, 0, &lefts) && of_kind(&c, 2, 0, &rights)
-        && of_kind(&c, 3, 1, &out) && require(lefts.count == out.count && rights.count == out.count,
-                                              "two rows for each are wanted"))
+        && of_kind(&c, 3, 1, &out)
+        && require(lefts.count == out.count && (rights.count == out.count || rights.count == 1),
+                   "two rows for each are wanted"))
         WITHOUT_LOCK(c.status = c.kind->join(&lefts, &rights, &out));
     return told(&c);
 }

@@ -38,7 +38,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 10
+REVISION = 11
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -116,14 +116,6 @@ class Kernel(NamedTuple):
         """As C knows it."""
         return _NUMBERS[self.kind]
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether a sweep is the same to the bit in pieces; squares are measured from a first one.
-
-        It never has to give way to numpy's, either.
-        """
-        return self.kind != "moments"
-
 
 _NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
 
@@ -141,9 +133,9 @@ def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
 
 
 def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
-    """Each row combined with another; None also where one row is combined with many."""
+    """Each row combined with another, or all with one on the right; None where numpy must do it."""
     lefts, rights = _columns(kernel, left), _columns(kernel, right)
-    if lefts is None or rights is None or len(lefts[0]) != len(rights[0]):
+    if lefts is None or rights is None or len(rights[0]) not in (1, len(lefts[0])):
         return None
     out = _new(lefts, len(lefts[0]))
     compiled.join(kernel.number, lefts, rights, out)

@@ -1,22 +1,22 @@
-"""Very many keys: the small windows of all of them as columns, evaluated together.
+"""Windows of very many keys, stored as columns and evaluated together.
 
 - ``key_types``: the types of keys, and their bytes
 - ``keys``: columns of keys of every library, as distinct keys in order of their hashes
-- ``table``: keys and their events, column by column; where windows begin, and their results
-- ``kind``: what all windows have in common, and which events a key retains
-- ``leaves``: tables as pages, out of which the keys of a batch are taken
+- ``table``: keys and their events, column by column; the starts of windows, and their results
+- ``kind``: what all windows share, and which events a key retains
+- ``leaves``: tables as pages, from which the keys of a batch are read
 - ``pages``: the pages above: indexes, and lists of pending deletions
-- ``lsm``: which tables there are, when they are merged, and what is to be deleted
-- ``snapshot``: all that is not in pages
+- ``lsm``: the tables, when they are merged, and which pages are deleted
+- ``snapshot``: everything that is not in pages
 - ``corrections``: events that replace or join others, and retractions
-- ``work``: a batch beside what is known of its keys, and the results of both
-- ``standalone``: keys with windows of their own
-- ``questions``: rows of a batch that are answered and never become events
+- ``work``: combines a batch with the stored events of its keys, and computes results
+- ``standalone``: keys with a standalone window
+- ``questions``: rows of a batch that are questions and never become events
 - ``moments``: keys' windows as of any moment, for many keys and moments at once
-- ``bucket``: windows of many keys at work: events in, results out, idle keys expired
+- ``bucket``: adds batches, returns results, and expires idle keys
 - ``changes``: other windows and aggregations for retained events
-- ``coverage``: which results are incomplete since such a change, and until when
-- ``windows``: what users hold
+- ``coverage``: which results are incomplete after such a change, and until when
+- ``windows``: the public class
 - ``repartitioning``: keys redistributed over other snapshots
 - ``as_of``: windows as of the times of the rows of another table
 - ``rolling``: the same over a data frame

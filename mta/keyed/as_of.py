@@ -1,4 +1,4 @@
-"""Events' windows as of the times of other rows: a point-in-time table of aggregates.
+"""Windows as of the times of other rows: a point-in-time table of aggregates.
 
     events      key, time, values      in windows, key by key
     questions   key, time              each is answered by the events of its key up to its time
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.errors import UnsupportedOperation
+from mta.frames.base import require_answerable
 from mta.kernels.segments import bounds_of, group, inverse
 from mta.keyed.moments import in_lanes
 from mta.keyed.table import Table
@@ -23,7 +23,7 @@ from mta.monoids.base import empties
 
 
 class Events(NamedTuple):
-    """Events in no order: their keys as small numbers, values by column, times."""
+    """Events in any order: their keys as small integers, values by column, times."""
 
     keys: np.ndarray
     values: dict[str, Any]
@@ -33,13 +33,14 @@ class Events(NamedTuple):
 def answered(
     windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
 ) -> Any:
-    """Results at moments of keys, of windows that have no events but these.
+    """Return results at moments of keys, in windows that have no events but these.
 
-    With a store ``chunk`` rows at once. Sorts events and questions by key and time, then 0.2 us per
-    question and aggregation. Raises UnsupportedOperation if a policy looks at values, and as
-    ``KeyedWindows.extend``.
+    With a store, process ``chunk`` rows at once. Sorts events and questions by key and time, then
+    takes 0.2 us per question and aggregation. Raises UnsupportedOperation if a policy looks at
+    values, and the errors of ``KeyedWindows.extend``.
     """
-    require_positions(windows)
+    for policy in windows.bucket.kind.policies.values():
+        require_answerable(policy)
     if windows.store is not None and len(events.keys) and len(events.keys) + len(keys) > chunk:
         return _in_parts(windows, events, keys, moments, chunk)
     values = events.values or range(len(events.keys))
@@ -63,7 +64,7 @@ def answered(
 def _in_parts(
     windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
 ) -> Any:
-    """As ``answered``, by parts in order of time, events before questions of one time."""
+    """Do the same in parts by time, with events before questions of the same time."""
     every = np.concatenate((events.keys, keys))
     times = np.concatenate((events.times, moments))
     asks = np.arange(len(every)) >= len(events.keys)
@@ -72,7 +73,7 @@ def _in_parts(
     for start in range(0, len(order), chunk):
         rows = order[start : start + chunk]
         is_asked = asks[rows]
-        # Of a question nobody looks at the values, as which those of any event will do.
+        # The values of a question are ignored, so those of any event will do.
         of_events = np.where(is_asked, 0, rows)
         values = {name: taken(column, of_events) for name, column in events.values.items()}
         moment, given = times[rows].view("M8[us]"), values or range(len(rows))
@@ -85,12 +86,12 @@ def _in_parts(
 
 
 def taken(column: Any, rows: np.ndarray) -> Any:
-    """Some rows of a column."""
+    """Return some rows of a column."""
     return [column[row] for row in rows.tolist()] if isinstance(column, list) else column.take(rows)
 
 
 def joined(parts: Sequence[Any], order: np.ndarray) -> Any:
-    """Results of parts as results of all, in another order."""
+    """Concatenate results of parts, and put them into another order."""
     if isinstance(parts[0], dict):
         return {name: joined([part[name] for part in parts], order) for name in parts[0]}
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
@@ -100,7 +101,7 @@ def joined(parts: Sequence[Any], order: np.ndarray) -> Any:
 
 
 def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """The place of each key that is asked for, -1 of one without events; ``codes`` are of keys."""
+    """Return the place of each requested key, -1 without events; ``codes`` are of ``keys``."""
     most = max(int(keys.max(initial=-1)), int(asked.max(initial=-1))) + 1
     place = np.full(most, -1)
     place[keys] = codes
@@ -108,23 +109,8 @@ def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarra
     return found
 
 
-def require_positions(windows: KeyedWindows) -> None:
-    """Raises UnsupportedOperation if a policy looks at values, or at the row that asks."""
-    for policy in windows.bucket.kind.policies.values():
-        if not policy.predictable:
-            raise UnsupportedOperation(
-                f"{policy!r} looks at values, and cannot be asked for a moment between events: "
-                "with at= take windows by count, time or calendar"
-            )
-        if policy.end.rows:
-            raise UnsupportedOperation(
-                f"{policy!r} leaves out the row that is asked about, and a question is no event: "
-                "with at= leave exclude_current out"
-            )
-
-
 def by_key_and_time(codes: np.ndarray, times: np.ndarray, most: int) -> np.ndarray:
-    """The order by key, then by time, rows of one time as they stand; linear in sorted times."""
+    """Return the order by key, then time; ties keep their order. Linear for sorted times."""
     if (times[1:] >= times[:-1]).all():
         return group(codes, most)
     order = np.argsort(times, kind="stable")

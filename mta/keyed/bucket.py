@@ -1,4 +1,4 @@
-"""A set of keyed windows at work: events of many keys in, the results of all at once out.
+"""Add batches of events of many keys to their windows, and return all results at once.
 
     events in, in any order      -> by key, in order (arrival, or time where events may be late)
     what is known of these keys  -> one look into the LSM tree
@@ -6,8 +6,8 @@
     what the lanes still need    -> stays where it is; the new events alone are written
 
 Most keys of most streams have few events: they are vectorized, by columns (``work``). A key that
-has grown beyond ``promote_at`` events gets a window of its own, and so do all keys where nothing
-can be vectorized (``standalone``).
+has grown beyond ``promote_at`` events gets a standalone window, and so do all keys if nothing can
+be vectorized (``standalone``).
 """
 
 from __future__ import annotations
@@ -38,76 +38,77 @@ from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
 from mta.windows.settings import OnMissing
 
-#: The bytes of a page of keys, unless they are given.
-LOCAL_PAGE, REMOTE_PAGE = 1 << 18, 1 << 14
-#: What stands for the time of an event that never was.
+#: The default number of bytes in a page of keys.
+LOCAL_PAGE, REMOTE_PAGE = 1 << 19, 1 << 14
+#: Stands for the time of an event if there is none.
 NEVER = int(np.iinfo("i8").min)
 
 
 @dataclass(slots=True)
 class Batch:
-    """Events as they came: distinct keys, the place of each event's key, and what it brings."""
+    """Events in order of arrival: the distinct keys, the place of each event's key, its data."""
 
     keys: Keys
     codes: np.ndarray
     rows: Rows
     times: np.ndarray | None
     invalid: np.ndarray | None = None
-    """Which events hold what no window takes, retractions and questions aside; None if none."""
+    """Which events have invalid values, without retractions and questions; None if none."""
     late_first: bool = False
-    """Whether an event is late that is both."""
+    """Whether an event that is both invalid and late counts as late."""
     retracts: np.ndarray | None = None
-    """Which rows take out the newest event of their time; None if none does."""
+    """Which rows retract the newest event of their time; None if none does."""
     unordered: bool = False
-    """Whether rows of one key and time come in no order: then retractions come first, but for those
-    that find nothing."""
+    """Whether rows of one key and time have no order: then retractions come first, except those
+    that match no event.
+    """
     on_missing: OnMissing = "raise"
-    """What becomes of a retraction of nothing."""
+    """What to do with a retraction that matches no event."""
     ahead: np.ndarray | None = None
-    """Which events are dropped as they are ahead of the clock; None if none is."""
+    """Which events are dropped because they are ahead of the clock; None if none is."""
     asks: np.ndarray | None = None
-    """Which rows are questions, and no events (``mta.keyed.questions``); None if none is."""
+    """Which rows are questions, not events (``mta.keyed.questions``); None if none is."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
 
 class Late(NamedTuple):
-    """Which events of a batch came too late, and what their keys were then."""
+    """The late events of a batch, and the state of their keys at that point."""
 
     mask: np.ndarray
     floors: np.ndarray
-    """The time before which each key of the batch takes nothing."""
+    """The time before which each key of the batch accepts nothing."""
     newest: np.ndarray
-    """The time of its newest event; ``NEVER`` of a key that was not known."""
+    """The time of its newest event; ``NEVER`` for a new key."""
 
 
 @dataclass(slots=True)
 class Advance:
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     line: np.ndarray
     """The accepted events by place in the batch: key by key, in order."""
     late: Late | None
-    """What came too late; None if nothing did."""
+    """The late events; None if there are none."""
     found: Found
-    """The results that were wanted."""
+    """The requested results."""
     keys: Keys
     """The keys of the line."""
     bounds: np.ndarray
     """Where each key's events begin in the line."""
     before: np.ndarray
-    """How many events of each key had been accepted before."""
+    """How many events of each key had been accepted before the batch."""
     last: np.ndarray | None
-    """The time of each key's newest event before; of a new key, that of its first one."""
+    """The time of each key's newest event before the batch; for a new key, that of its first."""
     retracted: np.ndarray
-    """The retractions that have taken something out, by place in the batch, as the line."""
+    """The retractions that matched an event, by place in the batch, like ``line``."""
     retracted_of: np.ndarray
-    """The place of each one's key."""
+    """The place of the key of each."""
     missing: np.ndarray
-    """The retractions that found nothing, by place in the batch."""
+    """The retractions that matched no event, by place in the batch."""
     questions: Questions | None = None
-    """The questions that were answered; None of a batch without any."""
+    """The questions that were answered; None for a batch without any."""
 
 
 class Bucket:
@@ -124,38 +125,41 @@ class Bucket:
         self.tree = LSMTree(layout, pages, settings.allowed_lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
-        #: The latest moment at which windows that were expired had become empty.
+        #: The latest moment at which expired windows had become empty.
         self.expired: int | None = None
-        #: The lateness and ``retain_for`` that applied until now, where more applies from now on.
+        #: The lateness and ``retain_for`` that applied until now, if larger ones apply from now on.
         self.spans_until_now: tuple[int, int] | None = None
 
     @property
     def key_kind(self) -> str | None:
-        """What the keys are (``key_types``); None as long as there are none."""
+        """Return the kind of the keys (``key_types``); None as long as there are none."""
         return self.tree.layout.kind or None
 
     @property
     def generation(self) -> int:
-        """A number that differs between the windows that a key begins with.
+        """Return a number that differs between successive windows of a key.
 
-        A key that begins again has had an event since it began the last time.
+        A key that starts again has had an event since its last start.
         """
         return ((self.tree.number << 40) + self.counts.inserted) % (1 << 64)
 
     # --- events ---------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table:
-        """What is known of some keys. Raises PartialBatch, MissingPage and CorruptPage."""
+        """Return the stored events of keys. Raises PartialBatch, MissingPage and CorruptPage.
+
+        Raises PartialBatch, MissingPage and CorruptPage.
+        """
         if self.standalone.failure is not None:
             self.standalone.raise_failure()
         return self.tree.find(keys)
 
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
-        """Take in a batch; the results that are wanted of it.
+        """Add a batch, and return the requested results.
 
-        Raises LateEvent, and what the store and the monoid raise; then nothing has changed, unless
-        standalone windows, changed since the last snapshot, had taken in events before it failed:
-        then every later call raises PartialBatch.
+        Raises LateEvent, and the errors of the store and the monoid; then nothing has changed.
+        There is one exception: if standalone windows that changed since the last snapshot had taken
+        in events before the failure, every later call raises PartialBatch.
         """
         layout = self.tree.layout
         kind_before, layout.kind = layout.kind, batch.keys.kind
@@ -170,7 +174,7 @@ class Bucket:
         self._note_previous_spans()
         known, corrects = self.find(keys), self.kind.corrects or batch.retracts is not None
         if corrects:
-            known = self.kind.trimmed(known)  # so that nothing replaces what has left
+            known = self.kind.trimmed(known)  # so that nothing replaces events that have left
         at = known.keys.find(keys)
         newest, floors = _newest(known, at), None
         if batch.times is not None and len(batch):
@@ -220,7 +224,7 @@ class Bucket:
         )
 
     def _take_in(self, work: Work, marks: np.ndarray) -> None:
-        """Evaluate a batch, and add what it has brought to the memtable."""
+        """Evaluate a batch, and add its events to the memtable."""
         is_standalone = self._are_standalone(work, marks)
         vectorized = np.flatnonzero(~is_standalone)
         needed = work.evaluate(vectorized)
@@ -244,7 +248,7 @@ class Bucket:
                 self.tree.add(table)
 
     def _are_standalone(self, work: Work, marks: np.ndarray) -> np.ndarray:
-        """Which keys have windows of their own, or must have them from now on."""
+        """Return which keys have standalone windows, or need them from now on."""
         if not self.kind.vectorized:
             return np.ones(len(marks), bool)
         found: np.ndarray = marks == STANDALONE
@@ -258,11 +262,10 @@ class Bucket:
         self, batch: Batch, line: np.ndarray, known: Table, at: np.ndarray,
         floors: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:  # fmt: skip
-        """The events of a line, where each key's begin, and its retractions that find something.
+        """Return the events of a line, each key's start, and the retractions that match.
 
-        Before what these take out, those that find nothing.
-
-        Raises NoSuchEvent, unless those that find nothing are dropped.
+        The last array has the retractions that match no event. Raises NoSuchEvent, unless those are
+        dropped.
         """
         assert batch.times is not None and batch.retracts is not None
         takes = batch.retracts[line]
@@ -300,7 +303,7 @@ class Bucket:
         return line[events], bounds, line[good], line[resolved.missing], taken
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
-        """How many events of a time there are to be retracted in a standalone window."""
+        """Return how many events of a time can be retracted from a standalone window."""
         events = by_time(window.engine.structure, FingerTreeLog)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.count_at(time)
@@ -322,19 +325,21 @@ class Bucket:
     def _ordered(
         self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, Late | None, np.ndarray | None]:
-        """The events that are taken, key by key, where each key's begin, which are late, and times.
+        """Return the accepted events by key, the start of each key, the late events, and the times.
 
-        The times are those of the taken events, in their order.
+        The times are those of the accepted events, in their order.
         """
         count = len(batch.keys)
         line = _events_of(batch, count)
-        codes = batch.codes[line]
+        codes = batch.codes if len(line) == len(batch) else batch.codes[line]
+        sizes = np.bincount(codes, minlength=count)
+        codes = np.repeat(np.arange(count), sizes)
         bad = None if batch.invalid is None else batch.invalid[line]
         times = None if batch.times is None else batch.times[line]
         late, in_order = None, times is None or not len(line)
         if times is not None and floors is not None:
             takes = None if batch.retracts is None else batch.retracts[line]
-            in_order = _in_order(times, codes, floors)
+            in_order = _in_order(times, sizes, floors)
             if not in_order:
                 behind = self._behind(times, codes, floors, bad, takes)
                 if bad is not None and not batch.late_first:
@@ -348,16 +353,17 @@ class Bucket:
         if bad is not None:
             line, codes = line[~bad], codes[~bad]
             times = None if times is None else times[~bad]
+            sizes = np.bincount(codes, minlength=count)
         if times is not None and self.kind.settings.allowed_lateness is not None and not in_order:
             order = sort_within(times, codes)
             if order is not None:
                 line, times = line[order], times[order]
-        return line, bounds_of(np.bincount(codes, minlength=count)), late, times
+        return line, bounds_of(sizes), late, times
 
     def _questions(
         self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray, late: Late | None
     ) -> tuple[Questions, Late | None]:
-        """The questions that are answered, and what came too late, questions among it.
+        """Return the questions that are answered, and all late rows, including questions.
 
         Raises LateEvent, unless late rows are dropped.
         """
@@ -391,7 +397,7 @@ class Bucket:
         self, times: np.ndarray, codes: np.ndarray, floors: np.ndarray,
         bad: np.ndarray | None, takes: np.ndarray | None,
     ) -> np.ndarray:  # fmt: skip
-        """Which events, key by key, come too late."""
+        """Return which events, in order of key, are late."""
         floor = floors[codes]
         if self.kind.settings.allowed_lateness is None:
             steps = times if bad is None else np.where(bad, floor, times)
@@ -399,7 +405,7 @@ class Bucket:
             behind: np.ndarray = times < running_max(np.maximum(steps, floor), bounds)
             return behind
         behind = times < floor
-        return behind if takes is None else behind & ~takes  # what they take out is looked for
+        return behind if takes is None else behind & ~takes  # late retractions are resolved instead
 
     def _floors(
         self,
@@ -410,12 +416,13 @@ class Bucket:
         cutoffs: Callable[[np.ndarray], np.ndarray],
         reach: int | None,
     ) -> np.ndarray:
-        """The time before which each key takes nothing, ``least`` for none.
+        """Return the time before which each key accepts nothing, ``least`` for no limit.
 
-        That is its cutoff, or horizon (``retention``), so far behind its newest event. A key that
-        is new, or whose events all came after some keys were expired, may have been one of these;
-        what it had then is gone, so it takes nothing from before the moment at which the last of
-        their windows was empty. How its events are stored makes no difference.
+        That is its cutoff or horizon (``retention``), at a distance from its newest event. A key
+        that is new, or whose events all arrived after some keys were expired, may have been one of
+        the expired keys, and its earlier events are lost. So it accepts nothing before the moment
+        at which the last expired window was empty. This does not depend on how its events are
+        stored.
         """
         begin = least if self.expired is None else max(least, self.expired)
         floors = np.full(len(at), begin)
@@ -432,9 +439,9 @@ class Bucket:
         return floors
 
     def _first_time(self, known: Table, place: int) -> int:
-        """The time of a key's first event; ``NEVER`` where events of it have left.
+        """Return the time of a key's first event; ``NEVER`` if events of it have left.
 
-        The time of one that has left is at the key's cutoff or before it.
+        An event that has left is at the key's cutoff or before it.
         """
         assert known.times is not None
         if known.left[place]:
@@ -448,7 +455,7 @@ class Bucket:
         return events.time_at(0) if events.back else first
 
     def _note_previous_spans(self) -> None:
-        """Note up to when shorter spans applied; reads every page, and that once."""
+        """Note up to when shorter spans applied; reads every page, but only once."""
         if self.spans_until_now is None:
             return
         newest = [int(table.newest().max()) for table in self.tree.everything()]
@@ -476,9 +483,9 @@ class Bucket:
     # --- snapshots ------------------------------------------------------------------------------
 
     def write(self, inline: int) -> None:
-        """Write what has come, but for what weighs less than ``inline``, for a snapshot to come.
+        """Write the new events, unless they weigh less than ``inline``, before a snapshot.
 
-        Deletes the pages that no restorable snapshot needs. When the store fails, nothing is lost.
+        Deletes the pages that no restorable snapshot needs. If the store fails, nothing is lost.
         """
         if self.standalone.failure is not None:
             self.standalone.raise_failure()
@@ -493,7 +500,7 @@ class Bucket:
             self._delete(entry)
 
     def retain(self) -> None:
-        """A snapshot was taken: its pages stay for as long as it may be restored."""
+        """Note that a snapshot was taken: its pages are retained while it can be restored."""
         if self.standalone.open:
             self.standalone.retain()
         self.tree.pending.age(self.kind.settings.retain)
@@ -501,9 +508,9 @@ class Bucket:
     # --- expiring -------------------------------------------------------------------------------
 
     def expire(self, until: int, end_of: Callable[[int], int]) -> Table:
-        """Expire the keys whose newest event is at ``until`` or before; what was known of them.
+        """Expire the keys whose newest event is at ``until`` or before; return their stored events.
 
-        ``end_of`` says of the newest event until when other events may have been in its window.
+        ``end_of`` maps the newest event to the time until which its window may hold other events.
         """
         if self.standalone.failure is not None:
             self.standalone.raise_failure()
@@ -522,7 +529,7 @@ class Bucket:
         return gone
 
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
-        """The results of expired keys up to the boundary at which their windows are empty."""
+        """Return the results of expired keys up to the boundary where their windows are empty."""
         kind, newest = self.kind, gone.newest()
         ends = trigger.boundary(newest + (kind.longest or 0))
         of, moments = trigger.spread(*trigger.between(newest, ends + 1, kind.longest))
@@ -537,14 +544,17 @@ class Bucket:
 
     @property
     def is_deleting(self) -> bool:
-        """Whether pages of expired windows, or of all there were, are still to be deleted."""
+        """Return whether pages of expired or deleted windows still have to be deleted."""
         entries = self.tree.pending.all()
         return bool(entries and not self.counts.keys) or any(
             isinstance(entry, bytes) or entry.level == LIST for entry in entries
         )
 
     def earliest(self) -> int | None:
-        """No key's newest event is older than this; None without keys. No store call."""
+        """Return a lower bound on the time of each key's newest event; None without keys.
+
+        No store call.
+        """
         return self.tree.earliest() if self.counts.keys else None
 
     def _delete(self, entry: Entry) -> None:
@@ -568,7 +578,7 @@ class Bucket:
 
 
 def _events_of(batch: Batch, count: int) -> np.ndarray:
-    """The rows of a batch of so many keys that are events, key by key, but for those ahead."""
+    """Return the rows of a batch that are events, by key, without those ahead of the clock."""
     line = group(batch.codes, count)
     for others in (batch.asks, batch.ahead):
         if others is not None:
@@ -576,19 +586,17 @@ def _events_of(batch: Batch, count: int) -> np.ndarray:
     return line
 
 
-def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
+def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:
     """Whether the events of each key are in order, and none comes before the key's floor."""
-    if not len(times):
-        return True
-    begins = codes[1:] != codes[:-1]
-    if not (begins | (times[1:] >= times[:-1])).all():
-        return False
-    first = np.append(0, np.flatnonzero(begins) + 1)
-    return bool((times[first] >= floors[codes[first]]).all())
+    some = np.flatnonzero(sizes)
+    first = bounds_of(sizes)[some]
+    later = times[1:] >= times[:-1]
+    later[first[1:] - 1] = True
+    return bool(later.all() and (times[first] >= floors[some]).all())
 
 
 def _newest(known: Table, at: np.ndarray) -> np.ndarray:
-    """The time of each key's newest event, by its place in what is known; ``NEVER`` without one."""
+    """Return the time of each known key's newest event, by place; ``NEVER`` without one."""
     if known.times is None:
         return np.full(len(at), NEVER)
     found: np.ndarray = np.append(known.newest(), NEVER)[at]
@@ -596,9 +604,9 @@ def _newest(known: Table, at: np.ndarray) -> np.ndarray:
 
 
 def _touched(bounds: np.ndarray, taken: Retractions | None, asked: Asked | None) -> np.ndarray:
-    """The places of keys with new events or retractions.
+    """Return the places of keys with new events or retractions.
 
-    Those that are taken out, and what is asked, refer to these from now on.
+    Retractions and questions refer to these places from now on.
     """
     is_touched = np.diff(bounds) > 0
     if taken is None:
@@ -613,7 +621,7 @@ def _touched(bounds: np.ndarray, taken: Retractions | None, asked: Asked | None)
 
 
 def _added(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
-    """What a batch has brought for keys that stay among the vectorized ones."""
+    """Return the new events of keys that stay vectorized."""
     part = new if len(stay) == len(new) else new.take(stay)
     if (marks[stay] == EXPIRED).any():
         part.marks[marks[stay] == EXPIRED] = ALL

@@ -1,26 +1,26 @@
-"""Windows of many keys under other windows, or other aggregations, than they were kept for.
+"""Restore windows of many keys with other windows or other aggregations.
 
-What is stored of a vectorized key are its events, column by column, and no aggregate. So whatever
-reads columns that are stored goes on from the retained events, exactly. A snapshot under other
-windows or aggregations is *carried over*, whole and once, when it is restored:
+A vectorized key is stored as its events, column by column, without aggregates. So an aggregation
+that reads stored columns continues exactly from the retained events. A restore with other windows
+or aggregations *carries over* the whole snapshot once:
 
     tables of the snapshot -> what its windows held -> today's columns -> one run, with new pages
     standalone windows -> their events, in order -> vectorized again, or standalone windows
 
-- Each key keeps just what its windows held before (late events to come included, ``retention``).
-  What is stored beside that may have holes, where a merge has trimmed younger tables and not yet
-  an older one.
+- Each key keeps exactly what its previous windows held (late events to come included,
+  ``retention``). Other stored events may have gaps, because a merge has trimmed newer tables but
+  not yet an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
-  (``mta.monoids.missing_columns``), and what reads it begins empty.
+  (``mta.monoids.missing_columns``), and aggregations that read it start empty.
 - A window that is not within a previous one may miss events that left.
-- Standalone windows that go by counts alone have no times in their pages. Under a policy that
-  looks at times such a key begins again.
+- The pages of standalone windows by count have no times. With a policy that looks at times, such a
+  key starts again.
 
-``coverage`` has what a window misses then, and when it is complete.
+``coverage`` reports what a window misses, and when it is complete.
 
-It costs a read and a write of all that is retained. Earlier pages stay for as long as snapshots do
-that name them. Names of new standalone windows have the number of the change in them, since their
-pages may have the content and the place of old ones, which are deleted later.
+It reads and writes all retained events. Earlier pages stay as long as the snapshots that name them.
+Names of new standalone windows have the number of the change in them, since their pages may have
+the content and the place of old ones, which are deleted later.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.pages import Entry, PendingPages
+from mta.keyed.pages import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
@@ -74,13 +74,13 @@ _NUMBERS = re.compile(r"Array\('[<|][biuf]\d'\)")
 
 
 def with_marks(monoid: AbstractMonoid, snapshot: KeyedSnapshot) -> AbstractMonoid:
-    """A monoid as the events of a snapshot are stored for it."""
+    """Return a monoid that matches the events as a snapshot stores them."""
     marked = {name for name, _ in snapshot.columns if name.startswith("\0")}
     return _marked(monoid, lambda column: mark_of(column) in marked)
 
 
 def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
-    """A monoid as events are stored for it that were stored as some columns before."""
+    """Return a monoid that stores events like earlier ones with some other columns."""
     marked = {name for name, _ in columns}
 
     def is_missing(column: tuple[str, str]) -> bool:
@@ -93,7 +93,7 @@ def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
 def require_observed(
     reader: AbstractMonoid, policies: Mapping[str, AbstractPolicy], columns: Columns
 ) -> None:
-    """Raises SnapshotMismatch if a policy looks at a column that some events are without."""
+    """Raises SnapshotMismatch if a policy looks at a column that some events do not have."""
     observed = [names for policy in policies.values() for _, names, _ in policy.observers]
     looked_at = {name for names in observed for name in column_names(names)}
     stored = columns_of(reader)
@@ -107,7 +107,7 @@ def require_observed(
 
 
 def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None:
-    """The stored column that one is read from: itself, without nulls, or of another kind."""
+    """Return the stored column that provides one: itself, without nulls, or of another kind."""
     if column in columns:
         return column
     name, kind = column
@@ -119,7 +119,7 @@ def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None
 
 
 def without_nulls(kind: str) -> str:
-    """The kind of a column as it is where nothing may be null."""
+    """Return the kind of a column without nulls."""
     return kind.removeprefix("Nullable(").removesuffix(")") if "Nullable(" in kind else kind
 
 
@@ -131,7 +131,7 @@ def _marked(
 
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
-    """The columns of pages. Raises SnapshotMismatch for a kind that nobody knows here."""
+    """Return the columns of pages. Raises SnapshotMismatch for an unknown kind."""
     known: dict[str, Schema] = {}
     if like is not None:
         own = like.stored.values() if isinstance(like, Product) else [like.inputs]
@@ -159,12 +159,12 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
 
 
 def are_bare(columns: Columns) -> bool:
-    """Whether events are bare values, not mappings."""
+    """Return whether events are bare values, not mappings."""
     return [name for name, _ in columns] == [""]
 
 
 def schema_of(columns: Columns, like: AbstractMonoid | None = None) -> Schema:
-    """The events of pages. Raises SnapshotMismatch for a kind that nobody knows here."""
+    """Return the schema of events in pages. Raises SnapshotMismatch for an unknown kind."""
     schemas = schemas_of(columns, like)
     return schemas[0] if are_bare(columns) else Record(schemas)
 
@@ -174,14 +174,14 @@ def schema_of(columns: Columns, like: AbstractMonoid | None = None) -> Schema:
 
 @dataclass
 class Source:
-    """The keys of a snapshot with the events that their windows held, as columns; read only."""
+    """The keys of a snapshot with the events that their windows held, as columns; read-only."""
 
     unread: UnreadSnapshot
     store: PageStore
     like: AbstractMonoid
-    """What reads some of the columns."""
+    """Reads some of the columns."""
     on_duplicate: OnDuplicate
-    """What an event does at a time of its key that has one already."""
+    """What to do with an event at the time of an existing event of its key."""
     #: The time of the newest event.
     newest: int | None = None
     snapshots: list[bytes] = field(default_factory=list)
@@ -195,7 +195,7 @@ class Source:
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
         found = {name: policy_of(text, mark) for name, text, mark in snapshot.policies}
-        #: The windows, where all of them go by counts and times.
+        #: The windows, if all of them depend on counts and times only.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
         self._retention = Retention(
             self.policies, snapshot.lateness, self.on_duplicate, snapshot.retain_for
@@ -208,15 +208,15 @@ class Source:
 
     @property
     def _are_known(self) -> bool:
-        """Whether all windows go by counts and times."""
+        """Return whether all windows depend on counts and times only."""
         return len(self.policies) == len(self.snapshot.policies)
 
     def _trimmed(self, table: Table) -> Table:
-        """Without what no previous window needs, as that may have holes."""
+        """Return a table without events that no previous window needs: they may have gaps."""
         return self._retention.trimmed(table) if self._are_known else table
 
     def tables(self) -> Iterator[Table]:
-        """All keys in order, range by range; reads every page once or twice."""
+        """Yield all keys in order, range by range; reads every page once or twice."""
         for table in self._tree.everything():
             some = np.flatnonzero((table.marks != STANDALONE) & (table.left > 0))
             clocks = None
@@ -230,9 +230,9 @@ class Source:
             yield table
 
     def events(self, snapshot: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
-        """The events of a standalone window, and how many of its key came before them.
+        """Return the events of a standalone window, and how many of its key came before them.
 
-        Pages are read as one goes through the leaves. ``last`` is the key's clock.
+        Pages are read while the leaves are iterated. ``last`` is the key's clock.
         """
         self.snapshots.append(snapshot)
         events = restore_opaque(snapshot, self.store, self.schemas)
@@ -244,12 +244,12 @@ class Source:
         return before, leaves
 
     def give_up(self, left: int, leaves: Sequence[Leaf], last: int | None) -> int:
-        """Do without the events of a key; how many have left with them."""
+        """Discard the events of a key; return how many have left, including these."""
         self.losses.give_up(last)
         return left + sum(leaf.count for leaf in leaves)
 
     def _needed(self, leaves: list[Leaf], clocks: np.ndarray | None) -> list[Leaf]:
-        """Without what no previous window needs, as though the key were vectorized."""
+        """Return leaves without events that no previous window needs, as if vectorized."""
         if not self._are_known or not leaves:
             return leaves
         first = leaves[0].first + int(self._retention.needed(_lane(leaves), clocks)[0])
@@ -263,7 +263,7 @@ class Source:
         return found
 
     def rows(self, rows: Rows, count: int, columns: Columns) -> Rows:
-        """Rows as they are stored, as those of other columns."""
+        """Convert stored rows to rows of other columns."""
         if self.bare:
             return rows
         found = dict(zip(self.columns, rows, strict=False))
@@ -287,12 +287,12 @@ class Source:
         return read_column(found[origin], schema)
 
     def origin_of_marks(self, name: str) -> tuple[str, str] | None:
-        """The stored column which that is read from that some marks are about."""
+        """Return the stored column from which the column of some marks is read."""
         _, column, kind = name.split("\0", 2)
         return _origin((column, kind), self.columns)
 
     def of_window(self, leaf: Leaf, columns: Columns) -> Rows:
-        """The rows of a leaf of a standalone window, behind which policies may keep more."""
+        """Return the rows of a leaf of a standalone window, without the columns of policies."""
         rows = leaf.rows[: len(self.schemas)]
         return self.rows(rows if self.is_record else rows[0], leaf.count, columns)
 
@@ -301,10 +301,10 @@ class Source:
 
 
 def carry(source: Source, bucket: Bucket) -> None:
-    """All that a snapshot holds into a bucket.
+    """Carry over everything in a snapshot into a bucket.
 
-    Writes one run. When a store call fails, nothing has changed but that pages are there which
-    nobody names; to carry it over again writes the same ones.
+    Writes one run. If a store call fails, nothing has changed except for pages that no snapshot
+    names; another attempt writes the same pages.
     """
     tree, snapshot = bucket.tree, source.snapshot
     assert tree.pages is not None
@@ -327,7 +327,7 @@ def carry(source: Source, bucket: Bucket) -> None:
 
 
 def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
-    """The keys of a table, as the windows of a bucket have them."""
+    """Return the keys of a table as the windows of a bucket store them."""
     kind, schema = bucket.kind, bucket.tree.layout.schema
     columns = columns_of(kind.reader)
     plain = table.take(np.flatnonzero(table.marks != STANDALONE))
@@ -365,7 +365,7 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
 
 
 def _fits(bucket: Bucket, clock: int | None, leaves: Sequence[Leaf]) -> bool:
-    """Whether a key can be vectorized: its events are few, and the newest tells its clock."""
+    """Return whether a key can be vectorized: it has few events, and the newest is at its clock."""
     kind, times = bucket.kind, leaves[-1].times if leaves else None
     if (
         not kind.vectorized
@@ -376,21 +376,21 @@ def _fits(bucket: Bucket, clock: int | None, leaves: Sequence[Leaf]) -> bool:
 
 
 def _lane(leaves: Sequence[Leaf]) -> Lanes:
-    """The events of one key."""
+    """Return the events of one key as a lane."""
     times = [leaf.times for leaf in leaves if leaf.times is not None]
     bounds = np.array([0, sum(leaf.count for leaf in leaves)])
     return Lanes(bounds, np.concatenate(times) if times else None)
 
 
 class _Standalone:
-    """Standalone windows, which events go into; their entries among the keys."""
+    """Standalone windows that receive events, and their entries among the keys."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self.tables: list[Table] = []
 
     def add(self, keys: Keys, left: int, last: int | None, leaves: Sequence[Leaf]) -> None:
-        """A key's window, after so many events that are not in it."""
+        """Add the window of a key, after ``left`` events that are not in it."""
         bucket, schema = self._bucket, self._bucket.tree.layout.schema
         events = sum(leaf.count for leaf in leaves)
         window: AnyWindow = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
@@ -399,7 +399,7 @@ class _Standalone:
             times = None if leaf.times is None else leaf.times.view("M8[us]")
             window.extend(rows, times, "last")
         if bucket.kind.settings.allowed_lateness is not None:
-            window.engine.intake.advance(last)  # which is later where the newest was retracted
+            window.engine.intake.advance(last)  # later than the newest event if that was retracted
             if isinstance(window, Window):
                 window.engine.pass_to(last)
         times = None if not bucket.tree.layout.timed else np.array([last], "<i8")
@@ -411,15 +411,13 @@ class _Standalone:
 
 def pending_after(source: Source) -> list[Entry]:
     """What no snapshot needs any more that is made after all of a source was carried over."""
-    runs = source.snapshot.runs
-    pages: list[Entry] = [PendingPages(r.number, r.height, r.top.names) for r in runs]
-    return [*pages, *source.snapshots]
+    return [*(run.pages() for run in source.snapshot.runs), *source.snapshots]
 
 
 def starts_after(
     source: Source, monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
 ) -> dict[str, Start]:
-    """What the new windows and columns miss, where all that there is comes out of a snapshot."""
+    """Return what the new windows and columns miss if everything comes from a snapshot."""
     found, starts = dict[str, Start](), source.snapshot.starts
     for name, policy in policies.items():
         same = [n for n, _, mark in source.snapshot.policies if mark == policy.fingerprint]
@@ -440,9 +438,9 @@ def starts_after(
 
 
 def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: AbstractMonoid) -> None:
-    """Raises SnapshotMismatch if events of a snapshot cannot be those of some windows.
+    """Raises SnapshotMismatch if the events of a snapshot do not suit some windows.
 
-    ``wanted`` is what these windows, of a monoid, would write themselves.
+    ``wanted`` describes what these windows would write themselves.
     """
     why = None
     named = isinstance(monoid, Product) and all(name for name, _ in found.columns)
@@ -466,7 +464,7 @@ def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: Abstra
 
 
 def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
-    """A snapshot's windows, line by line."""
+    """Describe the windows of a snapshot, line by line."""
     lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
     return [
         ("monoid", snapshot.monoid[0]),
@@ -480,7 +478,7 @@ def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
 def side_by_side(
     old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]], titles: tuple[str, str]
 ) -> str:
-    """What was and what is asked for, line by line; lines that differ begin with an asterisk.
+    """Format what was and what is requested, line by line, with an asterisk where lines differ.
 
     >>> print(side_by_side([("window", "3")], [("window", "5")], ("saved", "asked")))
                 saved  asked

@@ -1,22 +1,22 @@
-"""Events that replace or join others at their times, and retractions, of many keys at once.
+"""Retractions, replacements and combinations of events at their times, for many keys at once.
 
-What a batch brings is taken key by key, in order of time, and what is of one time as it came:
+The rows of a batch are processed by key and time, and rows of one time in order of arrival:
 
-    known     a  1x 5y            the events of a key that are held
-    batch     a  5z 5- 9u         5- takes out the newest event at 5
+    known     a  1x 5y            the stored events of a key
+    batch     a  5z 5- 9u         5- retracts the newest event at 5
     result    a  1x 5y 9u         with on_duplicate="append"
               a  1x 9u            with "replace" and "combine"
 
-Retractions of events that are held, and events that replace or join others, are worked out by whole
-columns (``correct``): the union of what is held and what is new loses the rows that no longer
-stand, and the corrected keys are written again as a whole, which hides what older tables say of
-them. Events that others of the same batch replace or join have results all the same: the window up
-to their time, and what was there then.
+Retractions of stored events, and events that replace or combine with others, are computed over
+whole columns (``correct``): the union of stored and new events loses the rows that are no longer
+valid, and the corrected keys are written again completely, which hides their entries in older
+tables. An event that another one of the same batch replaces has a result too: that of the window up
+to its time, as of its arrival.
 
-Two kinds of keys are standalone for this batch (``Retractions.alone``): those of which a retraction
-takes out what the same batch brought; and those whose newest event goes with nothing as new in its
-place, since only such a window knows up to when events were evicted. It comes back among the
-vectorized ones once something as new has come.
+Two kinds of keys are standalone for this batch (``Retractions.alone``): keys with a retraction of
+an event of the same batch; and keys that lose their newest event without an equally new one,
+because only a standalone window knows up to when events were evicted. Such a key is vectorized
+again once an equally new event has arrived.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ from mta.keyed.table import ALL, Lanes, Table, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties
 
-#: How many events there are at a time of a key, for the places of keys and times.
+#: Returns the number of events at times of keys, for arrays of places and times.
 Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(slots=True)
 class Retractions:
-    """Retractions of a batch that take something out, in the order of keys and times."""
+    """The retractions of a batch that match an event, in order of key and time."""
 
     of: np.ndarray
-    """The place of each one's key."""
+    """The place of the key of each."""
     times: np.ndarray
     slots: np.ndarray
-    """How many events of the batch, those of all keys, come before each."""
+    """How many events of the batch, over all keys, come before each."""
     floors: np.ndarray
-    """The time from which on results of each one's key may be asked for, as events may be late."""
+    """The time from which on results of the key of each may be requested, as events may be late."""
     alone: np.ndarray
-    """The places of keys of which one takes out what the same batch brought."""
+    """The places of keys with a retraction of an event of the same batch."""
 
 
 @dataclass(slots=True)
 class Resolved:
-    """Which retractions find something to take out."""
+    """Which retractions match an event."""
 
     order: np.ndarray | None
-    """How the rows of the batch are to be put in order; None where they stay as they are."""
+    """The order of the rows of the batch; None if it does not change."""
     missing: np.ndarray
-    """Rows, in their new order, that are retractions of nothing."""
+    """Rows, in their new order, that are retractions without a match."""
     own: np.ndarray
-    """Rows, in their new order, that take out what the same batch brought."""
+    """Rows, in their new order, that retract an event of the same batch."""
 
 
 def resolve(
@@ -72,11 +72,11 @@ def resolve(
     existing: Existing,
     put_off: bool,
 ) -> Resolved:
-    """What each retraction of a batch takes out; its rows are in order of key, time and arrival.
+    """Resolve the retractions of a batch, whose rows are in order of key, time and arrival.
 
-    ``put_off`` says that rows of one key and time came in no order: retractions that find nothing
-    take out what the batch itself brings. A step for each row of the longest run of rows of one
-    key and time.
+    ``put_off`` says that rows of one key and time have no order: retractions without another match
+    retract events of the batch itself. Costs one step for each row of the longest run of rows of
+    one key and time.
     """
     if not len(codes):
         return Resolved(None, np.zeros(0, bool), np.zeros(0, bool))
@@ -97,7 +97,7 @@ def resolve(
 def _simulate(
     first: np.ndarray, lengths: np.ndarray, before: np.ndarray, retracts: np.ndarray, beside: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Runs of rows of one key and time, row by row and all runs at once."""
+    """Simulate runs of rows of one key and time, row by row and all runs at once."""
     missing, own = np.zeros(len(retracts), bool), np.zeros(len(retracts), bool)
     previous, fresh = before.copy(), np.zeros_like(before)
     for step in range(int(lengths.max(initial=0))):
@@ -118,7 +118,7 @@ def _simulate(
 
 
 def existing_in(table: Table, places: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """How many events keys have in a table at some times; places never decrease."""
+    """Return how many events keys have in a table at some times; places never decrease."""
     assert table.times is not None
     found: np.ndarray = first_later(table.times, table.bounds, places, times)
     found -= first_later(table.times, table.bounds, places, times - 1)
@@ -126,7 +126,7 @@ def existing_in(table: Table, places: np.ndarray, times: np.ndarray) -> np.ndarr
 
 
 def receding(known: Table, at: np.ndarray, new: Table, taken: Retractions) -> np.ndarray:
-    """The keys whose newest event goes and has nothing as new in its place, by their places."""
+    """Return the places of keys that lose their newest event without an equally new one."""
     places: np.ndarray = np.unique(taken.of)
     places = places[at[places] >= 0]
     if not len(places):
@@ -151,19 +151,19 @@ def receding(known: Table, at: np.ndarray, new: Table, taken: Retractions) -> np
 
 @dataclass(slots=True)
 class Corrected:
-    """Lanes after a batch, and where its events stand in them."""
+    """Lanes after a batch, and the positions of its events in them."""
 
     lanes: Table
     newest: np.ndarray
-    """The row of each new event, or of what stands in its place."""
+    """The row of each new event, or of the event that replaced it."""
     passed: np.ndarray
-    """Which of these no longer stand by the end of the batch."""
+    """Which of these are replaced or retracted by the end of the batch."""
     states: Rows
-    """What was at the time of each of these once it had come; input rows."""
+    """The values at the time of each of these on its arrival; input rows."""
     first: np.ndarray
-    """The first row of each lane that is new, or before which one is gone."""
+    """The first row of each lane that is new, or that follows a removed row."""
     touched: np.ndarray
-    """The lanes that have lost rows, or have other values in them."""
+    """The lanes that have lost rows or have changed values."""
 
 
 def correct(
@@ -174,11 +174,11 @@ def correct(
     on_duplicate: OnDuplicate,
     monoid: AbstractMonoid,
 ) -> Corrected:
-    """The union of what is held and what is new, in which the new ones meet the others.
+    """Return the union of stored and new events after replacements and retractions.
 
-    ``newest`` are the rows of the new events, which at their times stand behind those that are
-    held. ``of`` and ``moments`` are the lanes and times of retractions of events that are held.
-    A few searches per retraction, and about 50 ns per row.
+    ``newest`` are the rows of the new events, which follow the stored events of their times. ``of``
+    and ``moments`` are the lanes and times of retractions of stored events. Costs a few searches
+    per retraction, and about 50 ns per row.
     """
     assert union.times is not None
     count, schema = union.events, union.schema
@@ -222,7 +222,7 @@ def correct(
 def _joined(
     rows: Rows, alive: np.ndarray, again: np.ndarray, union: Table, monoid: AbstractMonoid
 ) -> Rows:
-    """All values, where those that join others are what both are together."""
+    """Return all values, with each combined event as the combination of its parts."""
     schema, count = union.schema, len(alive)
     heads = np.concatenate(([True], ~again))
     fronts = np.maximum.accumulate(np.where(heads, np.arange(count), 0))
@@ -244,7 +244,7 @@ def folds_with(
     rows: np.ndarray,
     states: Rows,
 ) -> Rows:
-    """The outputs of windows that end with some rows, in whose place there were other values."""
+    """Return the outputs of windows that end with some rows, with other values in those rows."""
     times = None if lanes.times is None else lanes.times[rows]
     starts, stops = lanes.frame_at(policy, of, rows, times)
     schema, size = monoid.partials, len(rows)

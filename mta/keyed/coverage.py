@@ -1,8 +1,8 @@
 """Which results are incomplete after windows or aggregations were changed, and until when.
 
-A ``Start`` describes what a change has lost: every missing event is at a moment or before it, and
-so many of each key's events, right before the oldest one that the key still accepts, are all there.
-From these follows for each result when it is complete (``Incomplete``):
+A ``Start`` describes what a change has lost: every missing event is at or before a moment, and a
+number of each key's events, right before the oldest one that the key still accepts, are complete.
+From these follows when each result is complete (``Incomplete``):
 
     TimeWindow(60)                  from a moment on
     CountWindow(9)                  after so many events of a key
@@ -30,21 +30,21 @@ from mta.monoids.product import Product, column_names
 
 
 class Losses:
-    """What keys have lost of the events that windows held before a change."""
+    """The events that keys have lost since windows before a change held them."""
 
     def __init__(self, retention: Retention, starts: Mapping[str, Start]) -> None:
         self._retention, self._starts = retention, starts
-        #: What is missing of any key that previous windows may not have held, if anything is.
+        #: What any key may miss that previous windows did not hold; None if nothing.
         self._start: Start | None = None
-        #: What is missing of keys that had to do without any event.
+        #: What keys miss whose events were all discarded; None if there are none.
         self._given_up: Start | None = None
 
     def add(self, start: Start) -> None:
-        """Note what is missing of some key."""
+        """Note what some key misses."""
         self._start = _both(self._start, start)
 
     def give_up(self, clock: int | None) -> None:
-        """Note that a key has to do without its events."""
+        """Note that all events of a key were discarded."""
         self.add(Start(clock, 0))
         self._given_up = _both(self._given_up, Start(clock, 0))
 
@@ -68,11 +68,11 @@ class Losses:
         self.add(Start(int(gone.max()), known))
 
     def of(self, policy: AbstractPolicy, others: Sequence[str]) -> Start | None:
-        """What a window misses, if anything; ``others`` are previous windows with that policy."""
+        """Return what a window misses; ``others`` are previous windows with that policy."""
         policies = self._retention.policies
         wider = {*others, *(n for n, held in policies.items() if covers(held, policy))}
         if wider <= self._starts.keys() and self._start is not None:
-            # Each says what may be missing at most, so less than any of them says.
+            # Each is an upper bound on what is missing, so the smallest applies.
             found = [self._start, *(self._starts[name] for name in wider)]
             moments = [each.moment for each in found if each.moment is not None]
             least = Start(min(moments, default=None), max(each.known for each in found))
@@ -81,7 +81,7 @@ class Losses:
 
 
 def _both(one: Start | None, other: Start) -> Start:
-    """What is missing where either may be."""
+    """Return what is missing if either may be."""
     if one is None:
         return other
     moments = [m for m in (one.moment, other.moment) if m is not None]
@@ -89,14 +89,14 @@ def _both(one: Start | None, other: Start) -> Start:
 
 
 def add_start(starts: dict[str, Start], name: str, start: Start) -> None:
-    """Note that something else misses as much as this."""
+    """Add to a window or column what ``start`` says is missing."""
     starts[name] = _both(starts.get(name), start)
 
 
 def incomplete(
     starts: Mapping[str, Start], monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
 ) -> list[Incomplete]:
-    """The incomplete results, and when each is complete again."""
+    """Return the incomplete results, and when each is complete again."""
     found = []
     for window, policy in policies.items():
         for alias, columns in _reads(monoid):
@@ -110,12 +110,12 @@ def incomplete(
 def incomplete_after(
     window: str, aggregation: str, policy: AbstractPolicy, starts: Sequence[Start]
 ) -> Incomplete | None:
-    """A result that misses all that some starts say; None if it is complete."""
+    """Return a result that misses everything in some starts; None if it is complete."""
     return _incomplete(window, aggregation, [whole_after(policy, *start) for start in starts])
 
 
 def later(one: Incomplete, other: Incomplete) -> Incomplete:
-    """The same result of other keys: when both are complete."""
+    """Return the same result for the keys of both: when both are complete."""
     found = _incomplete(one.window, one.aggregation, [_wholes(one), _wholes(other)])
     assert found is not None
     return found
@@ -124,7 +124,7 @@ def later(one: Incomplete, other: Incomplete) -> Incomplete:
 def _incomplete(
     window: str, aggregation: str, sides: Sequence[Sequence[Whole]]
 ) -> Incomplete | None:
-    """A result that is complete once all sides are, each of which is so in one of some ways."""
+    """Return a result that is complete once all sides are; each side has alternative conditions."""
     wholes = reduce(all_of, sides, [AT_ONCE])
     if AT_ONCE in wholes:
         return None
@@ -150,7 +150,7 @@ def _wholes(found: Incomplete) -> list[Whole]:
 
 
 def _reads(monoid: AbstractMonoid) -> Iterator[tuple[str, Columns]]:
-    """Each aggregation, and the columns that it reads."""
+    """Return each aggregation, and the columns that it reads."""
     if not isinstance(monoid, Product):
         yield "", []
         return

@@ -39,7 +39,7 @@ from mta.columns.reading import is_missing, plain
 from mta.errors import CorruptPage, InvalidTime, UnsuitableKey
 from mta.times import to_times
 
-#: No key has more bytes, so that several always fit into a page.
+#: The most bytes of a key, so that several always fit into a page.
 MAX_KEY_BYTES = 1024
 ZONED = "datetime with zone"
 _MICRO = timedelta(microseconds=1)
@@ -47,7 +47,7 @@ _DAY = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _INTS = np.iinfo("i8")
-#: The moments that Python's datetime has, in microseconds.
+#: The range of Python's datetime, in microseconds.
 _FIRST, _LAST = (moment.replace(tzinfo=None) - _EPOCH for moment in (datetime.min, datetime.max))
 _RANGE = _FIRST // _MICRO, _LAST // _MICRO
 
@@ -56,7 +56,7 @@ class WholeType(NamedTuple):
     """A type whose keys are integers of 64 bits."""
 
     dtype: str | None
-    """That of a column of keys, of which the numbers are the bits; None for objects."""
+    """The type of a column of keys, whose bits are the numbers; None for objects."""
     pack: Callable[[Any], int]
     unpack: Callable[[int], Any]
 
@@ -103,7 +103,7 @@ def _day(days: int) -> date:
 
 
 def _digits(value: Decimal) -> bytes:
-    """Equal decimals have the same digits, whatever their places."""
+    """Return the digits of a decimal, which are the same for equal decimals."""
     if not value.is_finite() or abs(value.adjusted()) > MAX_KEY_BYTES:
         raise ValueError
     text = f"{value:f}"
@@ -120,7 +120,7 @@ BYTES: dict[str, BytesType] = {
     "tuple": BytesType(lambda value: _of_parts(value), lambda raw: _to_parts(raw)),
 }
 KINDS = (*WHOLE, *BYTES)
-#: The kind of keys of each type; datetimes with a zone are of another one.
+#: The kind of the keys of each type; datetimes with a zone have another one.
 _KIND_OF: dict[type, str] = {
     int: "int", bool: "bool", float: "float", date: "date", datetime: "datetime",
     timedelta: "duration", time: "time", str: "text", bytes: "bytes", Decimal: "decimal",
@@ -132,7 +132,7 @@ EXTENSIONS = {
     "date": 1, "datetime": 2, ZONED: 3, "duration": 4, "time": 5, "decimal": 6, "uuid": 7,
 }  # fmt: skip
 _EXTENDED = {code: kind for kind, code in EXTENSIONS.items()}
-#: What unpacking raises for bytes that ``packed_keys`` does not make.
+#: What unpacking raises for bytes that ``packed_keys`` does not produce.
 _MALFORMED = (ValueError, TypeError, ArithmeticError, msgpack.UnpackException)
 ALLOWED = (
     "keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes, durations, "
@@ -141,7 +141,7 @@ ALLOWED = (
 
 
 def kind_of(value: Any) -> str | None:
-    """The kind of a key as ``as_key`` returns it; None where it is no key."""
+    """Return the kind of a key as ``as_key`` returns it; None if it is not a valid key."""
     kind = _KIND_OF.get(type(value))
     if type(value) is datetime and value.utcoffset() is not None:
         return ZONED
@@ -151,7 +151,7 @@ def kind_of(value: Any) -> str | None:
 
 
 def as_key(value: Any) -> Any:
-    """A scalar of numpy, pandas or Arrow as the Python value that it is, exactly.
+    """Convert a scalar of numpy, pandas or Arrow exactly to a Python value.
 
     Raises UnsuitableKey for a time finer than a microsecond.
     """
@@ -173,7 +173,10 @@ def as_key(value: Any) -> Any:
 
 
 def of_moments(column: np.ndarray) -> tuple[str, np.ndarray]:
-    """An array of datetime64 or timedelta64 as kind and integers. Raises UnsuitableKey."""
+    """Convert an array of datetime64 or timedelta64 to kind and integers. Raises UnsuitableKey.
+
+    Raises UnsuitableKey.
+    """
     unit = np.datetime_data(column.dtype)[0]
     if np.isnat(column).any():
         raise null_key()
@@ -194,9 +197,9 @@ def of_moments(column: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def packed_keys(kind: str, values: Sequence[Any]) -> Any:
-    """Values, all of a kind, as an array of integers or a list of bytes.
+    """Convert values of one kind to an array of integers or a list of bytes.
 
-    Raises UnsuitableKey for one that is no key.
+    Raises UnsuitableKey for an invalid key.
     """
     try:
         if kind in WHOLE:
@@ -209,7 +212,7 @@ def packed_keys(kind: str, values: Sequence[Any]) -> Any:
 
 
 def unpacked(kind: str, packed: bytes) -> Any:
-    """A key's bytes as users know it. Raises CorruptPage for what are none of the kind."""
+    """Convert a key's bytes to its public value. Raises CorruptPage for bytes not of the kind."""
     try:
         if kind in WHOLE:
             return WHOLE[kind].unpack(int.from_bytes(packed, "little", signed=True))
@@ -219,7 +222,7 @@ def unpacked(kind: str, packed: bytes) -> Any:
 
 
 def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
-    """Whole numbers of a kind as users know the keys: an array of the type, or of objects."""
+    """Convert integers of a kind to public keys: an array of the type, or of objects."""
     dtype = WHOLE[kind].dtype
     if kind == "bool":
         return np.asarray(whole != 0)
@@ -231,7 +234,7 @@ def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
 
 
 def null_key() -> UnsuitableKey:
-    """The error for a null or a NaN among keys."""
+    """Return the error for a null or a NaN among keys."""
     return UnsuitableKey("some keys are null: drop these rows, or give them a key")
 
 
@@ -264,7 +267,7 @@ def _to_parts(raw: bytes) -> tuple[Any, ...]:
 
 
 def _odd(kind: str, values: Sequence[Any]) -> UnsuitableKey:
-    """The error for the first of some values that cannot be packed."""
+    """Return the error for the first value that cannot be packed."""
     one = WHOLE.get(kind) or BYTES[kind]
     for value in values:
         try:

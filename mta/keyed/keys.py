@@ -1,11 +1,11 @@
-"""The keys of windows: what users hand in, as distinct keys in order, and a code for each event.
+"""The keys of windows: columns as distinct keys in order, and a code for each event.
 
-All keys of one set of windows are of one kind (``mta.keyed.key_types``). Inside a key is its bytes,
-and it goes by the hash of these: of a kind whose keys are integers of 64 bits a mix of the
-bits, one to one, and of the others xxh3_64.
+All keys of one set of windows are of one kind (``mta.keyed.key_types``). Internally a key is its
+bytes and their hash: for kinds whose keys are integers of 64 bits a one-to-one mix of the bits, and
+for the others xxh3_64.
 
-Keys are ordered by hash and then by bytes. So two of equal hash stand side by side, and what looks
-one up compares the bytes of all at once; it goes key by key only where hashes have met.
+Keys are ordered by hash and then by bytes. So keys of equal hash are adjacent. A lookup compares
+the bytes of all keys at once, and goes key by key only where hashes collide.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mta.keyed.key_types import (
     unpacked,
 )
 
-#: How a key's bytes are hashed; tests take a narrower one, so that hashes meet.
+#: The hash of a key's bytes; tests use a narrower one, so that hashes collide.
 hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
 #: The bounds of a single integer, and the bits of one.
 _WORD, _WORD_BITS = np.array([0, 8]), (1 << 64) - 1
@@ -55,7 +55,7 @@ class Keys:
 
     @classmethod
     def none(cls, kind: str) -> Keys:
-        """No keys, of a kind."""
+        """Return no keys, of a kind."""
         return cls(kind, np.zeros(0, "u8"), np.zeros(0, "u1"), np.zeros(1, np.int64))
 
     def __len__(self) -> int:
@@ -63,11 +63,11 @@ class Keys:
 
     @property
     def is_whole(self) -> bool:
-        """Whether keys are integers, of which no two have one hash."""
+        """Return whether keys are integers, no two of which have one hash."""
         return self.kind in WHOLE
 
     def take(self, places: np.ndarray) -> Keys:
-        """Those at some places; in order where these grow."""
+        """Return the keys at some places; in order if the places increase."""
         starts = self.bounds[places]
         lengths = self.bounds[places + 1] - starts
         if self.is_whole:
@@ -77,25 +77,25 @@ class Keys:
         return Keys(self.kind, self.hashes[places], blob, bounds_of(lengths))
 
     def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> bytes:
-        """Ranges of the bytes of all keys."""
+        """Return ranges of the bytes of all keys."""
         return bytes_of([self.blob.data], np.zeros(len(starts), np.int64), starts, lengths)
 
     def cut(self, start: int, stop: int) -> Keys:
-        """Those from ``start`` to ``stop``, as views."""
+        """Return the keys from ``start`` to ``stop``, as views."""
         bounds = self.bounds[start : stop + 1]
         blob = self.blob[bounds[0] : bounds[-1]]
         return Keys(self.kind, self.hashes[start:stop], blob, bounds - bounds[0])
 
     def packed(self, place: int) -> bytes:
-        """The bytes of one."""
+        """Return the bytes of one key."""
         return self.blob[self.bounds[place] : self.bounds[place + 1]].tobytes()
 
     def at(self, place: int) -> Any:
-        """One, as users know it."""
+        """Return one key as a public value."""
         return unpacked(self.kind, self.packed(place))
 
     def as_column(self) -> np.ndarray:
-        """All of them, as users know them: an array of their type, or objects."""
+        """Return all keys as public values: an array of their type, or objects."""
         if self.is_whole:
             return column_of(self.kind, self.blob.view("<i8"))
         found = np.empty(len(self), object)
@@ -103,7 +103,7 @@ class Keys:
         return found
 
     def find(self, wanted: Keys) -> np.ndarray:
-        """The place of each wanted key here, -1 of those that are not here."""
+        """Return the place of each wanted key here, -1 for missing ones."""
         if not len(self) or not len(wanted):
             return np.full(len(wanted), -1)
         if self.same_as(wanted):
@@ -117,7 +117,7 @@ class Keys:
         return places
 
     def same_as(self, others: Keys) -> bool:
-        """Whether these are the same keys; hardly any work where they are not."""
+        """Return whether these are the same keys; cheap if they differ."""
         return (
             len(self) == len(others)
             and np.array_equal(self.hashes, others.hashes)
@@ -126,7 +126,7 @@ class Keys:
         )
 
     def _find_one(self, place: int, wanted: Keys, at: int) -> int:
-        """The place of a key among those of its hash, the first of which is at ``place``."""
+        """Return the place of a key among those of its hash, the first of which is at ``place``."""
         packed = wanted.packed(at)
         while place < len(self) and self.hashes[place] == wanted.hashes[at]:
             if self.packed(place) == packed:
@@ -136,7 +136,7 @@ class Keys:
 
 
 def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -> np.ndarray:
-    """Whether pairs of keys have the same bytes."""
+    """Return whether pairs of keys have the same bytes."""
     starts, begins = one.bounds[places], other.bounds[others]
     lengths = one.bounds[places + 1] - starts
     same: np.ndarray = lengths == other.bounds[others + 1] - begins
@@ -151,10 +151,10 @@ def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -
 
 
 def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
-    """The distinct keys of several sets; each key of each set, in the order of keys and sets.
+    """Return the distinct keys of several sets, and for each key of each set where it is.
 
-    That is where it was in all of them, one set after the other, and its place among the
-    distinct keys.
+    That is its position in all sets, one after the other, and its place among the distinct keys, in
+    the order of keys and sets.
     """
     kind = parts[0].kind
     hashes = np.concatenate([part.hashes for part in parts])
@@ -167,9 +167,9 @@ def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
 
 
 def distinct_of(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.ndarray]:
-    """Keys as they come, in an order of their hashes, as ``merged``; those that are equal as one.
+    """Return keys in an order of their hashes as ``merged`` does, with equal keys as one.
 
-    Equal ones stay in that order.
+    Equal keys stay in that order.
     """
     hashes = every.hashes
     lined = hashes[order]
@@ -184,7 +184,7 @@ def distinct_of(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.nd
 
 
 def range_of(hashes: np.ndarray, low: int, high: int | None) -> tuple[int, int]:
-    """Where those from ``low`` on begin among hashes in order, and those from ``high`` on if given.
+    """Return where hashes from ``low`` on start in sorted hashes, and where those from ``high`` do.
 
     >>> range_of(np.array([3, 5, 5, 9], "u8"), 4, 9)
     (1, 3)
@@ -199,10 +199,10 @@ def range_of(hashes: np.ndarray, low: int, high: int | None) -> tuple[int, int]:
 
 
 def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
-    """A column of keys as its distinct keys, and for each event the place of its key among them.
+    """Return the distinct keys of a column, and for each event the place of its key among them.
 
-    A list, a numpy, pandas, polars or Arrow column, or a tuple of columns for keys of several
-    parts. ``kind`` is that of the keys so far. Raises UnsuitableKey.
+    The column is a list, a numpy, pandas, polars or Arrow column, or a tuple of columns for keys of
+    several parts. ``kind`` is that of the existing keys. Raises UnsuitableKey.
     """
     found = distinct_keys(given)
     keys, order = _in_order(_kind_of(found, kind), found.packed)
@@ -210,7 +210,7 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
 
 
 def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
-    """Bytes, one after the other, as distinct keys, and the place of each one's among these.
+    """Return distinct keys of concatenated bytes, and the place of each among them.
 
     Raises UnsuitableKey.
     """
@@ -221,17 +221,22 @@ def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray
 
 def read_key(given: Any, kind: str | None) -> Keys:
     """One key. Raises UnsuitableKey."""
+    if kind is not None and _KINDS.get(type(given)) == kind:
+        return _one(kind, packed_keys(kind, [given])[0])
     found = distinct_keys([given])
     return _in_order(_kind_of(found, kind), found.packed)[0]
 
 
 def of_packed(kind: str, packed: Sequence[bytes]) -> Keys:
-    """Keys out of their bytes."""
+    """Return keys from their bytes."""
     return _in_order(kind, np.frombuffer(b"".join(packed), "<i8") if kind in WHOLE else packed)[0]
 
 
 def _kind_of(found: Distinct, kind: str | None) -> str:
-    """The kind of distinct keys, which is that of the keys so far. Raises UnsuitableKey."""
+    """Return the kind of distinct keys, the same as that of earlier keys. Raises UnsuitableKey.
+
+    Raises UnsuitableKey.
+    """
     if found.kind is None or kind in (None, found.kind):
         return found.kind or kind or "int"
     odd = found.packed[0]
@@ -243,12 +248,12 @@ def _kind_of(found: Distinct, kind: str | None) -> str:
 
 
 def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
-    """Distinct keys as integers or bytes, in order, and where each of these was."""
+    """Return distinct integers or bytes as keys in order, and the earlier position of each."""
     if len(packed) == 1:
         return _one(kind, packed[0]), np.zeros(1, np.int64)
     if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
-        hashes = hashes_of_ints(blob)
+        hashes = mixed(blob.view("<u8"))
         order = np.argsort(hashes)
         bounds = np.arange(0, 8 * len(blob) + 1, 8)
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
@@ -258,21 +263,20 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
 
 
 def _one(kind: str, packed: Any) -> Keys:
-    """A key by itself: what reads requests has one at a time, for which columns cost too much."""
+    """Return a single key: servers read one at a time, for which columns cost too much."""
     if kind in WHOLE:
         raw = int(packed).to_bytes(8, "little", signed=True)
-        return Keys(
-            kind, np.array([_hash_of_int(int(packed))], "u8"), np.frombuffer(raw, "u1"), _WORD
-        )
+        hashes = np.array([mixed(int(packed) & _WORD_BITS)], "u8")
+        return Keys(kind, hashes, np.frombuffer(raw, "u1"), _WORD)
     bounds = np.array([0, len(packed)])
     if len(packed) > MAX_KEY_BYTES:
-        return _hashed(kind, np.frombuffer(packed, "u1"), bounds)  # says what is wrong
+        return _hashed(kind, np.frombuffer(packed, "u1"), bounds)  # raises the error
     hashes = np.array([hash_of(packed)], "u8")
     return Keys(kind, hashes, np.frombuffer(packed, "u1"), bounds)
 
 
 def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
-    """Keys by their bytes, as they come."""
+    """Return keys from their bytes, in the given order."""
     lengths = np.diff(bounds)
     found = Keys(kind, np.zeros(len(lengths), "u8"), blob, bounds)
     longest = int(lengths.max(initial=0))
@@ -285,7 +289,7 @@ def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
     if len(lengths) and int(lengths.min()) == longest:
         found.hashes[:] = _hashes(blob[bounds[0] : bounds[-1]], len(lengths))
     elif len(lengths):
-        # Those of one length are cut out of the bytes together.
+        # Keys of one length are extracted together.
         by_length = np.argsort(lengths, kind="stable")
         lined = lengths[by_length]
         cuts = [0, *(np.flatnonzero(np.diff(lined)) + 1).tolist(), len(lined)]
@@ -298,32 +302,25 @@ def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
 
 
 def _hashes(raw: np.ndarray, count: int) -> np.ndarray:
-    """The hash of each of so many pieces of one length."""
+    """Return the hash of each of ``count`` pieces of equal length."""
     pieces = raw.view(f"V{len(raw) // count}").tolist() if len(raw) else [b""] * count
     return np.fromiter(map(hash_of, pieces), "u8", count)
 
 
-def hashes_of_ints(keys: np.ndarray) -> np.ndarray:
-    """The bits of integers stirred, one to one (the finisher of splitmix64)."""
-    words = keys.view("<u8")
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: np.ndarray = words ^ (words >> np.uint64(31))
-    return found
+def mixed(words: Any) -> Any:
+    """Return the hashes of integers, one to one: the finisher of splitmix64.
 
-
-def _hash_of_int(key: int) -> int:
-    """As ``hashes_of_ints``, of one."""
-    word = key & _WORD_BITS
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _WORD_BITS
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _WORD_BITS
-    return word ^ (word >> 31)
+    ``words`` are unsigned: an array, or one Python integer.
+    """
+    words = ((words ^ (words >> 30)) * 0xBF58476D1CE4E5B9) & _WORD_BITS
+    words = ((words ^ (words >> 27)) * 0x94D049BB133111EB) & _WORD_BITS
+    return words ^ (words >> 31)
 
 
 def ints_of_hashes(hashes: np.ndarray) -> np.ndarray:
-    """The integers of some hashes."""
+    """Return the integers of some hashes."""
     words = hashes ^ (hashes >> np.uint64(31)) ^ (hashes >> np.uint64(62))
-    words = words * np.uint64(0x319642B2D24D8EC3)  # what undoes the products of ``hashes_of_ints``
+    words = words * np.uint64(0x319642B2D24D8EC3)  # the inverse of the multiplications in ``mixed``
     words = (words ^ (words >> np.uint64(27)) ^ (words >> np.uint64(54))) * np.uint64(
         0x96DE1B173F119089
     )
@@ -339,9 +336,9 @@ class Distinct(NamedTuple):
     """The distinct keys of a column in any order, and for each row the place of its key."""
 
     kind: str | None
-    """None where there are no rows."""
+    """None if there are no rows."""
     packed: Any
-    """Whole numbers of the kind as an array, else bytes as a list."""
+    """Whole numbers of the kind as an array, or bytes as a list."""
     codes: np.ndarray
 
 
@@ -349,7 +346,10 @@ _NOTHING = Distinct(None, [], np.zeros(0, np.int64))
 
 
 def distinct_keys(given: Any) -> Distinct:
-    """A column of keys, or a tuple of columns for keys of several parts. Raises UnsuitableKey."""
+    """Return the distinct keys of a column, or of a tuple of columns for keys of several parts.
+
+    Raises UnsuitableKey.
+    """
     if not isinstance(given, tuple):
         return _distinct(given)
     columns = [_distinct(column) for column in given]
@@ -359,7 +359,7 @@ def distinct_keys(given: Any) -> Distinct:
 
 
 def codes_of(columns: Sequence[Any]) -> np.ndarray:
-    """For each row of columns side by side a number that is the same for the same key.
+    """Return a number for each row of some columns, equal for equal keys.
 
     Raises UnsuitableKey.
     """
@@ -367,9 +367,9 @@ def codes_of(columns: Sequence[Any]) -> np.ndarray:
 
 
 def common_codes(one: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
-    """For each row of two columns a number that is the same for the same key in either.
+    """Return a number for each row of two columns, equal for equal keys in either.
 
-    Raises UnsuitableKey, also for columns whose keys are of different types.
+    Raises UnsuitableKey, also for columns whose keys have different types.
     """
     found, others = _distinct(one), _distinct(other)
     if not len(found.codes) or not len(others.codes):
@@ -418,7 +418,7 @@ def _distinct(column: Any) -> Distinct:
 
 
 def _joined(columns: list[Distinct]) -> Distinct:
-    """Columns side by side as keys of several parts."""
+    """Return several columns as keys of several parts."""
     joint = _joint([column.codes for column in columns])
     _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
     if not len(codes):
@@ -445,7 +445,7 @@ def _of_pandas(column: Any) -> Distinct:
         return _of_arrow(column.array.__arrow_array__())
     try:
         codes, distinct = column.factorize()
-    except TypeError:  # not all values can be hashed
+    except TypeError:  # not all values are hashable
         return _of_objects(column.tolist())
     if len(codes) and codes.min() < 0:
         raise null_key()
@@ -458,7 +458,7 @@ def _of_pandas(column: Any) -> Distinct:
         return _again(_of_array(numbers, zone is not None), codes)
     values = distinct.tolist()
     kinds = {value.__class__ for value in values}
-    # To pandas 1 and True are one value, and text ends where it has a zero.
+    # pandas treats 1 and True as one value, and cuts text at a zero.
     certain = kinds == {bytes} or (kinds == {str} and "\0" not in "".join(column))
     return _again(_of_objects(values), codes) if certain else _of_objects(column.tolist())
 
@@ -472,12 +472,12 @@ def _of_polars(column: Any) -> Distinct:
     if name == "Time":
         return _of_clock(column.to_physical().to_numpy(), 1000)
     if name.startswith(_POLARS):
-        with suppress(ModuleNotFoundError):  # without pyarrow as objects
+        with suppress(ModuleNotFoundError):  # without pyarrow, as objects
             return _of_arrow(column.to_arrow())
     return _of_objects(column.to_list())
 
 
-#: What polars has that Arrow has too; what it calls objects are addresses there.
+#: The types that polars shares with Arrow; its objects become addresses there.
 _POLARS = (
     *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
     "String", "Binary", "Categorical", "Enum", "Decimal",
@@ -508,7 +508,7 @@ def _of_arrow(column: Any) -> Distinct:
 
 
 def _of_encoded(encoded: Any, *, are_whole: bool) -> Distinct:
-    """A column that Arrow has encoded: its dictionary has each value once."""
+    """Return a column that Arrow has encoded: its dictionary has each value once."""
     if hasattr(encoded, "chunks"):
         encoded = encoded.unify_dictionaries().combine_chunks()
         if hasattr(encoded, "chunks"):  # in some versions
@@ -519,14 +519,14 @@ def _of_encoded(encoded: Any, *, are_whole: bool) -> Distinct:
     return _again(_of_objects(encoded.dictionary.to_pylist()), codes)
 
 
-#: How many of a unit make how many microseconds.
+#: For each unit, a ratio to microseconds.
 _UNITS = {"[s]": (1, 1_000_000), "[ms]": (1, 1000), "[us]": (1, 1), "[ns]": (1000, 1)}
 
 
 def _of_dictionaries(column: Any) -> Distinct:
-    """A column with dictionaries of its own, in each chunk another one.
+    """Return a column with different dictionaries in its chunks.
 
-    They are loaded end to end: united by Arrow they may be too long for its type of indices.
+    They are concatenated: unified by Arrow they may be too long for its type of indices.
     """
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     parts = [_of_dictionary(c.dictionary, _as_numpy(c.indices)) for c in chunks if len(c)]
@@ -543,7 +543,7 @@ def _of_dictionaries(column: Any) -> Distinct:
 
 
 def _of_dictionary(values: Any, codes: np.ndarray) -> Distinct:
-    """Rows by their places among values, which may hold one twice, or one that no row has."""
+    """Return rows by their places among values, which may have duplicates and unused values."""
     if len(codes) and int(codes.min()) < 0:
         raise null_key()
     used, places = np.unique(codes, return_inverse=True)
@@ -586,7 +586,7 @@ def _of_array(column: np.ndarray, has_zone: bool = False) -> Distinct:
 
 
 def _of_clock(whole: np.ndarray, units: int, micros: int = 1) -> Distinct:
-    """Times of day, in units of which so many make so many microseconds."""
+    """Return times of day, in units of a given ratio to microseconds."""
     found, rest = np.divmod(whole.astype("i8") * micros, units)
     if rest.any():
         raise UnsuitableKey("some keys are finer than a microsecond; round them first")
@@ -594,12 +594,12 @@ def _of_clock(whole: np.ndarray, units: int, micros: int = 1) -> Distinct:
 
 
 def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
-    """Whole numbers of a kind."""
+    """Return whole numbers of a kind."""
     if not len(column):
         return _NOTHING
     least, most = int(column.min()), int(column.max())
     span = most - least + 1
-    wide = column.astype(np.int64, copy=False)  # differences of short ones do not fit
+    wide = column.astype(np.int64, copy=False)  # differences of narrow integers may overflow
     if span == 1:
         return Distinct(kind, wide[:1], np.zeros(len(column), np.int64))
     if span > 4 * len(column) + 1024:
@@ -611,14 +611,14 @@ def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
 
 
 def _of_bytes(kind: str | None, packed: list[bytes]) -> Distinct:
-    """Keys of a kind as bytes."""
+    """Return keys of a kind as bytes."""
     places: dict[bytes, int] = {}
     codes = [places.setdefault(key, len(places)) for key in packed]
     return Distinct(kind, list(places), np.array(codes, np.int64))
 
 
 def _of_objects(values: list[Any]) -> Distinct:
-    """Keys as Python values, all of one type."""
+    """Return keys from Python values of one type."""
     if not values:
         return _NOTHING
     if not _SIMPLE.issuperset(map(type, values)):
@@ -627,7 +627,7 @@ def _of_objects(values: list[Any]) -> Distinct:
     if kind in WHOLE:
         return _of_whole(kind, packed_keys(kind, values))
     if kind == "text" or kind == "bytes":
-        # Equal objects are equal keys: those that are distinct are packed.
+        # Equal objects are equal keys: only distinct ones are packed.
         places: dict[Any, int] = {}
         codes = np.array([places.setdefault(v, len(places)) for v in values], np.int64)
         return Distinct(kind, packed_keys(kind, list(places)), codes)
@@ -637,12 +637,14 @@ def _of_objects(values: list[Any]) -> Distinct:
     return found
 
 
-#: Types of which every value is a key as it is.
+#: Types whose values are keys without a conversion.
 _SIMPLE = frozenset({int, str, bytes, bool, float})
+#: Those among them that are never missing, and the kinds of their keys.
+_KINDS = {int: "int", str: "text", bytes: "bytes", bool: "bool"}
 
 
 def _kind_of_all(values: list[Any]) -> str:
-    """The one kind of some values. Raises UnsuitableKey."""
+    """Return the common kind of some values. Raises UnsuitableKey."""
     if len(set(map(type, values))) == 1 and type(values[0]) in NEVER_MISSING & _SIMPLE:
         return str(kind_of(values[0]))
     if any(map(is_missing, values)):
@@ -663,7 +665,7 @@ def _kind_of_all(values: list[Any]) -> str:
 
 
 def _require_unequal(values: list[Any], codes: np.ndarray) -> None:
-    """Raise UnsuitableKey for tuples that are equal in Python and different keys: 1 and True."""
+    """Raise UnsuitableKey for tuples that are equal in Python but different keys: 1 and True."""
     first: dict[Any, int] = {}
     for value, code in zip(values, codes.tolist(), strict=True):
         if first.setdefault(value, code) != code:
@@ -674,5 +676,5 @@ def _require_unequal(values: list[Any], codes: np.ndarray) -> None:
 
 
 def _again(found: Distinct, codes: np.ndarray) -> Distinct:
-    """The keys of rows of which each has one of the rows of ``found``."""
+    """Return the keys of rows, each of which has one of the rows of ``found``."""
     return found._replace(codes=found.codes[codes])

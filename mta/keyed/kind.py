@@ -1,4 +1,4 @@
-"""What the windows of a set have in common, and which events of a key are retained and accepted.
+"""The common settings of a set of windows, and which events of a key are retained and accepted.
 
     clock    the time of the newest event that the key ever accepted, retracted ones included
     cutoff   the time before which the key accepts no event: its clock less the lateness
@@ -6,14 +6,14 @@
              ``retain_for`` where that is longer
     needed   the oldest event in the window at the clock, or in the window at the horizon
 
-Of a frame that ends before the newest event, what lies behind its end stays for frames to come.
-Everything before ``needed`` has left: no result contains it, no event replaces it, no retraction
-finds it. That holds for a key in columns (``needed``) and for one with a window of its own
-(``needed_in``), and while a snapshot is carried over to other windows.
+If a frame ends before the newest event, later events are retained for later frames. Everything
+before ``needed`` has left: no result contains it, no event replaces it, no retraction finds it.
+This applies to a vectorized key (``needed``), to a standalone one (``needed_in``), and while a
+snapshot is carried over to other windows.
 
-A restore with a larger lateness does not bring back what had left before it. So a key's cutoff is
-also that of its clock at that time with the lateness of that time (``Earlier``), and so is its
-horizon.
+A restore with a larger lateness does not bring back events that had left before it. So a key's
+cutoff is also that of its clock at that time with the lateness of that time (``Earlier``), and so
+is its horizon.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from mta.windows.settings import Settings
 from stores import PageStore
 
 Columns = list[tuple[str, str]]
-#: How many restores with a larger lateness are remembered one by one.
+#: The number of restores with a larger lateness that are remembered individually.
 _MOST_EARLIER = 8
 
 
 class Earlier(NamedTuple):
-    """Up to a moment, a shorter span applied; both in microseconds."""
+    """A shorter span that applied up to a moment; both in microseconds."""
 
     length: int
     until: int
 
 
 class Span:
-    """How far behind their clocks keys go back, and with how much less until some moments."""
+    """How far before their clocks keys retain events, and shorter spans until some moments."""
 
     def __init__(self, length: int, earlier: Iterable[tuple[int, int]] = ()) -> None:
         self.length, self.earlier = length, [Earlier(*each) for each in earlier]
 
     def note(self, length: int, until: int) -> None:
         """Note that a shorter span applied up to a moment."""
-        # An earlier note says nothing more if its span was no shorter and ended no later.
+        # An older note is redundant if its span was no shorter and ended no later.
         self.earlier = [k for k in self.earlier if k.length < length or k.until > until]
         self.earlier.append(Earlier(length, until))
         if len(self.earlier) > _MOST_EARLIER:
@@ -66,13 +66,13 @@ class Span:
             self.earlier = [both, *rest]
 
     def join(self, others: Iterable[tuple[int, int]]) -> None:
-        """Note what others have noted too."""
+        """Note what another span has noted."""
         for each in others:
             if each not in self.earlier:
                 self.note(*each)
 
     def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
-        """The time that is so far behind each clock, or that was at the time of that clock."""
+        """Return the cutoff of each clock, or an earlier one if a shorter span applied then."""
         found: np.ndarray = clocks - self.length
         for length, until in self.earlier:
             found = np.maximum(found, np.minimum(clocks, until) - length)
@@ -82,7 +82,7 @@ class Span:
 class Retention:
     """What keys retain for some windows with a lateness, which is None for events in order.
 
-    Beside it for questions about moments so far behind their clocks.
+    It also includes what they retain for questions about earlier moments.
     """
 
     def __init__(
@@ -93,30 +93,30 @@ class Retention:
         retain_for: int = 0,
     ) -> None:
         self.policies, self.lateness, self.retain_for = policies, lateness, retain_for
-        #: Whether an event meets the one that its key has at the same time already.
+        #: Whether an event is compared with an existing one of its key and time.
         self._replaces = on_duplicate != "append"
-        #: How late events may come, and how old the moments are that are answered.
+        #: How late events may be, and how old the moments are that can be queried.
         self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retain_for))
-        #: Whether windows at the horizon are retained whole; else they are with a late event there,
-        #: which takes the place of the oldest one in a window by count.
+        #: Whether complete windows at the horizon are retained; otherwise they are complete only
+        #: with a late event there, which replaces the oldest one in a window by count.
         self.answers = retain_for > 0 or not any(map(_counts, policies.values()))
 
     def read(self, late: Iterable[tuple[int, int]], asked: Iterable[tuple[int, int]]) -> None:
-        """Note which shorter spans applied before, as a snapshot says."""
+        """Note the shorter spans of a snapshot that applied before."""
         self.late, self.asked = Span(self.late.length, late), Span(self.asked.length, asked)
 
     def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
-        """The time before which keys accept no event, by their clocks."""
+        """Return the time before which keys accept no event, by their clocks."""
         return self.late.cutoffs(clocks)
 
     def horizons(self, clocks: np.ndarray) -> np.ndarray:
-        """The time from which on windows of keys are complete, by their clocks."""
+        """Return the time from which on windows of keys are complete, by their clocks."""
         return self.asked.cutoffs(clocks) if self.answers else clocks
 
     def needed(self, lanes: Lanes, clocks: np.ndarray | None = None) -> np.ndarray:
-        """The first row of each lane that has not left.
+        """Return the first row of each lane that has not left.
 
-        ``clocks`` are the keys' clocks, unless their newest events tell them.
+        ``clocks`` are the keys' clocks; by default, those of their newest events.
         """
         bounds, ends = lanes.bounds, lanes.bounds[1:]
         keys, last = np.arange(len(ends)), np.maximum(ends - 1, bounds[:-1])
@@ -134,9 +134,9 @@ class Retention:
         return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
 
     def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:
-        """The row at which the oldest event that each key accepts would be inserted.
+        """Return the row at which the oldest event that each key accepts would be inserted.
 
-        Events before it are older than any event to come.
+        Events before it are older than any later event.
         """
         if lanes.times is None or clocks is None or self.lateness is None:
             return lanes.bounds[1:]
@@ -144,13 +144,13 @@ class Retention:
         return first_later(lanes.times, lanes.bounds, keys, self.cutoffs(clocks) - self._replaces)
 
     def trimmed(self, table: Table) -> Table:
-        """A table without the events that have left."""
+        """Return a table without the events that have left."""
         if not table.events:
             return table
         return table.without_oldest(self.needed(Lanes(table.bounds, table.times)))
 
     def needed_in(self, events: FingerTreeLog, clock: int) -> int:
-        """The position of the first event that has not left, in a window of its own."""
+        """Return the position of the first event that has not left, in a standalone window."""
         found = events.back
         moments, late = [clock, int(self.asked.cutoffs(np.array([clock]))[0])], not self.answers
         ends = [events.back, events.first_after(moments[1] - (late and self._replaces)) + late]
@@ -161,24 +161,24 @@ class Retention:
 
 
 def _counts(policy: AbstractPolicy) -> bool:
-    """Whether a window's bound depends on how many events there are."""
+    """Return whether a window's bound depends on the number of events."""
     if isinstance(policy, Both):
         return _counts(policy.one) or _counts(policy.other)
     return isinstance(policy, CountWindow)
 
 
 def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
-    """The first position of the window that ends before a position, and at a moment."""
+    """Return the first position of the window that ends before a position, and at a moment."""
     return policy.cut(Positions(lambda: end, events.first_after), moment)
 
 
 @dataclass(slots=True)
 class Kind:
-    """What all windows of a set have in common."""
+    """The common settings of all windows of a set."""
 
     monoid: AbstractMonoid
     policies: Mapping[str, AbstractPolicy]
-    """By name; a single one has the name ""."""
+    """By name; a single policy has the name ""."""
     settings: Settings
     timed: bool
     name: str
@@ -187,7 +187,7 @@ class Kind:
     """How often windows or monoid were changed; in the names of standalone windows."""
     vectorized: bool = field(init=False)
     reader: AbstractMonoid = field(init=False)
-    """What reads the columns of events, those that policies look at among them."""
+    """Reads the columns of events, including those for policies."""
     retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
@@ -202,32 +202,32 @@ class Kind:
 
     @property
     def corrects(self) -> bool:
-        """Whether an event takes the place of another of its time, or joins it."""
+        """Return whether an event replaces another one of its time, or combines with it."""
         return self.settings.on_duplicate != "append"
 
     @property
     def single(self) -> AbstractPolicy | None:
-        """The policy, where there is but one, without a name."""
+        """Return the only policy without a name, if there is one."""
         return self.policies.get("") if len(self.policies) == 1 else None
 
     @property
     def longest(self) -> int | None:
-        """How long after its newest event time has emptied all windows of a key that it empties."""
+        """Return how long after its newest event time has emptied all windows of a key."""
         found = [policy.lifetime for policy in self.policies.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
     def trimmed(self, table: Table) -> Table:
-        """A table without the events that no window of its keys needs any more."""
+        """Return a table without the events that no window of its keys needs."""
         return self.retention.trimmed(table) if self.vectorized else table
 
 
 def columns_of(monoid: AbstractMonoid) -> Columns:
-    """What is stored of an event."""
+    """Return the stored columns of an event."""
     return list(monoid.stored) if isinstance(monoid, Product) else [("", repr(monoid.inputs))]
 
 
 def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:
-    """Rows as a monoid reads them, with marks for what is stored with these."""
+    """Return rows as a monoid reads them, with marks for the columns that are stored with marks."""
     if own is stored or not isinstance(own, Product):
         return rows
     found = dict(zip(columns_of(own), rows, strict=True))

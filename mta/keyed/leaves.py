@@ -1,17 +1,17 @@
-"""The format of tables in pages, of which only what is asked for is read, of many at once.
+"""The format of tables in pages, of which only the requested parts are decoded, for many at once.
 
     page    = head column ...              numbers are "<i8"
     head    = "mta-keys" version run keys events columns size, [base, unit, bytes] ..., label
     version = 1
-    run     = number of the run that the page belongs to, from 1 on; 0 of the table in a snapshot
-    columns = how many there are, each with three numbers in the head
+    run     = number of the run that the page belongs to, from 1 on; 0 for the table in a snapshot
+    columns = their number; each has three numbers in the head
     size    = bytes of the label
     label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
 
     columns, keys in order of hash and bytes:
         hashes       "<u8"; keys that are integers follow from them
-        key ends     numbers: where each key's bytes begin, and the end; none of integers
-        keys         the bytes of all keys; none of integers
+        key ends     numbers: where each key's bytes begin, and the end; none for integers
+        keys         the bytes of all keys; none for integers
         marks        numbers: 0 more events, 1 all events, 2 a snapshot, 3 expired
         left         numbers: events that came before these and have left
         ends         numbers: where each key's events begin, and the last one's end
@@ -27,9 +27,9 @@
     name    = xxh3_128 of the page's bytes
     key     = window "/0/" run "/" name in hexadecimal
 
-A batch of random keys touches nearly all pages of a run and few keys of each. So what costs Python
-is done for all pages together. Of what a page holds all hashes are read, and else what is of the
-keys that are wanted: it is taken out of the pages as they lie (``mta.kernels.ranges``).
+A batch of random keys touches nearly all pages of a run and few keys of each. So the work in Python
+is done for all pages together. All hashes of a page are read, but only the other columns of the
+wanted keys, which are extracted directly from the pages (``mta.kernels.ranges``).
 """
 
 from __future__ import annotations
@@ -55,31 +55,31 @@ _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
 _SNAPSHOT_ENDS, _SNAPSHOTS, _VALUES = 7, 8, 9
 #: The columns of numbers.
 _NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _SNAPSHOT_ENDS]
-#: The numbers of a head before those of its columns, and the most columns there are.
+#: How many numbers of a head precede those of its columns, and the most columns.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
-#: Where an event has no bytes, a page has no more of them.
+#: The most events in a page if an event has no bytes.
 _MOST_OF_NOTHING = 1 << 26
-#: No key has more events that have left, so that those of all runs together are a number of C.
+#: The most events of a key that have left, so that the sum over all runs fits into an integer of C.
 _MOST_LEFT = 1 << 56
-#: The place in its page, of what ``native.meet`` has found.
+#: The bits for the place in its page in a result of ``native.meet``.
 _PLACE = (1 << 32) - 1
-#: Which numbers of bytes a number of a column may have; the last one stands for all that are more.
+#: Which sizes a number of a column may have; the last item stands for all larger sizes.
 _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
 
 
 @dataclass(slots=True)
 class TableLayout:
-    """How the pages of some windows are loaded out."""
+    """The layout of the pages of some windows."""
 
     window: str
     kind: str
-    """That of the keys; "" as long as there are none."""
+    """The kind of the keys; "" as long as there are none."""
     schema: Schema
     timed: bool
 
 
 def encode(layout: TableLayout, run: int, table: Table) -> bytes:
-    """A table as page bytes. Raises NotPageable for values that are no plain data."""
+    """Encode a table as a page. Raises NotPageable for values that are not plain data."""
     keys, ints = table.keys, table.keys.is_whole
     values = table.schema.dump(table.rows)
     sizes = np.zeros(len(table), np.int64)
@@ -106,15 +106,15 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
 
 
 def is_leaf(page: Buffer) -> bool:
-    """Whether a page is one of these, of any version."""
+    """Return whether a page is one of these, of any version."""
     return page[: len(MAGIC)] == MAGIC
 
 
 class Leaves:
-    """Pages of tables side by side, as they came.
+    """Pages of tables, as stored.
 
-    ``runs`` has the number of each one's run. Raises CorruptPage for one that is not what it
-    should be; what it holds of a key is looked at when that is taken.
+    ``runs`` has the run number of each. Raises CorruptPage for a damaged page; what it says of a
+    key is checked when that is read.
     """
 
     def __init__(self, layout: TableLayout, runs: Sequence[int], pages: Sequence[Buffer]) -> None:
@@ -128,7 +128,7 @@ class Leaves:
         #: How many keys, and how many events, each page has.
         self.counts, self._events = words[:, 2], words[:, 3]
         heads = words[:, _FIXED:].reshape(len(pages), -1, 3)
-        # A row a column, with a number of each page.
+        # One row per column, with one number per page.
         bases, units, self._sizes = heads.transpose(2, 1, 0).copy()
         if (self._sizes < 0).any() or (self._sizes > lengths).any():
             raise CorruptPage("its columns are longer than the page")
@@ -136,11 +136,11 @@ class Leaves:
         if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
             raise CorruptPage("its columns have other lengths than it declares")
         items = self._items()
-        #: Each column as ``mta.kernels.ranges`` has it.
+        #: Each column in the form that ``mta.kernels.ranges`` needs.
         self._columns = np.stack((ends - self._sizes, *items, bases, units), axis=1)
 
     def _heads(self, lengths: np.ndarray) -> tuple[int, np.ndarray]:
-        """How many bytes a head has, and the numbers of all heads."""
+        """Return the size of a head in bytes, and the numbers of all heads."""
         fixed = len(MAGIC) + 8 * _FIXED
         if int(lengths.min()) < fixed or not is_leaf(self._pages[0]):
             raise CorruptPage("it is not a page of keys")
@@ -173,7 +173,10 @@ class Leaves:
         self._kinds: list[str] = kinds
 
     def _items(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many items each column has, and how many bytes each of them. Raises CorruptPage."""
+        """Return the number of items in each column, and the bytes of each. Raises CorruptPage.
+
+        Raises CorruptPage.
+        """
         keys, events, sizes = self.counts, self._events, self._sizes
         ints = self._layout.kind in WHOLE
         if len(sizes) != _VALUES + len(self._kinds):
@@ -216,10 +219,10 @@ class Leaves:
     # --- finding --------------------------------------------------------------------------------
 
     def find(self, keys: Keys, runs: Sequence[tuple[int, int]], late: bool) -> Table:
-        """What runs, the oldest first, say of some keys; of keys without any nothing.
+        """Return what runs, the oldest first, say of some keys; nothing for unknown keys.
 
         ``runs`` has the first page of each and the one after its last. About 10 ns per key that is
-        in these pages, and 200 ns per key found. ``late`` as of ``join``.
+        in these pages, and 200 ns per key found. For ``late`` see ``join``.
         """
         wanted, of, places = self._matches(keys, runs)
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
@@ -230,9 +233,9 @@ class Leaves:
     def _matches(
         self, keys: Keys, runs: Sequence[tuple[int, int]]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The entries of wanted keys, in order of key and age: key, page, and place in the page."""
+        """Return the entries of wanted keys by key and age: key, page, and place in the page."""
         columns = self._columns[[_HASHES, _KEY_ENDS, _KEY_BYTES]]
-        bounds = keys.bounds[:0] if keys.is_whole else keys.bounds  # no two have one hash
+        bounds = keys.bounds[:0] if keys.is_whole else keys.bounds  # integers have distinct hashes
         known = native.match(self._pages, columns, np.array(runs), keys.hashes, bounds, keys.blob)
         if known is not None and known[0]:
             slots = known[1].reshape(-1)
@@ -254,18 +257,18 @@ class Leaves:
         return wanted, of, at - bounds[of]
 
     def _hashes(self) -> np.ndarray:
-        """Of all keys of all pages."""
+        """Return the hashes of all keys of all pages."""
         every = np.arange(len(self._pages))
         raw = items_of(self._pages, self._columns[_HASHES], every, every * 0, self.counts)
         return np.frombuffer(raw, "<u8")
 
     @staticmethod
     def _spans(bounds: np.ndarray, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where the keys of each run begin and end among those of all pages."""
+        """Return where the keys of each run start and end among those of all pages."""
         return [(int(bounds[first]), int(bounds[last])) for first, last in runs]
 
     def _keys(self, hashes: np.ndarray, pages: np.ndarray, places: np.ndarray) -> Keys:
-        """Keys at some places of pages, as they come."""
+        """Return the keys at some places of pages, in that order."""
         kind = self._layout.kind
         if kind in WHOLE:
             bounds = np.arange(0, 8 * len(hashes) + 1, 8)
@@ -277,7 +280,7 @@ class Leaves:
     # --- all there is ---------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """All that these pages say, each of which has later keys than the one before it."""
+        """Return the table in these pages, each of which has later keys than the one before it."""
         of, places = self._entries()
         keys = self._keys(_in_order(self._hashes()), of, places)
         found = self._table(keys, np.arange(len(keys)), of, places, late=False)
@@ -287,9 +290,9 @@ class Leaves:
     def between(
         self, runs: Sequence[tuple[int, int]], low: int, high: int | None, late: bool
     ) -> Table:
-        """What runs say of all keys whose hashes are from ``low`` on, and before ``high`` if given.
+        """Return what runs say of all keys with hashes from ``low`` on, before ``high`` if given.
 
-        ``runs`` and ``late`` as of ``find``. About 150 ns per key and run.
+        For ``runs`` and ``late`` see ``find``. About 150 ns per key and run.
         """
         hashes, bounds = self._hashes(), bounds_of(self.counts)
         chosen = []
@@ -306,7 +309,7 @@ class Leaves:
         return found
 
     def _require_all_events(self) -> None:
-        """Raises CorruptPage if the events of a page's keys are not all that it says it has."""
+        """Raises CorruptPage if the keys of a page have fewer or more events than its head says."""
         pages = np.arange(len(self._pages))
         once, nothing = np.ones_like(pages), np.zeros_like(pages)
         begin = self._numbers(_ENDS, pages, nothing, once)
@@ -314,7 +317,7 @@ class Leaves:
             raise CorruptPage("its keys have other events than it declares")
 
     def _entries(self) -> tuple[np.ndarray, np.ndarray]:
-        """The page of each key of each page, and its place there."""
+        """Return the page of each key of each page, and its place there."""
         pages = np.arange(len(self._pages))
         return np.repeat(pages, self.counts), spread(self.counts * 0, self.counts)
 
@@ -323,7 +326,7 @@ class Leaves:
     def _table(
         self, keys: Keys, numbers: np.ndarray, pages: np.ndarray, places: np.ndarray, late: bool
     ) -> Table:
-        """Entries of keys in order of key and age as a table; see ``join`` for what counts."""
+        """Return entries of keys in order of key and age as a table; see ``join`` for the rules."""
         layout, count = self._layout, len(keys)
         marks = self._of_keys(_MARKS, pages, places)[0]
         found, marked, snapshots = np.zeros(count, "u1"), np.flatnonzero(marks), []
@@ -331,7 +334,7 @@ class Leaves:
             if int(marks.min()) < 0 or int(marks.max()) > EXPIRED:
                 raise CorruptPage("its marks are invalid")
             newest = np.full(count, -1)
-            newest[numbers[marked]] = marked  # of several the last one stays
+            newest[numbers[marked]] = marked  # the last one wins
             found[newest >= 0] = marks[newest[newest >= 0]]
             held = newest[found == STANDALONE]
             snapshots = self._window_snapshots(pages[held], places[held])
@@ -357,13 +360,13 @@ class Leaves:
     def _numbers(
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Some numbers of a column of each page."""
+        """Return some numbers of a column of each page."""
         return numbers_of(self._pages, self._columns[column], pages, firsts, counts)
 
     def _of_keys(
         self, column: int, pages: np.ndarray, places: np.ndarray, count: int = 1
     ) -> list[np.ndarray]:
-        """So many numbers of each of some keys, in a column of a number a key and ``count - 1``."""
+        """Return ``count`` numbers of each key, from a column with ``count - 1`` extra ones."""
         _, _, widths, bases, _ = self._columns[column]
         if not widths.any():
             return [bases[pages]] * count
@@ -373,7 +376,7 @@ class Leaves:
     def _ranges(
         self, column: int, pages: np.ndarray, places: np.ndarray, most: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where something of each key begins, and how long it is. Raises CorruptPage."""
+        """Return the start and the length of each key's items. Raises CorruptPage."""
         begins, ends = self._of_keys(column, pages, places, 2)
         if (begins < 0).any() or (ends < begins).any():
             raise CorruptPage("the events of a key end before they begin")
@@ -384,7 +387,7 @@ class Leaves:
     def _bytes(
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
     ) -> bytes:
-        """The bytes of some items of a column of each page."""
+        """Return the bytes of some items of a column of each page."""
         return items_of(self._pages, self._columns[column], pages, firsts, counts)
 
     def _window_snapshots(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
@@ -410,13 +413,13 @@ class Leaves:
         return loaded(schema, iter(payloads), int(counts.sum()))
 
     def _bits(self) -> list[int]:
-        """The columns that are bits."""
+        """Return the columns that are bits."""
         return [at for at, kind in enumerate(self._kinds, _VALUES) if kind == Nullable.BITS]
 
     def _bits_of(
         self, column: int, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray
     ) -> bytes:
-        """Some bits of a column of each page, as such a column; those of a page without any are 1.
+        """Return some bits of a column of each page as one column; 1 for pages without bits.
 
         All bits of pages that have any are unpacked.
         """
@@ -436,7 +439,7 @@ class Leaves:
         return np.packbits(rows_of(masks, which, starts, counts), bitorder="little").tobytes()
 
     def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
-        """Rows with objects among them: those of a page are unpacked together."""
+        """Return rows that include objects: those of a page are unpacked together."""
         schema = self._layout.schema
         if not len(pages):
             return schema.new(0)
@@ -459,7 +462,7 @@ def _in_order(hashes: np.ndarray) -> np.ndarray:
 
 
 def loaded(schema: Schema, payloads: Iterator[Payload], count: int) -> Rows:
-    """Columns as rows; there must be no more of them. Raises CorruptPage."""
+    """Return columns as rows, which must be the expected number. Raises CorruptPage."""
     rows = schema.load(payloads, count)
     if next(payloads, None) is not None:
         raise CorruptPage("it has too many columns")

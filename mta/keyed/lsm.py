@@ -1,26 +1,27 @@
-"""Which tables there are of some windows, how keys are found in them, and when they are merged.
+"""The tables of some windows: how keys are found in them, and when they are merged.
 
-What a batch brings is a table of its own, a *run*. A key's events are spread over runs, each of
-which has later ones than those before it. Runs are merged as in a log-structured merge tree, by a
-rule on their weights (in bytes) alone, so that a replay merges alike:
+The events of a batch form a table, a *run*. A key's events are spread over runs, each with later
+events than the ones before. Runs are merged as in a log-structured merge tree, by a rule that
+depends on their weights (in bytes) only, so that a replay merges in the same way:
 
-- once all younger runs weigh as much as the oldest one, all become one: the *base*. So old events
-  take at most as much room as those that are in windows, and an event is written into a base about
-  once while it is in a window;
-- else, once 4 runs stand side by side whose weights are of one order (powers of 4), these do.
+- once all newer runs weigh as much as the oldest one, all are merged into the *base*. So old events
+  take at most as much space as those in windows, and an event is written into a base about once
+  while it is in a window;
+- otherwise, once 4 adjacent runs have weights of one order (powers of 4), these are merged.
 
-So an event is written about log4(base / batch) + 2 times. Were more runs to stand side by side, a
-key's events would be put together from more of them in each batch: with 16 a batch of random keys
-takes a tenth longer. A merge drops what no window needs any more. It goes by ranges of hashes, so
-that it takes a few megabytes of memory whatever there is.
+So an event is written about log4(base / batch) + 2 times. With more runs side by side, each batch
+would collect a key's events from more of them: with 16, a batch of random keys takes a tenth
+longer. A merge drops events that no window needs. It processes ranges of hashes, so it needs only a
+few megabytes of memory.
 
 In a store a run is pages (``pages``): tables in order, and above them indexes, of which the top is
-in the snapshot. To find keys takes one ``get_many`` a level for all runs together. What a merge
-leaves is deleted ``retain`` snapshots later (``deletions``).
+in the snapshot. Finding keys takes one ``get_many`` per level for all runs together. The inputs of
+a merge are deleted ``retain`` snapshots later (``PendingDeletions``).
 
-An index says for each page since when one of its keys may be idle. Who has looked then, and
-found that most have newer events elsewhere, writes a new index, with the next time that it pays to
-look: so no page is read for this more often than it has keys that become idle or go elsewhere.
+An index says for each page since when one of its keys may be idle. If a read of the page finds that
+most keys have newer events elsewhere, a new index is written with the next time at which a read is
+worthwhile. So no page is read for this more often than it has keys that become idle or move
+elsewhere.
 """
 
 from __future__ import annotations
@@ -40,19 +41,29 @@ from mta.kernels.segments import bounds_of
 from mta.keyed import pages
 from mta.keyed.keys import Keys
 from mta.keyed.leaves import Leaves, TableLayout
-from mta.keyed.pages import LIST, Content, Entry, Index, PendingPages, parts_of, weight_of
+from mta.keyed.pages import (
+    LIST,
+    Content,
+    Entry,
+    Index,
+    PendingPages,
+    digests,
+    parts_of,
+    weight_of,
+)
 from mta.keyed.table import EXPIRED, Table, join
 from mta.monoids.base import same_value
-from mta.pages.page import key_of, name_of
+from mta.pages.page import key_of, keys_of, name_of
 from stores import PageStore
 
-#: How many runs of one order are merged, as a power of two; the weight of the first order.
+#: The number of runs of one order that are merged, as a power of two; the weight of the first
+#: order.
 _ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
-#: Pages below an index page; entries of a run's top, which is in the snapshot.
+#: Pages below an index page; entries in the top of a run, which is in the snapshot.
 FANOUT, TOP = 256, 8
-#: How many pages of a run are read or written at once in a merge, and about how many bytes.
+#: How many pages of a run a merge reads or writes at once, and about how many bytes.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
-#: Runs beyond which all are merged, so that a snapshot stays small.
+#: With more runs than this, all are merged, so that a snapshot stays small.
 _MOST_RUNS = 96
 _NEVER = int(np.iinfo("i8").max)
 T = TypeVar("T")
@@ -62,7 +73,7 @@ Place = tuple[int, int, bytes]
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A table in pages, of which ``top`` names the topmost, of level ``height``."""
+    """A table in pages; ``top`` names its topmost pages, of level ``height``."""
 
     number: int
     weight: int
@@ -71,6 +82,10 @@ class Run:
     height: int
     top: Index
 
+    def pages(self) -> PendingPages:
+        """All pages of the run, to be deleted."""
+        return PendingPages(self.number, self.height, self.top.names.tolist())
+
 
 @dataclass(slots=True)
 class Reached:
@@ -78,40 +93,41 @@ class Reached:
 
     level: int
     index: Index
-    """What names them, and their neighbours."""
+    """The index that names them, and their neighbours."""
     places: np.ndarray
     """Where the index names them."""
     parts: list[Index]
-    """What each of them holds; nothing of tables, which are read where they are looked into."""
+    """The content of each; empty for tables, which are read on lookup."""
 
     @property
     def names(self) -> list[bytes]:
         """Their names."""
-        return [self.index.names[at] for at in self.places.tolist()]
+        names: list[bytes] = self.index.names[self.places].tolist()
+        return names
 
 
 @dataclass(slots=True)
 class PageSize:
-    """Bytes of a page of keys, and of those that are kept in memory once they are read."""
+    """The bytes of a page of keys, and of the pages that stay in memory after a read."""
 
     bytes: int
     cached: int
 
 
 class RunPages:
-    """Writes runs as pages and reads them, with those in memory that were read last."""
+    """Writes runs as pages and reads them; the most recently read ones stay in memory."""
 
     def __init__(self, store: PageStore, layout: TableLayout, size: PageSize) -> None:
         self.store, self.layout, self.size = store, layout, size
         self._cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._cached = 0
-        #: The pages of the run, or of the list, that was written last.
+        #: The pages of the run or list that was written last.
         self.written: list[Entry] = []
 
     def write(self, number: int, tables: Iterable[Table]) -> Run | None:
-        """Tables, one after the other, as a run; a ``put_many`` for each and for each level.
+        """Write tables as a run, with one ``put_many`` for each table and each level.
 
-        None where they hold nothing.
+        Returns None if they are empty.
         """
         found: list[Index] = []
         weight = keys = events = 0
@@ -128,7 +144,7 @@ class RunPages:
             if table.times is not None:
                 oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
             names = self.put(0, number, parts)
-            found.append(Index(table.keys.hashes[cuts[:-1]], names, oldest))
+            found.append(Index(table.keys.hashes[cuts[:-1]], digests(names), oldest))
         if not found:
             return None
         index, height = _chained(found), 0
@@ -139,11 +155,13 @@ class RunPages:
             oldest = None
             if index.oldest is not None:
                 oldest = np.minimum.reduceat(index.oldest, list(starts))
-            index = Index(index.firsts[::FANOUT], self.put(height, number, branches), oldest)
+            index = Index(
+                index.firsts[::FANOUT], digests(self.put(height, number, branches)), oldest
+            )
         return Run(number, weight, keys, events, height, index)
 
     def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
-        """Write pages; their names. One ``put_many``."""
+        """Write pages, and return their names. One ``put_many``."""
         names, found = [], {}
         for content in contents:
             data = pages.encode(self.layout, level, number, content)
@@ -154,14 +172,14 @@ class RunPages:
         return names
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
-        """What ``see`` makes of pages, which end with the call unless they are in memory.
+        """Return what ``see`` makes of pages, whose bytes are valid only during the call.
 
-        One ``view_many`` for those that are not. Raises MissingPage and CorruptPage.
+        One ``view_many`` for those that are not in memory. Raises MissingPage and CorruptPage.
         """
         missing = [place for place in places if place[2] not in self._cache]
         if not missing:
             return see([self._cached_page(name) for _, _, name in places])
-        keys = [key_of(self.layout.window, *place) for place in missing]
+        keys = keys_of(self.layout.window, missing)
 
         def of(found: list[Buffer | None]) -> T:
             fresh: dict[bytes, Buffer] = {}
@@ -185,7 +203,7 @@ class RunPages:
         return self._cache[name]
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
-        """Keep what was read last; what a store has in its own memory is as near as that."""
+        """Keep the most recently read pages, unless the store has them in memory."""
         if not self.size.cached:
             return
         for name, page in fresh.items():
@@ -198,7 +216,7 @@ class RunPages:
     def tables_of(
         self, runs: Sequence[tuple[int, Sequence[bytes]]]
     ) -> list[tuple[Table, np.ndarray]]:
-        """Tables of each run, in order, as one, and how many keys each of them has.
+        """Return the tables of each run, in order, as one, and the number of keys in each.
 
         One ``view_many`` for all of them. Raises MissingPage and CorruptPage.
         """
@@ -220,7 +238,7 @@ class RunPages:
     def of_keys(
         self, runs: Sequence[tuple[int, Sequence[bytes]]], keys: Keys, late: bool
     ) -> list[Table]:
-        """What tables of runs say of keys, if there are any. Raises MissingPage and CorruptPage.
+        """Return what tables of runs say of keys. Raises MissingPage and CorruptPage.
 
         One ``view_many`` for all of them.
         """
@@ -229,7 +247,7 @@ class RunPages:
     def between(
         self, runs: Sequence[tuple[int, Sequence[bytes]]], low: int, high: int | None, late: bool
     ) -> list[Table]:
-        """As ``of_keys``, of all keys of a range of hashes."""
+        """Do the same as ``of_keys`` for all keys in a range of hashes."""
         return self._looked_into(runs, lambda leaves, spans: leaves.between(spans, low, high, late))
 
     def _looked_into(
@@ -237,7 +255,7 @@ class RunPages:
         runs: Sequence[tuple[int, Sequence[bytes]]],
         look: Callable[[Leaves, Sequence[tuple[int, int]]], Table],
     ) -> list[Table]:
-        """What is wanted of the tables of runs, the oldest first, as one; nothing of none."""
+        """Return what ``look`` finds in the tables of runs, oldest first; empty without tables."""
         places = [(0, number, name) for number, names in runs for name in names]
         ends = bounds_of(np.array([len(names) for _, names in runs])).tolist()
         spans = [(start, stop) for start, stop in pairwise(ends) if start < stop]
@@ -254,7 +272,7 @@ class RunPages:
         places: Sequence[Place],
         found: Sequence[Buffer],
     ) -> T:
-        """What is read of some pages; the error of a damaged one names it."""
+        """Return what is read of some pages; the error for a damaged one names it."""
         errors = (ValueError, TypeError)
         try:
             return read(places, found)
@@ -267,33 +285,37 @@ class RunPages:
             raise pages.damaged(self.layout, *places[0], error) from error
 
     def index(self, level: int, number: int, names: Sequence[bytes]) -> Index:
-        """Indexes, one after the other, as one. Raises MissingPage and CorruptPage."""
+        """Return indexes concatenated to one. Raises MissingPage and CorruptPage."""
         return _chained(self.indexes([(level, number, name) for name in names]))
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
-        """Indexes. Raises MissingPage and CorruptPage."""
+        """Return indexes. Raises MissingPage and CorruptPage."""
         found = self._loaded(places)
         assert all(isinstance(content, Index) for content in found)
         return found
 
     def _loaded(self, places: Sequence[Place]) -> list[Any]:
         """What pages of level 1 and above hold."""
+        return self.see(places, lambda found: self.decoded(places, found))
+
+    def decoded(self, places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
+        """What these pages of level 1 and above hold. Raises CorruptPage."""
 
         def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
             pairs = zip(places, found, strict=True)
             return [pages.read(self.layout, level, run, page) for (level, run, _), page in pairs]
 
-        return self.see(places, lambda found: self._named(load, places, found))
+        return self._named(load, places, found)
 
     def leaves(self, run: Run) -> Index:
-        """The names of all tables of a run; a ``get_many`` a level."""
+        """Return the names of all tables of a run; one ``get_many`` per level."""
         index = run.top
         for level in range(run.height, 0, -1):
-            index = self.index(level, run.number, index.names)
+            index = self.index(level, run.number, index.names.tolist())
         return index
 
     def listed(self, entry: PendingPages) -> list[Entry]:
-        """What a list of pending deletions says; nothing where it is gone or damaged."""
+        """Return the entries of a list of pending deletions; none if it is missing or damaged."""
         try:
             lists = self._loaded([(LIST, entry.number, name) for name in entry.names])
         except (MissingPage, CorruptPage):
@@ -301,18 +323,18 @@ class RunPages:
         return [each for content in lists if isinstance(content, list) for each in content]
 
     def keys(self, entry: PendingPages) -> Iterator[str]:
-        """The keys of pages and of all below them; a ``get_many`` a level."""
+        """Return the store keys of pages and of those below; one ``get_many`` per level."""
         level, names = entry.level, entry.names
         while True:
             for name in names:
                 yield key_of(self.layout.window, level, entry.number, name)
             if not level or level == LIST or not entry.below:
                 return
-            names = self.index(level, entry.number, names).names
+            names = self.index(level, entry.number, names).names.tolist()
             level -= 1
 
     def delete(self, entry: PendingPages) -> None:
-        """Delete pages, the topmost last; a store call a level, and to find them."""
+        """Delete pages, the topmost last; one store call per level, and one to find them."""
         levels = [(entry.level, entry.names)]
         if entry.below and entry.level != LIST:
             for level in range(entry.level, 0, -1):
@@ -320,7 +342,7 @@ class RunPages:
                     below = self.index(level, entry.number, levels[-1][1])
                 except (MissingPage, CorruptPage):
                     break  # deleted before a crash; what a damaged page names nobody knows
-                levels.append((level - 1, below.names))
+                levels.append((level - 1, below.names.tolist()))
         for level, names in reversed(levels):
             keys = [key_of(self.layout.window, level, entry.number, name) for name in names]
             self.store.delete_many(keys)
@@ -328,7 +350,7 @@ class RunPages:
 
 @dataclass(slots=True)
 class PendingDeletions:
-    """Entries since the last snapshot, and groups by how many snapshots they must outlive."""
+    """Entries since the last snapshot, and groups by the number of snapshots they must outlive."""
 
     fresh: list[Entry] = field(default_factory=list)
     groups: list[tuple[int, list[Entry]]] = field(default_factory=list)
@@ -337,20 +359,20 @@ class PendingDeletions:
         return bool(self.fresh or self.groups)
 
     def due(self) -> list[Entry]:
-        """What goes with this snapshot."""
+        """Return the entries to delete with this snapshot."""
         return [entry for snapshots, entries in self.groups if snapshots <= 0 for entry in entries]
 
     def all(self) -> list[Entry]:
-        """All pending deletions."""
+        """Return all pending deletions."""
         return [*self.fresh, *(entry for _, entries in self.groups for entry in entries)]
 
     @property
     def is_heavy(self) -> bool:
-        """Whether all of it is too much for a snapshot."""
+        """Return whether they are too large for a snapshot."""
         return sum(map(weight_of, self.all())) > pages.ROOM
 
     def age(self, retain: int) -> None:
-        """A snapshot is taken, and what was due is gone."""
+        """Note that a snapshot was taken, and that the due entries are deleted."""
         self.groups = [
             (snapshots - 1, entries) for snapshots, entries in self.groups if snapshots > 0
         ]
@@ -362,7 +384,7 @@ class PendingDeletions:
 class LSMTree:
     """The runs of some windows, the oldest first.
 
-    ``late`` says that events may have come late, and ``trim`` is what a merge drops.
+    ``late`` says that events may be late, and ``trim`` is applied in a merge.
     """
 
     def __init__(
@@ -372,24 +394,27 @@ class LSMTree:
         self.layout, self.pages = layout, run_pages
         self._trim, self._late = trim, late
         self.runs: list[Run] = []
-        #: What has come since the last snapshot, the oldest first, and in the snapshot itself
-        #: before.
+        #: The events since the last snapshot, the oldest first; before them those in the snapshot
+        #: itself.
         self.memtable: list[Table] = []
         self.pending = PendingDeletions()
-        #: The number of the newest run there was.
+        #: The number of the newest run ever written.
         self.number = 0
         #: No key of the memtable has its newest event at this moment or before.
         self._looked = -_NEVER
 
     def load(self, runs: list[Run], memtable: Table | None) -> Self:
-        """Hold the tables of a snapshot, and no others."""
+        """Replace the tables with those of a snapshot."""
         self.runs, self.memtable = runs, [] if memtable is None else [memtable]
         return self
 
     # --- finding --------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table:
-        """What is known of some keys; a ``view_many`` a level. Raises MissingPage, CorruptPage."""
+        """Return the stored events of some keys; one ``view_many`` per level.
+
+        Raises MissingPage and CorruptPage.
+        """
         reached = self._reach(lambda index: index.holding(keys.hashes))
         found = []
         if reached:
@@ -404,19 +429,19 @@ class LSMTree:
         return join(found, self._late) if found else self._nothing()
 
     def _reach(self, choose: Callable[[Index], np.ndarray]) -> list[tuple[Run, list[Reached]]]:
-        """The pages that are chosen in each run, level by level down to the names of the tables.
+        """Return the chosen pages of each run, level by level down to the names of the tables.
 
-        One ``view_many`` a level above them for all runs together.
+        One ``view_many`` per level for all runs together.
         """
         found: list[tuple[Run, list[Reached]]] = [(run, []) for run in self.runs]
         open_ = [(run, levels, run.height, run.top) for run, levels in found]
         while open_:
             chosen = [(*each, choose(each[-1])) for each in open_]
             asked = [
-                (level, run.number, index.names[at])
+                (level, run.number, name)
                 for run, _, level, index, places in chosen
-                for at in places.tolist()
                 if level
+                for name in index.names[places].tolist()
             ]
             read: Iterator[Index] = iter(())
             if asked:
@@ -435,13 +460,13 @@ class LSMTree:
     # --- all there is ---------------------------------------------------------------------------
 
     def everything(self) -> Iterator[Table]:
-        """All keys with their events, in order, range by range; reads every page once or twice."""
+        """Yield all keys with their events in order; reads every page once or twice."""
         yield from self._merged(self.runs, self.memtable, whole=True)
 
     def _merged(
         self, runs: Sequence[Run], memtable: Sequence[Table], whole: bool
     ) -> Iterator[Table]:
-        """Some runs and tables as one, trimmed; ``whole`` if no older one has any of their keys."""
+        """Merge runs and tables, trimmed; ``whole`` if no older one has any of their keys."""
         leaves = [self._leaves(run) for run in runs]
         firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
         step = _AT_ONCE if self.pages is None else pages_at_once(self.pages.size.bytes)
@@ -451,7 +476,7 @@ class LSMTree:
             if runs:
                 assert self.pages is not None
                 pairs = zip(runs, leaves, strict=True)
-                names = [(run.number, index.between(low, high)) for run, index in pairs]
+                names = [(run.number, index.between(low, high).tolist()) for run, index in pairs]
                 found = self.pages.between(names, low, high, self._late) + found
             found = [table for table in found if len(table)]
             if found:
@@ -467,11 +492,11 @@ class LSMTree:
     # --- growing --------------------------------------------------------------------------------
 
     def add(self, table: Table) -> None:
-        """What a batch has brought; no store call."""
+        """Add the events of a batch; no store call."""
         if table.times is not None:
             self._looked = min(self._looked, int(_newest_of(table).min(initial=_NEVER)) - 1)
         self.memtable.append(table)
-        # Twos of one order, so that to find a key takes a look into few tables.
+        # Merge pairs of one order, so that a lookup searches few tables.
         while len(self.memtable) > 1 and 2 * _weight(self.memtable[-1]) >= _weight(
             self.memtable[-2]
         ):
@@ -479,10 +504,10 @@ class LSMTree:
             self.memtable[-2:] = [self._trim(join(pair, self._late))]
 
     def settle(self, inline: int) -> None:
-        """Make what has come a run, unless it weighs so little, and merge what is to be merged.
+        """Write the memtable as a run, unless it is small, and merge the runs that are due.
 
-        When a store call fails, what is in memory is as before, and the pages that nothing names
-        are to be deleted; what was merged before that stays merged.
+        If a store call fails, the state in memory is as before, and the unnamed pages are marked
+        for deletion; earlier merges remain.
         """
         assert self.pages is not None
         if self.memtable:
@@ -494,21 +519,21 @@ class LSMTree:
             old = self.runs[-count:]
             whole = count == len(self.runs)
             self.runs[-count:] = self._made(self._merged(old, [], whole))
-            self.pending.fresh += [PendingPages(r.number, r.height, r.top.names) for r in old]
+            self.pending.fresh += [run.pages() for run in old]
         if self.pending.is_heavy and len(self.pending.fresh) > 1:
             with self._deleted_on_failure():
                 self.pending.fresh = [self._listed(self.pending.fresh)]
 
     def _made(self, tables: Iterable[Table]) -> list[Run]:
         assert self.pages is not None
-        self.number += 1  # also where it fails, so that no other run has pages under its keys
+        self.number += 1  # also after a failure, so that no other run has pages under its keys
         with self._deleted_on_failure():
             run = self.pages.write(self.number, tables)
         return [] if run is None else [run]
 
     @contextmanager
     def _deleted_on_failure(self) -> Iterator[None]:
-        """Pages that are written meanwhile are to be deleted if an exception comes."""
+        """Mark the pages written in this context for deletion if an exception is raised."""
         assert self.pages is not None
         self.pages.written = []
         try:
@@ -518,7 +543,7 @@ class LSMTree:
             raise
 
     def _listed(self, entries: Sequence[Entry]) -> PendingPages:
-        """Entries as pages of a list, and the one entry that stands for them."""
+        """Write entries as pages of a list, and return the entry that stands for them."""
         assert self.pages is not None
         names = self.pages.put(LIST, self.number, parts_of(entries))
         listed = [PendingPages(self.number, LIST, [name]) for name in names]
@@ -530,25 +555,25 @@ class LSMTree:
 
     def all_pages(self) -> list[PendingPages]:
         """The pages of every run."""
-        return [PendingPages(run.number, run.height, run.top.names) for run in self.runs]
+        return [run.pages() for run in self.runs]
 
     def drop_all(self) -> None:
-        """Be without anything, as no key is left."""
+        """Drop all tables, as no key is left."""
         self.pending.fresh += self.all_pages()
         self.runs, self.memtable = [], []
 
     def clear(self) -> None:
-        """Be without anything, as all pages are deleted."""
+        """Drop all tables, as all pages are deleted."""
         self.runs, self.memtable, self.pending = [], [], PendingDeletions()
 
     # --- idle keys --------------------------------------------------------------------------------
 
     def idle(self, until: int) -> Table:
-        """What is known of the keys whose newest event is at ``until`` or before.
+        """Return the stored events of the keys whose newest event is at ``until`` or before.
 
-        The caller must expire these. Reads the tables that hold an event of that kind which was
-        its key's newest once, and writes their indexes again; a ``get_many`` a level, and one
-        ``put_many``. When a store call fails, nothing has changed.
+        The caller must expire these. Reads the tables that hold an event which was once its key's
+        newest and is that old, and writes their indexes again; one ``get_many`` per level, and one
+        ``put_many``. If a store call fails, nothing has changed.
         """
         reached = self._reach(lambda index: _due(index, until))
         looked = []
@@ -573,7 +598,7 @@ class LSMTree:
     def _renewed(
         self, run: Run, levels: list[Reached], table: Table, counts: np.ndarray, until: int
     ) -> tuple[Run, Index, list[Entry]]:
-        """The top of a run once it was looked into, and the pages that it names no more."""
+        """Return the new top of a run after such a read, and the pages that it no longer names."""
         assert self.pages is not None
         newest = _newest_of(table)
         newest[newest <= until] = _NEVER
@@ -584,8 +609,7 @@ class LSMTree:
             ends = bounds_of(np.array([len(part) for part in above.parts])).tolist()
             parts = [index.cut(start, stop) for start, stop in pairwise(ends)]
             names = self.pages.put(above.level, run.number, parts)
-            before = [above.index.names[at] for at in above.places.tolist()]
-            gone = [name for name in before if name not in names]
+            gone = [name for name in above.names if name not in names]
             if gone:
                 old.append(PendingPages(run.number, above.level, gone, below=False))
             later = [part.earliest for part in parts]
@@ -593,7 +617,10 @@ class LSMTree:
         return run, index, old
 
     def earliest(self) -> int | None:
-        """No key's newest event is older than this; None where there are none. No store call."""
+        """Return a lower bound on the time of each key's newest event, if any. No store call.
+
+        No store call.
+        """
         found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
         for table in self.memtable:
             if table.times is not None:
@@ -617,12 +644,12 @@ def _weight(table: Table) -> int:
 
 
 def count_to_merge(weights: Sequence[int]) -> int:
-    """How many of the newest runs are to become one; 0 for none."""
+    """Return how many of the newest runs to merge into one; 0 for none."""
     if len(weights) > 1 and (sum(weights[1:]) >= weights[0] or len(weights) > _MOST_RUNS):
         return len(weights)
     orders = [_order(weight) for weight in weights]
     same = 0
-    # A run that has become lighter than its order goes along with those after it.
+    # A run that is lighter than its order is merged along with those after it.
     for order in reversed(orders):
         if order > orders[-1]:
             break
@@ -631,7 +658,7 @@ def count_to_merge(weights: Sequence[int]) -> int:
 
 
 def pages_at_once(page_bytes: int) -> int:
-    """How many pages of this size a merge reads at once."""
+    """Return how many pages of this size a merge reads at once."""
     return min(_AT_ONCE, max(8, _BYTES_AT_ONCE // page_bytes))
 
 
@@ -640,7 +667,7 @@ def _order(weight: int) -> int:
 
 
 def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
-    """Where a table is cut into pages; keys of one hash stay together."""
+    """Return where a table is cut into pages; keys of one hash stay together."""
     ends = np.cumsum(weights)
     number = (ends - weights) // page
     starts = np.flatnonzero(np.diff(number)) + 1
@@ -650,7 +677,7 @@ def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
 
 
 def _newest_of(table: Table) -> np.ndarray:
-    """The time of each key's newest event, the most there is for what never becomes idle."""
+    """Return the time of each key's newest event, the largest for keys that never become idle."""
     newest = table.newest()
     newest[table.marks == EXPIRED] = _NEVER
     return newest
@@ -662,6 +689,6 @@ def _chained(indexes: Sequence[Index]) -> Index:
     first = indexes[0]
     return Index(
         np.concatenate([index.firsts for index in indexes]),
-        [name for index in indexes for name in index.names],
+        np.concatenate([index.names for index in indexes]),
         None if first.oldest is None else np.concatenate([index.oldest for index in indexes]),
     )

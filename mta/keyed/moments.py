@@ -1,12 +1,12 @@
-"""Keys' windows as of any moment: which requests there are, and the results of all at once.
+"""Windows of keys as of any moment: the results of many requests at once.
 
     requests   a 09:30, a 11:00, b 10:00      sorted by key and moment
     rows       the last event of the key that is no later, by one search each
     fronts     where the window at that moment begins, by one search each
     results    the folds of all ranges together (``work.results_at``)
 
-Standalone windows answer one by one (``mta.windows.moments``, which says when a window at a
-moment is complete). ``KeyedWindows`` and published windows both answer by these functions.
+Standalone windows answer one by one (``mta.windows.moments``, which explains when a window at a
+moment is complete). ``KeyedWindows`` and published windows both use these functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvalidTime
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
-from mta.kernels.segments import first_later, sort_within
+from mta.kernels.segments import first_later, order_by
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.standalone import AnyWindow, put_answer
@@ -36,16 +36,16 @@ class Answers(NamedTuple):
     """Results of some requests."""
 
     outputs: list[Rows]
-    """For each window a row for each request."""
+    """For each window, one row per request."""
     gone: np.ndarray
-    """Which of them miss events that have left."""
+    """Which requests miss events that have left."""
 
 
 def paired(codes: np.ndarray, at: Any, unit: TimeUnit | None) -> tuple[np.ndarray, Any]:
-    """The place of the key of each request, and its moment in microseconds, None for no moments.
+    """Return the place of the key of each request, and its moment in microseconds, if any.
 
-    One moment is that of all keys, and one key that of all moments. Raises InvalidTime, and
-    ValueError for columns of different lengths.
+    One moment applies to all keys, and one key to all moments. Raises InvalidTime, and ValueError
+    for columns of different lengths.
     """
     if at is None:
         return codes, None
@@ -60,7 +60,7 @@ def paired(codes: np.ndarray, at: Any, unit: TimeUnit | None) -> tuple[np.ndarra
 
 
 def gone_of(keys: Any, misses: np.ndarray, moments: np.ndarray) -> EventsGone:
-    """The error for the first request that misses events, of those of some keys or of one."""
+    """Return the error for the first request that misses events, of several keys or of one."""
     place = int(np.argmax(misses))
     key = next(islice(keys, place if len(keys) > 1 else 0, None))
     return gone(f"of the key {key!r} ", int(moments[place]))
@@ -73,10 +73,10 @@ def first_rows(
     rows: np.ndarray,
     moments: np.ndarray,
 ) -> np.ndarray:
-    """The first row of windows that end with some rows, as far as the rows tell.
+    """Return the first row of windows that end with some rows, as far as the rows determine it.
 
-    ``of`` is the lane of each, and never decreases. ``UNKNOWN`` where earlier events may have been
-    in the window.
+    ``of`` is the lane of each, and never decreases. ``UNKNOWN`` if earlier events may have been in
+    the window.
     """
     if isinstance(policy, Both):
         sides = policy.one, policy.other
@@ -102,13 +102,13 @@ def answers(
     window_of: Callable[[Table, int], AnyWindow],
     expired: int | None,
 ) -> Answers:
-    """The results of requests, each for one of some keys, at a moment or as of its newest event.
+    """Return the results of requests, each for a key at a moment or as of its newest event.
 
-    ``table`` has what is known of the keys, and ``window_of`` a standalone window of one of them;
-    ``monoid`` shows the results. ``expired`` is the latest moment at which the windows of a key
-    that was expired had become empty: a key without earlier events may be one. Raises
-    InvalidTime where events have no times, and UnsupportedOperation where a policy that looks at
-    values is asked for an earlier moment.
+    ``table`` has the stored events of the keys, and ``window_of`` returns a standalone window of
+    one of them; ``monoid`` converts the results. ``expired`` is the latest moment at which the
+    windows of an expired key had become empty: a key without earlier events may be one. Raises
+    InvalidTime if events have no times, and UnsupportedOperation if a policy that looks at values
+    is asked for an earlier moment.
     """
     if moments is not None and not kind.timed:
         raise InvalidTime("these windows count events and keep no times: leave out at=, or have "
@@ -144,9 +144,9 @@ def _expired(
     table: Table, places: np.ndarray, moments: np.ndarray, expired: int,
     window_of: Callable[[Table, int], AnyWindow],
 ) -> np.ndarray:  # fmt: skip
-    """Which requests are for keys that may have been expired since, with what they had then.
+    """Return which requests may miss events because their key has been expired.
 
-    A key of which there is an event from before the moment, or that has lost some, was not.
+    A key with an event from before the moment, or that has lost some, was not expired.
     """
     found: np.ndarray = moments < expired
     for row in np.flatnonzero(found & (places >= 0)).tolist():
@@ -165,7 +165,7 @@ def _expired(
 def in_lanes(
     kind: Kind, monoid: AbstractMonoid, table: Table, of: np.ndarray, moments: np.ndarray | None
 ) -> tuple[list[Rows], np.ndarray]:
-    """The results of requests for keys whose events lie in a table, ``of`` their places there."""
+    """Return the results of requests for keys with events in a table; ``of`` are their places."""
     outputs, misses = monoid.outputs, np.zeros(len(of), bool)
     order = _in_order(of, moments)
     of = of[order]
@@ -185,18 +185,16 @@ def in_lanes(
 
 
 def _in_order(of: np.ndarray, moments: np.ndarray | None) -> np.ndarray:
-    """The order by lane, and by moment if there are any."""
+    """Return the order by lane, and by moment if there are any."""
     if moments is None:
         return np.argsort(of, kind="stable")
-    sorted_lanes = (of[1:] >= of[:-1]).all()
-    order = sort_within(moments, of) if sorted_lanes else np.lexsort((moments, of))
-    return np.arange(len(of)) if order is None else order
+    return order_by(of, moments)
 
 
 def _missing(
     kind: Kind, table: Table, of: np.ndarray, rows: np.ndarray, moments: np.ndarray
 ) -> np.ndarray:
-    """Which windows at moments may have held events that have left."""
+    """Return which windows at moments may have held events that have left."""
     newest = table.newest()[of]
     misses: np.ndarray = (table.left[of] > 0) & (moments < kind.retention.horizons(newest))
     if misses.any():

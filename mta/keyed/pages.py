@@ -45,23 +45,25 @@ from mta.keyed import leaves
 from mta.keyed.keys import range_of
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import Table
-from mta.pages.page import NAME_BYTES, key_of, name_of
+from mta.pages.page import NAME_BYTES, damage, key_of, name_of
 
 MAGIC = "mta-keys"
 VERSION = 1
-#: No run is higher: its pages would be more than 2^40.
+#: The most levels of a run: more would mean over 2^40 pages.
 MAX_HEIGHT = 6
 _U8, _I8 = Array("<u8"), Array("<i8")
+#: The type of digests in an array; ``tolist`` makes bytes of them.
+NAMES = np.dtype((np.void, NAME_BYTES))
 
-#: The level of pages that list pending deletions; no run is so high.
+#: The level of pages that list pending deletions, higher than any run.
 LIST = 15
-#: What the groups in a snapshot may weigh, and what a page of a list weighs, in bytes.
+#: The largest weight of groups in a snapshot, and of a page of a list, in bytes.
 ROOM, _LIST_BYTES = 1 << 13, 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPages:
-    """Pages of one level of a run, and with ``below`` all that these name."""
+    """Pages of one level of a run, and with ``below`` all pages that they name."""
 
     number: int
     level: int
@@ -72,64 +74,75 @@ class PendingPages:
 Entry = PendingPages | bytes
 
 
+def digests(names: Sequence[bytes]) -> np.ndarray:
+    """Digests as an array."""
+    return np.frombuffer(b"".join(names), NAMES)
+
+
 @dataclass(slots=True)
 class Index:
     """Pages of one level, in order: their first hashes, names, and oldest newest events."""
 
     firsts: np.ndarray
-    names: list[bytes]
+    names: np.ndarray
+    """Digests, of the type ``NAMES``."""
     oldest: np.ndarray | None
 
     def __len__(self) -> int:
         return len(self.names)
 
     def cut(self, start: int, stop: int) -> Index:
-        """Those from ``start`` to ``stop``."""
+        """Return the entries from ``start`` to ``stop``."""
         oldest = None if self.oldest is None else self.oldest[start:stop]
         return Index(self.firsts[start:stop], self.names[start:stop], oldest)
 
     @property
     def earliest(self) -> int:
-        """Since when it pays to look for idle keys."""
+        """Return since when it is worthwhile to look for idle keys."""
         assert self.oldest is not None
         return int(self.oldest.min())
 
     def renewed(
-        self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] = ()
+        self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] | None = None
     ) -> Index:
-        """This with other moments at some places, and other names if there are any."""
+        """Return this index with other moments at some places, and other names if given."""
         assert self.oldest is not None
-        moments, found = self.oldest.copy(), list(self.names)
+        moments, found = self.oldest.copy(), self.names
         moments[places] = oldest
-        for at, name in zip(places.tolist(), names, strict=False):
-            found[at] = name
+        if names is not None:
+            found = found.copy()
+            found[places] = digests(names)
         return Index(self.firsts, found, moments)
 
     def holding(self, hashes: np.ndarray) -> np.ndarray:
         """Which pages may hold keys of some hashes, which never decrease; each once."""
+        if len(hashes) < len(self):  # a search for each of the fewer
+            found = np.searchsorted(self.firsts, hashes, "right") - 1
+            found = found[found >= 0]
+            return found[np.diff(found, prepend=-1) > 0]
         first = np.searchsorted(hashes, self.firsts)
         return np.flatnonzero(np.diff(first, append=len(hashes)))
 
-    def between(self, low: int, high: int | None) -> list[bytes]:
+    def between(self, low: int, high: int | None) -> np.ndarray:
         """The names of the pages that may hold keys of hashes from ``low`` on, before ``high``."""
         start, stop = range_of(self.firsts, low, high)
         return self.names[max(0, start - 1) : stop]
 
     def dump(self) -> list[Payload]:
         """As columns."""
-        columns: list[Payload] = [*_U8.dump(self.firsts), ("name", b"".join(self.names))]
+        columns: list[Payload] = [*_U8.dump(self.firsts), ("name", self.names.tobytes())]
         return columns if self.oldest is None else columns + _I8.dump(self.oldest)
 
     @classmethod
     def load(cls, payloads: Iterator[Payload], count: int, timed: bool) -> Index:
-        """Columns as an index. Raises CorruptPage."""
+        """Return an index from its columns. Raises CorruptPage."""
         firsts = _U8.load(payloads, count)
         kind, data = next_payload(payloads)
         if kind != "name" or len(data) != count * NAME_BYTES:
             raise CorruptPage("its names are not those of its pages")
         if (firsts[1:] < firsts[:-1]).any():
             raise CorruptPage("its pages are out of order")
-        names = [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
+        names = np.frombuffer(data, NAMES)
         return cls(firsts, names, _I8.load(payloads, count) if timed else None)
 
 
@@ -137,9 +150,9 @@ Content = Index | list[Entry]
 
 
 def encode(layout: TableLayout, level: int, run: int, content: Table | Content) -> bytes:
-    """A table, an index or a list as page bytes.
+    """Encode a table, an index or a list as a page.
 
-    Raises NotPageable for values that are no plain data.
+    Raises NotPageable for values that are not plain data.
     """
     if isinstance(content, Table):
         return leaves.encode(layout, run, content)
@@ -149,21 +162,21 @@ def encode(layout: TableLayout, level: int, run: int, content: Table | Content) 
 
 
 def dump(content: Content) -> tuple[int, list[Payload]]:
-    """What a page above the tables holds: its count and its columns."""
+    """Return the count and the columns of a page above the tables."""
     if isinstance(content, list):
         return len(content), [("msgpack", msgpack.packb(dump_entries(content)))]
     return len(content), content.dump()
 
 
 def require_whole(layout: TableLayout, level: int, run: int, name: bytes, page: Buffer) -> None:
-    """Raises CorruptPage if a page is not what its name says."""
+    """Raises CorruptPage if a page does not match its name."""
     if name_of(page) != name:
         error = CorruptPage("its bytes do not match its name")
         raise damaged(layout, level, run, name, error) from error
 
 
 def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Table | Content:
-    """Page bytes as what they must hold. Raises CorruptPage for anything else."""
+    """Decode the bytes of a page. Raises CorruptPage for anything unexpected."""
     require_whole(layout, level, run, name, page)
     try:
         if level == 0:
@@ -177,14 +190,11 @@ def damaged(
     layout: TableLayout, level: int, run: int, name: bytes, error: Exception
 ) -> CorruptPage:
     """The error for a page that is not what it should be."""
-    return CorruptPage(
-        f"page {key_of(layout.window, level, run, name)} is damaged: {error}; restore from an "
-        "earlier snapshot, or restore a good copy of the page"
-    )
+    return damage(key_of(layout.window, level, run, name), error)
 
 
 def read(layout: TableLayout, level: int, run: int, page: Buffer) -> Content:
-    """The bytes of a page above the tables as what they must hold. Raises CorruptPage."""
+    """Decode the bytes of a page above the tables. Raises CorruptPage."""
     try:
         fields = msgpack.unpackb(page)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
@@ -197,7 +207,7 @@ def read(layout: TableLayout, level: int, run: int, page: Buffer) -> Content:
 
 
 def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
-    """The count and the columns of a page or a snapshot as what they are. Raises CorruptPage."""
+    """Decode the count and the columns of a page or a snapshot. Raises CorruptPage."""
     if type(count) is not int or count < 0 or not isinstance(columns, list):
         raise CorruptPage("its count or its columns have the wrong type")
     payloads = iter(columns)
@@ -220,7 +230,7 @@ def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
 
 
 def parts_of(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Entries as so many pages of a list."""
+    """Split entries into the contents of list pages."""
     found: list[list[Entry]] = []
     room = 0
     for entry in entries:
@@ -234,7 +244,7 @@ def parts_of(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def dump_entries(entries: Sequence[Entry]) -> list[Any]:
-    """Entries as plain data."""
+    """Return entries as plain data."""
     return [
         e if isinstance(e, bytes) else [e.number, e.level, e.below, b"".join(e.names)]
         for e in entries
@@ -242,7 +252,7 @@ def dump_entries(entries: Sequence[Entry]) -> list[Any]:
 
 
 def load_entries(entries: Any, most: int) -> list[Entry]:
-    """Plain data as entries, of runs up to a height. Raises CorruptPage."""
+    """Return entries from plain data, of runs up to a height. Raises CorruptPage."""
     if not isinstance(entries, list):
         raise CorruptPage("the pending deletions are not a list")
     return [_entry(entry, most) for entry in entries]
@@ -261,5 +271,5 @@ def _entry(entry: Any, most: int) -> Entry:
 
 
 def weight_of(entry: Entry) -> int:
-    """About how many bytes an entry takes in a snapshot."""
+    """Return about how many bytes an entry takes in a snapshot."""
     return len(entry) + 5 if isinstance(entry, bytes) else NAME_BYTES * len(entry.names) + 20

@@ -1,16 +1,14 @@
-"""Rows of a batch that are answered and never become events.
+"""Rows of a batch that are questions: they are answered, and never become events.
 
     key a     event 1, event 5, question 5, question 7, event 9      in order of time, at equal
                                                                      times events first
 
-A question is answered as of its own time, by the events of its key that came before its batch or
-with it. One that is older than what its key retains for questions is late (``Retention.horizons``),
-as an event that is older than the cutoff: whatever is retained beyond that, so that it does not
-depend on how events are stored.
+A question is answered as of its own time, from the events of its key that arrived before its batch
+or with it. A question older than the horizon of its key is late (``Retention.horizons``), as an
+event older than the cutoff is. This does not depend on which events are actually stored.
 
-Where keys are vectorized, questions are answered beside the batch, of what is known of their keys
-and what the batch brings. A standalone window takes in its events up to each question, and is
-asked then.
+For vectorized keys, questions are answered from the stored events of their keys and those of the
+batch. A standalone window adds its events up to each question, and then answers it.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.kernels.segments import first_later
+from mta.kernels.segments import first_later, order_by
 from mta.keyed.kind import Kind
 from mta.keyed.moments import in_lanes
 from mta.keyed.standalone import StandaloneWindows, put_answer
@@ -38,16 +36,16 @@ class Questions:
     """The place of its key."""
     times: np.ndarray
     outputs: list[Rows]
-    """For each window the answer to each."""
+    """For each window, the answer to each."""
 
     def __len__(self) -> int:
         return len(self.at)
 
 
 def questions_among(marks: np.ndarray, codes: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The places of the rows that are marked, by key and time."""
+    """Return the places of the marked rows, by key and time."""
     at = np.flatnonzero(marks)
-    found: np.ndarray = at[np.lexsort((times[at], codes[at]))]
+    found: np.ndarray = at[order_by(codes[at], times[at])]
     return found
 
 
@@ -55,10 +53,10 @@ def answer(
     kind: Kind, questions: Questions, known: Table, at: np.ndarray, new: Table,
     standalone: StandaloneWindows,
 ) -> Asked | None:  # fmt: skip
-    """Answer the questions of a batch; return those that standalone windows answer in their turn.
+    """Answer the questions of a batch; return those that standalone windows answer later.
 
-    ``new`` has the batch's events of all its keys, and ``at`` the place of each key among those
-    that are known, -1 of others.
+    ``new`` has the batch's events of all its keys, and ``at`` the place of each key among the known
+    ones, -1 for others.
     """
     marks = np.append(known.marks, np.uint8(0))[at]
     at = np.where(marks == EXPIRED, -1, at)
@@ -83,7 +81,7 @@ def answer(
 def _answer_lanes(
     kind: Kind, questions: Questions, rows: np.ndarray, known: Table, at: np.ndarray, new: Table
 ) -> None:
-    """Answer some questions, those of keys that are vectorized."""
+    """Answer the questions of vectorized keys."""
     if not len(rows):
         return
     monoid, keys = kind.monoid, np.unique(questions.of[rows])

@@ -1,14 +1,14 @@
-"""The keys of some snapshots repartitioned, for those who spread keys over snapshots themselves.
+"""Repartition the keys of some snapshots, for callers that spread keys over snapshots.
 
     given    0: a b c     1: d e          by the hash of a key modulo 2
     made     0: a d       1: b e     2: c               ... modulo 3
 
-What computes the windows need not be known. Tables are read, cut by key and written as new runs,
-with numbers that no earlier run has; standalone windows keep their snapshots and their pages,
-which are the caller's to bring into another store. What was read stays as it is.
+This needs no aggregation. Tables are read, split by key and written as new runs, with numbers that
+no earlier run has. Standalone windows keep their snapshots and their pages, which the caller copies
+if the store is another one. The source does not change.
 
-It reads every table once or twice, and writes what is kept about once; what is held back to be
-written together is at most ``_HELD`` bytes. To do it again writes the same pages.
+It reads every table once or twice, and writes the retained events about once; at most ``_HELD``
+bytes wait in memory to be written together. A second attempt writes the same pages.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from mta.keyed.snapshot import Counts, KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import Table
 from stores import PageStore
 
-#: Bytes of tables that wait to be written; of a page of keys; of pages that stay in memory.
+#: The bytes of tables that wait to be written; of a page of keys; of cached pages.
 _HELD, _PAGE, _CACHED = 1 << 26, 1 << 14, 1 << 20
-#: Tables that weigh less stay in the snapshot.
+#: Smaller tables stay in the snapshot.
 _INLINE = 1 << 12
 
 
@@ -43,12 +43,12 @@ def repartition(
     place: Callable[[bytes], int],
     copy_pages: Callable[[bytes], None],
 ) -> dict[int, bytes]:
-    """New snapshots by their numbers, with all keys of the given ones.
+    """Return new snapshots by their numbers, with all keys of the given ones.
 
     ``into`` says which snapshots may get keys of one, ``place`` which of several gets a key;
     ``copy_pages`` is called with the snapshot of each standalone window. All pages are durable at
-    the end. Raises CorruptSnapshot, MissingPage, CorruptPage, and SnapshotMismatch for snapshots
-    to be put together that are not of the same windows.
+    the end. Raises CorruptSnapshot, MissingPage, CorruptPage, and SnapshotMismatch if snapshots to
+    be merged are not of the same windows.
     """
     found = {number: UnreadSnapshot.decode(data) for number, data in sorted(snapshots.items())}
     latest = max((unread.snapshot.number for unread in found.values()), default=0)
@@ -81,7 +81,7 @@ def repartition(
 def _parts(
     table: Table, targets: Sequence[int], place: Callable[[bytes], int]
 ) -> Iterator[tuple[int, Table]]:
-    """What each of some snapshots gets of a table."""
+    """Return the part of a table for each of some snapshots."""
     if len(targets) == 1:
         yield targets[0], table
         return
@@ -91,7 +91,7 @@ def _parts(
 
 
 class _Made:
-    """A snapshot to be: what all its keys have in common, and their tables."""
+    """A snapshot under construction: what all its keys share, and their tables."""
 
     def __init__(
         self, like: KeyedSnapshot, layout: TableLayout, target: PageStore, number: int
@@ -105,7 +105,7 @@ class _Made:
         self._tree.number = number
 
     def join(self, snapshot: KeyedSnapshot, first: bool) -> None:
-        """Take in what a snapshot says of all its keys, its counts where it is the ``first``."""
+        """Add what a snapshot says of all its keys, and its counts if it is the ``first``."""
         own = self._snapshot
         if _alike(snapshot) != _alike(own):
             raise SnapshotMismatch(
@@ -127,21 +127,21 @@ class _Made:
                 setattr(own.counts, name, total)
 
     def add(self, table: Table) -> None:
-        """Some keys with all that is known of them."""
+        """Add some keys with their stored events."""
         self._snapshot.counts.keys += len(table)
         self._snapshot.counts.standalone += len(table.standalone)
         self._tree.add(table)
 
     def settle(self, inline: int) -> None:
-        """Write what has come, unless it weighs so little."""
+        """Write the waiting tables, unless they are small."""
         self._tree.settle(inline)
         for entry in self._tree.pending.fresh:
-            if isinstance(entry, PendingPages):  # written here, and merged: no snapshot has it
+            if isinstance(entry, PendingPages):  # written and merged here, so no snapshot names it
                 self._pages.delete(entry)
         self._tree.pending = PendingDeletions()
 
     def encode(self) -> bytes:
-        """The snapshot."""
+        """Return the snapshot."""
         self.settle(_INLINE)
         tree = self._tree
         self._snapshot.number, self._snapshot.runs = tree.number, tree.runs
@@ -150,7 +150,7 @@ class _Made:
 
 
 def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:
-    """What snapshots whose keys are put together have in common."""
+    """Return what snapshots must share if their keys are merged."""
     policies = sorted((name, fingerprint) for name, _, fingerprint in snapshot.policies)
     return (
         snapshot.kind,

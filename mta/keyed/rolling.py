@@ -1,9 +1,9 @@
-"""Windows over a data frame, a column for each aggregation: one call, exact, also out of core.
+"""Windows over a data frame, with a column for each aggregation, in memory or out of core.
 
     peaks = {"peak": ("kw", Max())}
     rolling(meters, by="meter", on="time", window="1 hour", aggregations=peaks)
 
-gives ``meters`` back, a pandas, polars or Arrow table, with a column ``peak``: for each row the
+returns ``meters``, a pandas, polars or Arrow table, with a column ``peak``: for each row the
 largest ``kw`` of its meter in the hour up to its time.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
 from uuid import uuid4
 
@@ -25,7 +25,7 @@ from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy, by_rows
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.kernels.segments import inverse
+from mta.kernels.segments import inverse, order_by
 from mta.keyed.as_of import Events, answered, joined, taken
 from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.windows import KeyedWindows
@@ -59,10 +59,10 @@ from mta.windows.settings import Nan, Nulls
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
-#: How many rows are vectorized at once where the windows are in a store.
+#: The number of rows that are vectorized at once if the windows are in a store.
 _CHUNK = 1 << 20
 
-#: What the column of the numbers of rows is called; no text of a user's begins so.
+#: The name of the column of row numbers, which no public name starts with.
 _ROW = "\0row"
 
 Size = AbstractPolicy | Duration | int
@@ -148,9 +148,9 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     times = _times(table, on, time_unit)
     late = {} if times is None else {"allowed_lateness": 0}
     settings: dict[str, Any] = {"nulls": values.judged, **late}
-    if store is None:  # nothing comes after these rows, so no window needs pages of its own
+    if store is None:  # no rows follow, so no standalone window needs pages
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
-    # A name of its own: others may be at work in the same store.
+    # A unique name, as the store may have other windows.
     rowwise = {name: by_rows(policy) for name, policy in policies.items()}
     of_all = rowwise if named else rowwise[""]
     product, given = values.product(typed), {n: values.given(c) for n, c in columns.items()}
@@ -161,7 +161,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
             found = _swept(rows, keys, given, times)
         else:
             found = answered(rows, Events(keys, given, times), asked_keys, moments, _CHUNK)
-    # All of one time are before a question.
+    # All events of a time precede its questions.
     alone = times is None or moments is not None
     last_peers = None if alone or times is None else _last_peers(policies, keys, times)
     results = {}
@@ -175,7 +175,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
 
 @contextmanager
 def _discarded(windows: KeyedWindows, product: Product, given: dict[str, Any]) -> Iterator[None]:
-    """Windows that are needed for one call; an error of a value names its column."""
+    """Yield windows for one call only; an error about a value names its column."""
     try:
         yield
     except InvalidValue as error:
@@ -187,7 +187,7 @@ def _discarded(windows: KeyedWindows, product: Product, given: dict[str, Any]) -
 
 
 def _key_names(by: Any) -> list[str]:
-    """The columns of the key. Raises TypeError and ValueError."""
+    """Return the columns of the key. Raises TypeError and ValueError."""
     names = _names(by, "by=", 'by="meter"')
     if not names:
         raise ValueError(
@@ -199,7 +199,7 @@ def _key_names(by: Any) -> list[str]:
 def _require_times(
     on: str | None, policies: Mapping[str, AbstractPolicy], at: Any, frame: Any
 ) -> None:
-    """Raise ValueError where times are needed, and no column is named."""
+    """Raise ValueError if times are needed and ``on`` names no column."""
     if on is None and at is not None:
         raise ValueError("at= needs on=, the column of the time in both tables")
     if on is None and any(policy.needs_times for policy in policies.values()):
@@ -207,7 +207,7 @@ def _require_times(
 
 
 def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
-    """The table of questions. Raises TypeError and InvalidValue."""
+    """Return the table of questions. Raises TypeError and InvalidValue."""
     asked = open_frame(at)
     if type(asked) is not type(table):
         raise TypeError(
@@ -223,7 +223,7 @@ def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
 
 @dataclass(frozen=True)
 class Values:
-    """What becomes of nulls and NaN."""
+    """How nulls and NaN are treated."""
 
     nulls: Nulls
     nan: Nan
@@ -231,7 +231,7 @@ class Values:
 
     @classmethod
     def read(cls, nulls: Nulls, nan: Nan, min_samples: int | None) -> Values:
-        """As arguments. Raises ValueError for others, TypeError for what is no number."""
+        """Read the arguments. Raises ValueError for invalid ones, and TypeError."""
         for name, value, choices in (("nulls", nulls, Nulls), ("nan", nan, Nan)):
             if value not in get_args(choices):
                 raise ValueError(f"{name} is one of {get_args(choices)}, not {value!r}")
@@ -241,26 +241,25 @@ class Values:
 
     @property
     def judged(self) -> Nulls:
-        """What windows do about values, of which nulls are marked."""
+        """Return the setting of the windows for values whose nulls are marked."""
         return "accept" if self.nulls == "accept" or self.nan == "propagate" else "raise"
 
     def columns(
         self, table: Frame, read: Sequence[str], pairs: Pairs
     ) -> tuple[Frame, dict[str, Column]]:
-        """A frame's columns, and the frame with the rows that count. Raises InvalidValue."""
+        """Return a frame's columns, and the frame with the rows that count. Raises InvalidValue."""
         columns = {name: table.column(name) for name in read}
         if self.nulls == "accept":
             return table, columns
         valued = {name for pair in pairs.values() for name in own_columns(*pair)}
         bad = np.zeros(len(table), bool)
         for name, column in columns.items():
+            if self.nan == "skip":
+                columns[name] = column = column.with_nans_as_nulls()
             nulls, nans = column.nulls, column.nans
-            if nans is not None and self.nan == "skip":
-                nulls, nans = nans if nulls is None else nulls | nans, None
             if nans is not None and self.nan == "raise" and self.nulls != "drop_row":
                 raise _null(name, "NaN", nans, "nan='skip' or nan='propagate'")
-            columns[name] = replace(column, nulls=nulls, nans=nans)
-            if name not in valued:  # a filter; null is false
+            if name not in valued:  # a filter, in which null means false
                 continue
             if nulls is not None and self.nulls == "raise":
                 raise _null(name, "nulls or NaN", nulls, "nulls='skip'")
@@ -273,13 +272,13 @@ class Values:
         return fewer, self.columns(fewer, read, pairs)[1]
 
     def product(self, typed: Pairs) -> Product:
-        """What windows aggregate."""
+        """Return the aggregations of the windows."""
         found = skipping(Product(typed), min_samples=self.min_samples)
         assert isinstance(found, Product)
         return found
 
     def given(self, column: Column) -> Any:
-        """A column as windows take it."""
+        """Return a column in the form that windows accept."""
         return column.accepted() if self.nulls == "accept" else column.given()
 
 
@@ -291,13 +290,13 @@ def _null(name: str, what: str, mask: np.ndarray, choice: str) -> InvalidValue:
 
 
 def _hint(frame: Any) -> str:
-    """What to do where the times of a pandas frame are in its index."""
+    """Return advice if the times of a pandas frame are in its index."""
     times = str(getattr(getattr(frame, "index", None), "dtype", "")).startswith("datetime")
     return ": name the index, frame.rename_axis('time'), and give on='time'" if times else ""
 
 
 def _names(given: Any, what: str, example: str) -> list[str]:
-    """The columns that an argument names. Raises TypeError for what is no name."""
+    """Return the columns that an argument names. Raises TypeError if it has no names."""
     if isinstance(given, str):
         return [given]
     names = given if isinstance(given, (list, tuple)) else [given]
@@ -312,7 +311,10 @@ def _names(given: Any, what: str, example: str) -> list[str]:
 
 
 def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
-    """The columns that aggregations and policies read. Raises TypeError for what is no name."""
+    """Return the columns that aggregations and policies read. Raises TypeError without names.
+
+    Raises TypeError if one has no name.
+    """
     read: list[str] = []
     for alias, (columns, monoid) in pairs.items():
         if columns is not None:
@@ -324,14 +326,14 @@ def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
 
 
 def _require_free(called: list[str], table: Frame) -> None:
-    """Raise ValueError for two columns of one name."""
+    """Raise ValueError for duplicate names of columns."""
     taken = [name for name in called if called.count(name) > 1 or name in table.names]
     if taken:
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
 
 
 def _keys(table: Frame, asked: Frame, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """A number for each row and each question, the same for those of one key.
+    """Return a number for each row and each question, equal for equal keys.
 
     Raises UnsuitableKey.
     """
@@ -352,7 +354,7 @@ def _keys(table: Frame, asked: Frame, names: Sequence[str]) -> tuple[np.ndarray,
 
 
 def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | None:
-    """The time of each row in microseconds. Raises InvalidTime."""
+    """Return the time of each row in microseconds. Raises InvalidTime."""
     if on is None:
         return None
     try:
@@ -364,9 +366,9 @@ def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | 
 def _typed(
     alias: str, given: Any, monoid: AbstractMonoid, columns: dict[str, Column]
 ) -> tuple[Any, AbstractMonoid]:
-    """The aggregation by a monoid of its columns' types. Raises InvalidValue for one of others.
+    """Return the aggregation for the types of its columns. Raises InvalidValue for other types.
 
-    Arguments that are no numbers are read as the numbers of their rows, a column of its own.
+    Arguments that are not numbers are read as row numbers, in a separate column.
     """
     read, whole, monoid = [columns[n] for n in own_columns(given, monoid)], monoid, monoid.bare
     filters = column_names(given)[len(read) :]
@@ -410,7 +412,7 @@ def _is_readable(column: Column, schema: Schema) -> bool:
 def _result(
     values: Any, monoid: AbstractMonoid, pair: tuple[Any, AbstractMonoid], read: Sequence[Column]
 ) -> Result:
-    """Results with the type of column that they are for."""
+    """Return results with the type of their source column."""
     like, given, typed = read[-1] if read else None, pair[0], pair[1].bare
     if like is not None and _ROW in column_names(given):
         rows = values.tolist()
@@ -431,7 +433,7 @@ _NUMBERS = (bool, int, float)
 
 
 def _explained(error: InvalidValue, product: Product, columns: Mapping[str, Any]) -> InvalidValue:
-    """The error for values that windows refuse, by the name of the column."""
+    """Return the error for values that windows refuse, with the name of the column."""
     for alias, (given, monoid) in product.aggregations.items():
         names = column_names(given)
         if not names:
@@ -464,7 +466,7 @@ def _policy(size: Size) -> AbstractPolicy:
 def _swept(
     windows: KeyedWindows, keys: np.ndarray, values: dict[str, Any], times: np.ndarray | None
 ) -> Any:
-    """Results of all rows: at once in memory, else in order of time and part by part."""
+    """Return the results of all rows: at once in memory, else in parts by time."""
     count = len(keys)
     moments = None if times is None else times.view("M8[us]")
     if windows.store is None or count <= _CHUNK:
@@ -486,13 +488,13 @@ def _swept(
 def _last_peers(
     policies: Mapping[str, AbstractPolicy], keys: np.ndarray, times: np.ndarray
 ) -> np.ndarray | None:
-    """For each row the last one of its key and time, in the order in which they stand.
+    """Return the last row of the key and time of each row, in their given order.
 
-    None where no frame asks for it.
+    None if no frame needs it.
     """
     if all(policy.ties == "rows" for policy in policies.values()):
         return None
-    order = np.lexsort((times, keys))
+    order = order_by(keys, times)
     changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
     ends = np.flatnonzero(np.append(changes, True)[: len(order)])
     found = np.empty(len(order), np.int64)

@@ -1,4 +1,4 @@
-"""The format of a snapshot of keyed windows: all that is not in pages, at most 64 KiB.
+"""The format of a snapshot of keyed windows: everything that is not in pages, at most 64 KiB.
 
 snapshot = body digest                              (as that of a window: ``mta.pages.snapshot``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
@@ -55,14 +55,14 @@ from stores import PageStore
 MAGIC = "mta-keyed"
 VERSION = 1
 MAX_BYTES = 1 << 16
-#: The longest name, so that those of standalone windows fit behind it.
+#: The longest name, so that those of standalone windows fit after it.
 NAME_LENGTH = 60
 FINGERPRINT_BYTES = 16
-#: The number of the run that a table in a snapshot is of, as no run has it.
+#: The run number of a table in a snapshot; no run has it.
 _MEMTABLE = 0
-#: Times and durations are below this, in microseconds, and so are all other numbers.
+#: An upper bound for times and durations in microseconds, and for all other numbers.
 _FAR = 1 << 62
-#: Windows are not changed so often: the number is in the names of pages.
+#: The most changes of windows, as their number is in the names of pages.
 _MOST_CHANGES = 1_000_000
 
 
@@ -70,14 +70,14 @@ class Start(NamedTuple):
     """What a window, or a column, misses since a change."""
 
     moment: int | None
-    """No later event is missing, in microseconds; None where that is not known."""
+    """In microseconds; no later event is missing. None if unknown."""
     known: int
-    """Nor any of so many of each key, the last ones before any event that it accepted then."""
+    """Nor is any of so many events of each key, the last before any event that it accepted then."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """Keys, those of them with a window of their own, and events since the beginning."""
+    """The number of keys, of those with a standalone window, and of events since the beginning."""
 
     keys: int = 0
     standalone: int = 0
@@ -89,7 +89,7 @@ class Counts:
 
 @dataclass(slots=True)
 class KeyedSnapshot:
-    """A snapshot's fields, in their order; see the module for what they mean."""
+    """The fields of a snapshot, in order; the module describes them."""
 
     window: str
     kind: str | None
@@ -111,7 +111,7 @@ class KeyedSnapshot:
     starts: dict[str, Start]
 
     def encode(self) -> bytes:
-        """The snapshot as bytes. Raises NotPageable for values that are no plain data."""
+        """Encode the snapshot as bytes. Raises NotPageable for values that are not plain data."""
         runs = [
             [r.number, r.weight, r.keys, r.events, r.height, pages.dump(r.top)] for r in self.runs
         ]
@@ -146,11 +146,11 @@ class UnreadSnapshot:
 
     @classmethod
     def decode(cls, data: bytes) -> UnreadSnapshot:
-        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        """Decode a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
 
     def layout(self, schema: Schema) -> TableLayout:
-        """How tables of events of a schema are laid out; without keys, as those of integers."""
+        """Return the layout of tables with events of a schema; without keys, as for integers."""
         found = self.snapshot
         return TableLayout(found.window, found.kind or "int", schema, found.timed)
 
@@ -158,7 +158,7 @@ class UnreadSnapshot:
         self, store: PageStore, schema: Schema, cached: int,
         trim: Callable[[Table], Table] = same_value,
     ) -> LSMTree:  # fmt: skip
-        """The tables in a store, to be read, with so many bytes of pages in memory.
+        """Return the tables in a store, for reading, with a cache of ``cached`` bytes.
 
         Raises CorruptSnapshot.
         """
@@ -168,7 +168,7 @@ class UnreadSnapshot:
         return tree.load(found.runs, found.memtable)
 
     def read(self, layout: TableLayout) -> KeyedSnapshot:
-        """The snapshot. Raises CorruptSnapshot."""
+        """Return the snapshot. Raises CorruptSnapshot."""
         snapshot = self.snapshot
         try:
             for number, weight, keys, events, height, index in self.runs:
@@ -183,7 +183,7 @@ class UnreadSnapshot:
 
 
 def is_keyed_snapshot(data: bytes) -> bool:
-    """Whether bytes begin as a snapshot does."""
+    """Return whether bytes start like a snapshot of keyed windows."""
     head = bytes(data[:16])
     return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
 
@@ -216,7 +216,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
 
 
 def _require_possible(snapshot: KeyedSnapshot) -> None:
-    """Raises CorruptSnapshot for a snapshot of fields of the right types that no windows have."""
+    """Raises CorruptSnapshot for fields of the right types that no windows have."""
     if not NAME.fullmatch(snapshot.window) or len(snapshot.window) > NAME_LENGTH:
         raise corrupt("its name is invalid")
     if snapshot.kind not in (None, *KINDS):

@@ -1,15 +1,15 @@
-"""Keys with a window of their own: large ones, and all keys where nothing can be vectorized.
+"""Keys with a standalone window: large ones, and all keys if nothing can be vectorized.
 
 Most keys have few events, which are columns of tables (``work``). Here each key is a ``Window`` or
-``SharedWindows``, with pages and a snapshot of its own, one by one: those that have grown beyond
-``promote_at`` events, whose cost must not grow with them; those of a monoid of plain functions or a
-policy on values; and for a while those of some retractions (``corrections``). The entry of such a
-key in the tables is that snapshot, and the time of its newest event.
+``SharedWindows``, with separate pages and a separate snapshot. Such are keys with more than
+``promote_at`` events, whose cost must not grow with them; keys of a monoid of plain functions or a
+policy on values; and temporarily the keys of some retractions (``corrections``). The entry of such
+a key in the tables is that snapshot, and the time of its newest event.
 
-A standalone window has a snapshot, which every batch writes that brings it events. So its groups
-are small: a leaf page fills one page of the disk's. But to fill a leaf group and to leave it costs
-some 200 us of Python, however many events it has. A window that begins with many events at once has
-larger leaf groups then, so that some ten of them hold what it begins with.
+Every batch with events for a standalone window writes its snapshot. So its groups are small: a leaf
+page fills one page of the disk. But filling and leaving a leaf group costs some 200 us in Python,
+independent of its size. So a window that starts with many events at once has larger leaf groups,
+and starts with about ten of them.
 """
 
 from __future__ import annotations
@@ -57,13 +57,14 @@ from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
 
 AnyWindow = Window | SharedWindows
-#: Windows that stay open from one snapshot to the next.
+#: The number of windows that stay open between snapshots.
 _OPEN = 256
-#: A window is vectorized again when it has only one in so many of the events that promoted it.
+#: A window is vectorized again once it has this fraction of the events that promoted it.
 _SHRUNK = 4
-#: What a group's columns may weigh; names and numbers around them need up to 200 bytes more.
+#: The most bytes of a group's columns; names and numbers need up to 200 more.
 LEAF_BYTES, INNER_BYTES = 3840, 1024
-#: Into how many leaf groups a window's first events go, and how much larger these may be for it.
+#: The number of leaf groups for a window's first events, and how much larger than usual they may
+#: be.
 _FIRST_GROUPS, _LARGEST = 8, 16
 
 
@@ -90,13 +91,13 @@ def small_groups(
     if not by_time:
         arity = INNER_BYTES // (partial + extra + NAME_BYTES)
         return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
-    # An entry of an inner node is an event with all that leads to a page below.
+    # An entry of an inner node is an event with everything that leads to a page below.
     arity = INNER_BYTES // (value + partial + 2 * extra + NAME_BYTES)
     return min(max(leaf_arity // 2, 8), 256), min(max(arity // 2, 4), 32)
 
 
 def grown(leaf_arity: int, events: int) -> int:
-    """The size of leaf groups of a window that begins with so many events.
+    """Return the size of leaf groups of a window that starts with ``events`` events.
 
     >>> grown(240, 1_025), grown(240, 16_000), grown(240, 1_000_000)
     (240, 2000, 3840)
@@ -107,10 +108,10 @@ def grown(leaf_arity: int, events: int) -> int:
 def open_window(
     kind: Kind, packed: bytes = b"", events: int = 0, generation: int = 0, paged: bool = True
 ) -> AnyWindow:
-    """A new window for a key, which begins with so many events.
+    """Return a new window for a key, which starts with ``events`` events.
 
-    ``generation`` is another number for each one that a key has, for its pages may have the content
-    and the place of those of an earlier one, which are deleted later.
+    ``generation`` differs between the windows of a key, because their pages may have the same
+    content and place as those of an earlier one, which are deleted later.
     """
     settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
     if kind.vectorized and sizes == (None, None):
@@ -135,45 +136,46 @@ def open_window(
 
 
 class StandaloneWindows:
-    """The standalone windows of a bucket that are open, and how batches go into them."""
+    """The open standalone windows of a bucket, and the methods that add batches to them."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         #: By the bytes of their keys.
         self.open: dict[bytes, AnyWindow] = {}
-        #: Those that have taken in events since the last snapshot.
+        #: Those that have received events since the last snapshot.
         self.changed: set[bytes] = set()
-        #: Snapshots of windows that have become vectorized again, whose pages are to be deleted.
+        #: Snapshots of windows that were vectorized again, whose pages are to be deleted.
         self.left: list[bytes] = []
-        #: What failed after some windows had taken in a part of a batch.
+        #: The error after some windows had received a part of a batch.
         self.failure: Exception | None = None
 
     @cached_property
     def pattern(self) -> AnyWindow:
-        """A window that takes no events: what all have in common is made once, here."""
+        """Return an empty window, from which others are made: it has what all have in common."""
         return open_window(self.kind)
 
     def raise_failure(self) -> NoReturn:
-        """Raise PartialBatch, as an earlier call has left a part of a batch behind."""
+        """Raise PartialBatch if an earlier call applied only a part of a batch."""
         raise PartialBatch(
             f"an earlier batch was only partially added ({self.failure}): restore from the last "
             "snapshot, and add the events after it again"
         ) from self.failure
 
     def window(self, known: Table, place: int) -> AnyWindow:
-        """The window of a key that has one: the open one, or a copy of what its snapshot has."""
+        """Return the window of a key that has one: the open one, or a copy from its snapshot."""
         window = self.open.get(known.keys.packed(place))
         return self.pattern.restore_like(known.snapshot_of(place)) if window is None else window
 
     def opened(self, known: Table, place: int) -> AnyWindow:
-        """The same, open from now on."""
+        """Return the same, and keep it open."""
         return self.open.setdefault(known.keys.packed(place), self.window(known, place))
 
     def begin(self, packed: bytes, events: int, generation: int) -> AnyWindow:
-        """A new window for a key with so many events, whose pages stay for now."""
+        """Return a new window for a key with ``events`` events, and retain its pages for now."""
         window = open_window(self.kind, packed, events, generation)
         if self.kind.store is not None:
-            # A retry of this call makes the same pages, so none may go before the next snapshot.
+            # A retry of this call makes the same pages, so none may be deleted before the next
+            # snapshot.
             window.engine.hold()
         return window
 
@@ -183,10 +185,10 @@ class StandaloneWindows:
         self, work: Work, places: np.ndarray, promoted: np.ndarray, marks: np.ndarray,
         generation: int,
     ) -> tuple[Table, int]:  # fmt: skip
-        """Events of the keys at some places into their windows; the entries of all these keys.
+        """Add the events of some keys to their windows; return the entries of these keys.
 
-        Of ``promoted`` keys the results are known, and what they retain begins a window. At last
-        how many keys have a window no more, as they have become small.
+        The results of ``promoted`` keys are known, and their retained events start a window. The
+        second result is the number of keys that no longer have a window, as they have become small.
         """
         work.ask_at_boundaries(places)
         places = np.sort(np.concatenate((places, promoted)))
@@ -238,18 +240,16 @@ class StandaloneWindows:
         return join([stay, *small.values()], late=True), len(small)
 
     def _shrunk(self, work: Work, place: int, window: AnyWindow, left: int) -> Table | None:
-        """The events of a key that can be vectorized again, as it has become small; else None."""
+        """Return the events of a key that has become small enough to be vectorized; else None."""
         kind, engine = self.kind, window.engine
         if not kind.vectorized or engine.timed != kind.timed:
             return None
         if isinstance(window, SharedWindows):
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.settings.promote_at // _SHRUNK
-        assert isinstance(
-            events, LeafReader | LevelLog | FingerTreeLog
-        )  # as ``open_window`` makes them
+        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as in ``open_window``
         if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
-            return None  # the newest event was taken out: only the window knows when that was
+            return None  # the newest event was retracted, and only the window knows its time
         if events.back - events.kept_from > 2 * few:
             return None
         schema, keys, first = work.new.schema, work.new.keys.cut(place, place + 1), events.kept_from
@@ -258,13 +258,13 @@ class StandaloneWindows:
         return table if table.events <= few else None
 
     def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
-        """Let windows be what they were before a batch, of which the last one failed.
+        """Restore windows to their state before a batch, of which the last one failed.
 
-        That is what the last snapshot has of them, or nothing; what they took in since is lost.
+        That is the state of the last snapshot, or none; events since then are lost.
         """
         failed = next(reversed(touched), None)
         if failed is not None and touched[failed].engine.taken == length:
-            del touched[failed]  # it has not taken in anything
+            del touched[failed]  # it has not received anything
         for packed in touched:
             self.open.pop(packed, None)
         lost = touched.keys() & self.changed
@@ -278,7 +278,7 @@ class StandaloneWindows:
     # --- snapshots, expiry, deletion --------------------------------------------------------------
 
     def retain(self) -> None:
-        """A snapshot was taken: its pages stay, and windows may be closed."""
+        """Note that a snapshot was taken: its pages are retained, and windows may be closed."""
         for packed in self.changed:
             self.open[packed].hold()
         self.changed.clear()
@@ -286,7 +286,7 @@ class StandaloneWindows:
             self.open.clear()
 
     def expire(self, expired: Table) -> None:
-        """Close the windows of expired keys, whose last snapshots are in the table then."""
+        """Close the windows of expired keys, whose last snapshots are in the table."""
         for at, place in enumerate(expired.standalone.tolist()):
             packed = expired.keys.packed(place)
             window = self.open.pop(packed, None)
@@ -295,7 +295,7 @@ class StandaloneWindows:
             self.changed.discard(packed)
 
     def take_left(self, more: list[bytes]) -> list[bytes]:
-        """Snapshots of windows that are left and have pages, as short ones have none."""
+        """Return the snapshots of discarded windows with pages; short windows have none."""
         left, self.left = [*self.left, *more], []
         restored = ((each, self.pattern.restore_like(each)) for each in left if each)
         return [each for each, window in restored if window.engine.structure.page_count > 0]
@@ -309,7 +309,7 @@ class StandaloneWindows:
             restore_opaque(snapshot, self.kind.store).engine.structure.delete_pages()
 
     def due(self, expired: Table, of: np.ndarray, moments: np.ndarray) -> Found:
-        """The results of expired keys at moments, by key and moment."""
+        """Return the results of expired keys at moments, by key and moment."""
         outputs, last = unanswered(self.kind, len(of)), -1
         for at, (place, moment) in enumerate(zip(of.tolist(), moments.tolist(), strict=True)):
             if place != last:
@@ -319,7 +319,7 @@ class StandaloneWindows:
 
 
 class _KeyBatch:
-    """A key's part of a batch, on its way into the key's window."""
+    """A key's part of a batch, which is added to the key's window."""
 
     def __init__(self, work: Work, place: int, window: AnyWindow) -> None:
         self.kind, self.want, self.times = work.kind, work.want, work.new.times
@@ -329,7 +329,7 @@ class _KeyBatch:
         self._parts: list[Found] = []
 
     def extend(self) -> None:
-        """New events and retractions into the window, and results out."""
+        """Add new events and retractions to the window, and collect results."""
         taken = self._work.taken
         if taken is None:
             first = last = 0
@@ -348,18 +348,18 @@ class _KeyBatch:
         self._work.parts += self._parts
 
     def _given(self, start: int, stop: int) -> tuple[Any, np.ndarray | None]:
-        """New events, as a window takes them."""
+        """Return new events in the form that a window accepts."""
         rows, times, count = events_of(self._work.new, start, stop)
         return given_back(self.kind.reader, rows, count), _moments(times)
 
     def _take_in(self, start: int, stop: int) -> None:
-        """New events into the window, and the result after each."""
+        """Add new events to the window, and return the result after each."""
         outputs = _outputs_of(self.kind, self.window.extend(*self._given(start, stop)))
         of, line = np.full(stop - start, self.place), np.arange(start, stop)
         self._parts.append(Found(of, line, outputs))
 
     def _extend(self) -> None:
-        """New events into the window, and the results that are wanted."""
+        """Add new events to the window, and collect the requested results."""
         want, start, stop = self.want, self.start, self.stop
         late = self.kind.settings.allowed_lateness is not None
         if want in ("changed", "newest"):
@@ -376,7 +376,7 @@ class _KeyBatch:
                 self.window.extend(*self._given(start, stop), "last")
         elif want == "each" or (want == "last" and late):
             self._take_in(start, stop)
-            if want == "last":  # after the last of late ones the window is not as it is now
+            if want == "last":  # after the last of several late events the window differs
                 self._keep_last()
         else:
             results = self.window.extend(*self._given(start, stop), "last")
@@ -384,7 +384,7 @@ class _KeyBatch:
             self._parts.append(Found(of, at, _outputs_of(self.kind, results)))
 
     def _extend_to_boundaries(self, due: Asked) -> None:
-        """As ``_extend``, with the results at the boundaries that are due."""
+        """Do the same with the results at the boundaries that are due."""
         engine, done = self.window.engine, 0
         rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
         for at in range(*np.searchsorted(due.of, [self.place, self.place + 1]).tolist()):
@@ -395,7 +395,7 @@ class _KeyBatch:
         engine.ingest(rows, micros, done, count)
 
     def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
-        """New events into the window; the results that change, up to a time if given."""
+        """Add new events to the window; return the results that change, before a time if given."""
         monoid = self.kind.monoid
         assert isinstance(self.window, Window)
         revision = self.window.revise(*self._given(first, stop))
@@ -412,7 +412,7 @@ class _KeyBatch:
         return found.take(monoid, np.flatnonzero((at >= 0) | (moments < before)))
 
     def _extend_and_retract(self, first: int, last: int) -> None:
-        """As ``_extend`` of a key with retractions, those from ``first`` to ``last``, in turn."""
+        """Do the same for a key with retractions, those from ``first`` to ``last``, in turn."""
         taken, times, done, end = self._work.taken, self.times, self.start, self.stop
         assert taken is not None and times is not None
         own = _OwnEvents(self.kind.settings.on_duplicate)
@@ -429,7 +429,7 @@ class _KeyBatch:
                 done = slot
             if moment is None:
                 break
-            with suppress(EventsGone):  # it came with this batch, and has left with it
+            with suppress(EventsGone):  # the event was added by this batch, and has left with it
                 self.window.retract(np.datetime64(moment, "us"))
             own.retract(moment)
             if revises:
@@ -445,7 +445,7 @@ class _KeyBatch:
             self._keep_last()
 
     def _extend_and_answer(self, asked: Asked) -> None:
-        """As ``_extend`` of a key with questions, each of which is answered in its turn."""
+        """Do the same for a key with questions, each of which is answered in turn."""
         first, last = np.searchsorted(asked.of, [self.place, self.place + 1]).tolist()
         done, left = self.start, bool(left_of(self._work.known, self._work.at)[self.place])
         for at in range(first, last + 1):
@@ -461,13 +461,13 @@ class _KeyBatch:
             self._keep_last()
 
     def _keep_last(self) -> None:
-        """Of all results the last one."""
+        """Drop all results except the last."""
         monoid = self.kind.monoid
         every = Found.joined(self._parts, monoid, len(self.kind.policies))
         self._parts = [every.take(monoid, every.lasts)]
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
-        """The results of earlier batches' events from a time on and before another."""
+        """Return the results of earlier batches' events from one time on and before another."""
         again = by_time(self.window.engine.structure, FiBA).again(time, until)
         if again is None:
             return
@@ -478,24 +478,24 @@ class _KeyBatch:
 
 
 class _OwnEvents:
-    """How many events of a batch, of one key, there are at each time."""
+    """The number of events of a batch, of one key, at each time."""
 
     def __init__(self, on_duplicate: OnDuplicate) -> None:
         self.on_duplicate, self.counts = on_duplicate, dict[int, int]()
 
     def add(self, times: np.ndarray) -> None:
-        """Events of these times came."""
+        """Note that events of these times were added."""
         for time in times.tolist():
             count = self.counts.get(time, 0) if self.on_duplicate == "append" else 0
             self.counts[time] = count + 1
 
     def retract(self, time: int) -> None:
-        """The newest event of a time was taken out."""
+        """Note that the newest event of a time was retracted."""
         if self.counts.get(time):
             self.counts[time] -= 1
 
     def others(self, times: np.ndarray) -> np.ndarray:
-        """The places of events of earlier batches, among those of a window in order of time."""
+        """Return the places of events of earlier batches, among those of a window by time."""
         found = np.ones(len(times), bool)
         for time, count in self.counts.items():
             first, stop = (int(times.searchsorted(time, side)) for side in ("left", "right"))
@@ -507,7 +507,7 @@ class _OwnEvents:
 
 
 def _entries(work: Work, places: np.ndarray) -> Table:
-    """Entries of keys with open windows, which alone hold the events: the newest one's time."""
+    """Return the entries of keys with open windows: only the time of the newest event."""
     new, at = work.new.take(places), work.at[places]
     union = union_of(work.known, at, new, work.kind.settings.allowed_lateness is not None)[0]
     entries = union.without_oldest(union.bounds[1:] - 1)
@@ -518,7 +518,7 @@ def _entries(work: Work, places: np.ndarray) -> Table:
 
 
 def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], timed: bool) -> Table:
-    """All events of one key, before which so many have left, as a table."""
+    """Return all events of one key as a table, after ``left`` events that have left."""
     events = events_in(leaves, schema, timed)
     table = Table.of(schema, keys, np.array([0, events.size]), events.times, events.rows, ALL)
     table.left += left
@@ -532,7 +532,7 @@ def _extend(
 
 
 def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
-    """Input rows as a batch that a window takes."""
+    """Return input rows as a batch that a window accepts."""
     if isinstance(monoid, Product):
         named = monoid.named(rows)
         return named or range(count)
@@ -547,9 +547,9 @@ def result_at(
     window: AnyWindow, name: str, policy: AbstractPolicy, moment: int, retention: Retention,
     left: bool,
 ) -> tuple[Any, bool]:  # fmt: skip
-    """The result of a window at a moment, and whether it misses events that have left.
+    """Return the result of a window at a moment, and whether it misses events that have left.
 
-    ``left`` says that some left before the window had pages of its own.
+    ``left`` says that some left before the window had pages.
     """
     newest = window.engine.intake.last_time
     horizon = moments.FAR if newest is None else int(retention.horizons(np.array([newest]))[0])
@@ -561,7 +561,7 @@ def result_at(
 def put_answer(
     kind: Kind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
 ) -> bool:
-    """Write the results of a window at a moment into rows of outputs; whether they miss events."""
+    """Write the results of a window at a moment to rows; return whether they miss events."""
     missing = False
     for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
         result, misses = result_at(window, name, policy, moment, kind.retention, left)
@@ -571,12 +571,12 @@ def put_answer(
 
 
 def current(window: AnyWindow, name: str) -> Any:
-    """The result of a window as of its newest event."""
+    """Return the result of a window as of its newest event."""
     return window.query(name) if isinstance(window, SharedWindows) else window.query()
 
 
 def _outputs_of(kind: Kind, found: Any) -> list[Rows]:
-    """What a window's ``extend`` returned, for each policy."""
+    """Return a window's results of ``extend`` for each policy."""
     monoid = kind.monoid
     if kind.single is not None:
         return [_as_outputs(monoid, found)]
@@ -587,7 +587,7 @@ def _outputs_of(kind: Kind, found: Any) -> list[Rows]:
 
 
 def _as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
-    """What ``extend`` of a window returned, as rows of outputs."""
+    """Return a window's results of ``extend`` as rows of outputs."""
     if isinstance(monoid, Product):
         parts = zip(monoid.readers, found.values(), strict=True)
         return tuple([_as_outputs(part, column) for part, column in parts])

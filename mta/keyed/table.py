@@ -1,29 +1,29 @@
-"""Keys and their events as columns: what a batch brought, a page holds, and a merge makes.
+"""Keys and their events as columns: the content of batches, pages and merges.
 
     keys      a       b     d
-    marks     MORE    ALL   MORE        events behind those of older tables, or all there are
-    left      0       3     0           events of the key that came before these, and have left
+    marks     MORE    ALL   MORE        events after those of older tables, or all events
+    left      0       3     0           earlier events of the key, which have left
     bounds    0       2     3     7
     times     1   5   4     1 2 3 4     microseconds; only where windows look at them
     rows      events' values, as the monoid's input columns
 
-Tables of different ages hold different events of a key. To know a key means to look it up in all
-tables and to put its events one behind the other, oldest table first (``join``). A mark other than
-MORE hides all that older tables say of the key: ALL its events are here, its window is one by
-itself, of which the snapshot is here (STANDALONE), or it was EXPIRED.
+Tables of different ages hold different events of a key. To read a key, look it up in all tables and
+concatenate its events, oldest table first (``join``). A mark other than MORE hides everything in
+older tables about the key: ALL its events are here, the snapshot of its standalone window is here
+(STANDALONE), or it was EXPIRED.
 
-All keys' events stand end to end, key by key, each key's in order: *lanes*. Where a window begins
-follows from positions and times alone (``CountWindow``, ``TimeWindow``, ``CalendarWindow``, and
-these joined by ``|`` and ``&``), so a few searches over whole columns find it for every event of
-every key. No range crosses from one lane into another, so the folds of all ranges are taken
+The events of all keys are concatenated, key by key, each key's in order: *lanes*. Where a window
+starts follows from positions and times alone (``CountWindow``, ``TimeWindow``, ``CalendarWindow``,
+and combinations with ``|`` and ``&``), so a few searches over whole columns find it for every event
+of every key. No range crosses from one lane into another, so the folds of all ranges are computed
 together.
 
-Three ways, the cheapest of which is taken:
+There are three ways, the cheapest of which is used:
 
-- all events in turn: as one long window slides (``SlidingFolds``);
-- few events of long lanes, under operations of numpy's: each range by itself, in one pass
+- all events in turn, like one long sliding window (``SlidingFolds``);
+- few events of long lanes, with operations of numpy: each range separately, in one pass
   (``ufunc.reduceat``);
-- any other: ranges put together from blocks of 1, 2, 4, ... events (``fold_ranges``).
+- any other: ranges composed of blocks of 1, 2, 4, ... events (``fold_ranges``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Table:
     bounds: np.ndarray
     times: np.ndarray | None
     rows: Rows
-    #: The snapshot of each key marked so.
+    #: The snapshot of each key with that mark.
     snapshots: list[bytes] = field(default_factory=list)
     _weights: np.ndarray | None = field(default=None, repr=False)
     _standalone: np.ndarray | None = field(default=None, repr=False)
@@ -80,7 +80,7 @@ class Table:
         rows: Rows,
         mark: int = MORE,
     ) -> Table:
-        """Events of keys, none of which has left."""
+        """Return a table of events of keys, none of which has left."""
         count = len(keys)
         marks = np.full(count, mark, "u1")
         return cls(schema, keys, marks, np.zeros(count, "<i8"), bounds, times, rows)
@@ -94,7 +94,7 @@ class Table:
         mark: int,
         snapshots: Sequence[bytes] = (),
     ) -> Table:
-        """Keys without events."""
+        """Return a table of keys without events."""
         times = np.zeros(0, "<i8") if timed else None
         bounds = np.zeros(len(keys) + 1, np.int64)
         table = cls.of(schema, keys, bounds, times, schema.new(0), mark)
@@ -106,17 +106,17 @@ class Table:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many events each key has here."""
+        """Return how many events each key has here."""
         return np.diff(self.bounds)
 
     @property
     def events(self) -> int:
-        """How many events are here."""
+        """Return how many events are here."""
         return int(self.bounds[-1])
 
     @property
     def weights(self) -> np.ndarray:
-        """About how many bytes each key takes."""
+        """Return about how many bytes each key takes."""
         if self._weights is None:
             weights = np.diff(self.keys.bounds) + 24
             if self.times is not None:
@@ -133,17 +133,17 @@ class Table:
 
     @property
     def standalone(self) -> np.ndarray:
-        """The places of keys with a window of their own, in the order of their snapshots."""
+        """Return the places of keys with a standalone window, in the order of their snapshots."""
         if self._standalone is None:
             self._standalone = np.flatnonzero(self.marks == STANDALONE)
         return self._standalone
 
     def snapshot_of(self, place: int) -> bytes:
-        """The snapshot of a key's own window."""
+        """Return the snapshot of a key's standalone window."""
         return self.snapshots[int(self.standalone.searchsorted(place))]
 
     def newest(self) -> np.ndarray:
-        """The time of each key's newest event here; the least number of one without any."""
+        """Return the time of each key's newest event here; the least number if it has none."""
         assert self.times is not None
         least = np.iinfo("i8").min
         found = np.full(len(self), least)
@@ -152,7 +152,7 @@ class Table:
         return found
 
     def take(self, places: np.ndarray) -> Table:
-        """What is of the keys at some places, which grow."""
+        """Return the entries of the keys at some places, which increase."""
         marks, snapshots = self.marks[places], self.snapshots
         if snapshots:
             numbers = self.standalone.searchsorted(places[marks == STANDALONE])
@@ -161,13 +161,13 @@ class Table:
         return self._of_ranges(self.keys.take(places), marks, snapshots, starts, counts, left)
 
     def among(self, keys: Keys) -> Table:
-        """What is of some keys."""
+        """Return the entries of some keys."""
         places = self.keys.find(keys)
         places = np.sort(places[places >= 0])
         return self if len(places) == len(self) else self.take(places)
 
     def cut(self, start: int, stop: int) -> Table:
-        """What is of the keys from ``start`` to ``stop``, as views."""
+        """Return the entries of the keys from ``start`` to ``stop``, as views."""
         first, last = self.bounds[start], self.bounds[stop]
         snapshots = self.snapshots
         if snapshots:
@@ -185,12 +185,12 @@ class Table:
         )
 
     def between(self, low: int, high: int | None) -> Table:
-        """What is of the keys whose hashes are from ``low`` on, and before ``high`` if given."""
+        """Return the entries of keys with hashes from ``low`` on, and before ``high`` if given."""
         start, stop = range_of(self.keys.hashes, low, high)
         return self if (start, stop) == (0, len(self)) else self.cut(start, stop)
 
     def without_oldest(self, starts: np.ndarray) -> Table:
-        """Each key's events from a row on; those before it have left."""
+        """Return the table with each key's events from a row on; those before it have left."""
         gone = starts - self.bounds[:-1]
         if not gone.any():
             return self
@@ -201,7 +201,7 @@ class Table:
         self, keys: Keys, marks: np.ndarray, snapshots: list[bytes],
         starts: np.ndarray, counts: np.ndarray, left: np.ndarray,
     ) -> Table:  # fmt: skip
-        """A table of keys with the events that are in some ranges here."""
+        """Return a table of keys with the events of some ranges of this one."""
         which, times = np.zeros(len(starts), np.int64), None
         if self.times is not None:
             times = rows_of([self.times], which, starts, counts)
@@ -210,7 +210,7 @@ class Table:
 
 
 def _row_weights(schema: Schema, rows: Rows) -> int | np.ndarray:
-    """How many bytes each row takes, or all of them alike."""
+    """Return how many bytes each row takes, or one number if all are equal."""
     if schema.row_bytes is not None:
         return schema.row_bytes
     if isinstance(schema, Record):
@@ -228,7 +228,7 @@ _SMALL = frozenset({int, float, bool, type(None)})
 
 
 def _packed_bytes(value: Any) -> int:
-    """What a value takes in a page; what cannot go there is not weighed."""
+    """Return how many bytes a value takes in a page; 0 for one that does not fit there."""
     try:
         return len(pack([value]))
     except NotPageable:
@@ -236,10 +236,10 @@ def _packed_bytes(value: Any) -> int:
 
 
 def join(tables: Sequence[Table], late: bool) -> Table:
-    """Tables as one, the oldest first: what they say of every key that any of them has.
+    """Join tables, the oldest first, into one with all their keys.
 
-    ``late`` says that events may have come late, and are put in order of time; those of equal time
-    stay as they came. About 100 ns per key and table and 30 ns per event.
+    ``late`` says that events may be late, and are sorted by time; ties keep their order. About 100
+    ns per key and table and 30 ns per event.
     """
     if len(tables) == 1:
         return tables[0]
@@ -257,7 +257,7 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     marked = np.flatnonzero(marks)
     if len(marked):
         newest = np.full(len(keys), -1)
-        newest[place[marked]] = marked  # of several the last one stays
+        newest[place[marked]] = marked  # the last one wins
         some = newest >= 0
         found[some] = marks[newest[some]]
         kept = np.arange(len(order)) >= newest[place]
@@ -281,21 +281,21 @@ def join(tables: Sequence[Table], late: bool) -> Table:
 
 
 def _places_of(tables: Sequence[Table]) -> np.ndarray:
-    """For each key of each table, the number of its snapshot among all snapshots."""
+    """Return, for each key of each table, the number of its snapshot among all snapshots."""
     return np.cumsum(np.concatenate([table.marks for table in tables]) == STANDALONE) - 1
 
 
 # --- windows over all keys at once --------------------------------------------------------------
 
-#: Ranges are taken one by one where all together have at most so many rows for each row there is.
+#: Ranges are folded separately if together they have at most so many rows per existing row.
 _ONE_BY_ONE = 4
-#: All rows are gone through where there are at most so many for each range; by a compiled kernel,
-#: which is faster than any other way, also where ranges are longer than ``_ONE_BY_ONE`` has it.
+#: All rows are processed in turn if there are at most so many per range, with a compiled kernel,
+#: which is faster than any other way, also if ranges are longer than ``_ONE_BY_ONE`` allows.
 _IN_TURN = 2
 
 
 def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
-    """Whether windows of such policies are vectorized by columns."""
+    """Return whether windows of such policies are vectorized."""
     return monoid.is_columnar and all(policy.predictable for policy in policies)
 
 
@@ -308,41 +308,44 @@ class Lanes:
 
     @cached_property
     def keys(self) -> np.ndarray:
-        """The key of each row."""
+        """Return the key of each row."""
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
     def fronts(self, policy: AbstractPolicy, rows: np.ndarray) -> np.ndarray:
-        """Where each window that ends with one of some rows begins; one search a row and policy."""
+        """Return where each window that ends with a row starts; one search per row and policy."""
         times = None if self.times is None else self.times[rows]
         return self.frame_at(policy, self.keys[rows], rows, times)[0]
 
     def frame_at(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where frames start, and the row after their last one, that are asked for at ``times``.
+        """Return the first row of frames as of ``times``, and the row after their last one.
 
-        ``rows`` are the newest rows at these times, and ``keys``, which never decrease, tell whose
+        ``rows`` are the newest rows at these times, and ``keys``, which never decrease, say whose
         frames they are. A frame without rows starts where it stops. One search per bound by time.
         """
-        bounds, end, stops = self.bounds[keys], policy.end, rows + 1
-        starts = np.maximum(self._starts(policy, keys, rows, times), bounds)
+        end, stops = policy.end, rows + 1
+        starts = self._starts(policy, keys, rows, times)
         if end.delay:
             assert times is not None and self.times is not None
             found = first_later(self.times, self.bounds, keys, times - end.delay)
             stops = np.minimum(stops, found)
         elif end.rows:
-            stops = np.maximum(stops - end.rows, bounds)
-        return np.minimum(starts, stops), stops
+            stops = np.maximum(stops - end.rows, self.bounds[keys])
+        return np.minimum(starts, stops, out=starts), stops
 
     def _starts(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
+        """A new array of where frames start, none of them before the first row of its key."""
         if isinstance(policy, Both):
             sides = [self._starts(p, keys, rows, times) for p in (policy.one, policy.other)]
             joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
             return joined
         if isinstance(policy, CountWindow):
-            return rows + 1 - policy.end.rows - policy.size
+            starts: np.ndarray = rows + (1 - policy.end.rows - policy.size)
+            np.maximum(starts, self.bounds[keys], out=starts)
+            return starts
         assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
         return first_later(self.times, self.bounds, keys, policy.starts(times))
 
@@ -350,32 +353,46 @@ class Lanes:
 def folds(
     monoid: AbstractMonoid, lifted: Rows, count: int, starts: np.ndarray, stops: np.ndarray
 ) -> Rows:
-    """The fold of each range of rows, none of which is empty; bounds never decrease.
+    """Return the fold of each range of rows, none of which is empty; bounds never decrease.
 
-    At most about 2 log2(longest) combines per row, fewer where many ranges are asked for.
+    At most about 2 log2(longest) combines per row, fewer if many ranges are requested.
     """
-    steps = np.diff(stops)
-    once, in_turn = bool((steps > 0).all()), bool((steps == 1).all())
-    ranges = Ranges(starts, stops, stops - starts, once, in_turn, {})
-    return _folds(monoid, lifted, count, ranges)
+    return _folds(monoid, lifted, count, Ranges(starts, stops))
 
 
-class Ranges(NamedTuple):
+@dataclass
+class Ranges:
     """Ranges of rows, which are the same for all parts of a monoid."""
 
     starts: np.ndarray
     stops: np.ndarray
-    lengths: np.ndarray
-    once: bool
-    """Whether no two of them end together."""
-    in_turn: bool
-    """Whether each ends one row after the one before."""
-    samples: dict[int, np.ndarray]
+    samples: dict[int, np.ndarray] = field(default_factory=dict)
     """How many values are in each, by the identity of the column that marks them."""
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """How many rows each has."""
+        lengths: np.ndarray = self.stops - self.starts
+        return lengths
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows all have together."""
+        return int(self.lengths.sum())
+
+    @cached_property
+    def once(self) -> bool:
+        """Whether no two of them end together."""
+        return bool((self.stops[1:] > self.stops[:-1]).all())
+
+    @cached_property
+    def in_turn(self) -> bool:
+        """Whether each ends one row after the one before."""
+        return self.once and bool(self.stops[-1] - self.stops[0] == len(self.stops) - 1)
 
 
 def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> Rows:
-    starts, stops, lengths, once, in_turn, _ = ranges
+    starts, stops = ranges.starts, ranges.stops
     if isinstance(monoid, Parts):
         parts = zip(monoid.monoids, lifted, strict=True)
         return tuple([_folds(part, column, count, ranges) for part, column in parts])
@@ -385,36 +402,35 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
         return ranges.samples[id(lifted)]
     if monoid.folds_ranges:
         return RangeFolds(monoid, lifted, starts, stops)
-    dense = int(lengths.sum()) > _ONE_BY_ONE * count
     if len(stops) * _IN_TURN >= count:
         in_order = monoid.is_columnar
     else:
-        in_order = dense and has_kernel(monoid)
+        in_order = ranges.rows > _ONE_BY_ONE * count and has_kernel(monoid)
     if in_order:
-        ends = range(1, count + 1) if in_turn and len(stops) == count else stops
+        ends = range(1, count + 1) if len(stops) == count and ranges.in_turn else stops
         return SlidingFolds(monoid, lifted, count).between(starts, ends)
-    by_ufuncs = once and isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs)
-    if by_ufuncs and not dense:
+    dense = ranges.rows > _ONE_BY_ONE * count
+    if not dense and isinstance(monoid, ColumnarMonoid) and monoid.ufuncs and ranges.once:
         ends = np.stack((starts, stops), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
-    return fold_ranges(monoid, lifted, count, starts, lengths)
+    return fold_ranges(monoid, lifted, count, starts, ranges.lengths)
 
 
 def _samples(marks: np.ndarray, ranges: Ranges) -> np.ndarray:
     """How many values are in each range: as many as its rows, or a difference of running sums."""
-    starts, stops, lengths, _, in_turn, _ = ranges
+    starts, stops = ranges.starts, ranges.stops
     if marks.all():
-        return lengths
+        return ranges.lengths
     before = bounds_of(marks)
-    last = before[stops[0] : stops[0] + len(stops)] if in_turn else before.take(stops)
+    last = before[stops[0] : stops[0] + len(stops)] if ranges.in_turn else before.take(stops)
     found: np.ndarray = last - before.take(starts)
     return found
 
 
 def _reduced(monoid: AbstractMonoid, lifted: Rows, ends: np.ndarray, count: int) -> Rows:
-    """The folds of ranges, each as two ends; what lies between two ranges is folded in vain."""
+    """Return the folds of ranges, each as two ends; the folds between ranges are discarded."""
     assert isinstance(monoid, ColumnarMonoid) and monoid.ufuncs
-    last = len(ends) - 1 if ends[-1] == count else len(ends)  # none may be behind the last row
+    last = len(ends) - 1 if ends[-1] == count else len(ends)  # no index may be after the last row
     if isinstance(lifted, tuple):
         columns: list[Any] = [
             ufunc.reduceat(column, ends[:last])[::2]

@@ -1,4 +1,4 @@
-"""A window for each of very many keys, behind one small interface.
+"""``KeyedWindows``: a window for each of very many keys.
 
 >>> from mta import CountWindow, KeyedWindows, Max
 >>> windows = KeyedWindows(Max(), CountWindow(2), name="demo")
@@ -69,9 +69,9 @@ from mta.windows.intake import (
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
-#: How many snapshots may stay restorable, so that what these need has room in each of them.
+#: The most restorable snapshots, as each lists what the others need.
 MAX_RETAIN = 256
-#: Tables that weigh less stay in the snapshot.
+#: Smaller tables stay in the snapshot.
 INLINE_BYTES = 1 << 12
 
 
@@ -88,23 +88,23 @@ class KeyedStats:
 
     keys: int
     standalone: int
-    """Keys with a standalone window, as it is large or cannot be vectorized by columns."""
+    """Keys with a standalone window, because it is large or cannot be vectorized."""
     vectorized: bool
-    """Whether windows are vectorized by columns; else every key has a standalone window."""
+    """Whether windows are vectorized; else every key has a standalone window."""
     inserted: int
     """Events accepted since the beginning."""
     late: int
-    """Events dropped because they came too late."""
+    """Events dropped because they were late."""
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped as they were ahead of the clock."""
+    """Events dropped because they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
-    """About how many bytes these are."""
+    """About how many bytes they have."""
     resident_bytes: int
-    """About how many bytes of events are in memory, beside pages that were read."""
+    """About how many bytes of events are in memory, without cached pages."""
 
     @property
     def dropped(self) -> int:
@@ -155,7 +155,7 @@ class KeyedWindows(Publishable):
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
         promote_at: The number of events at which the window of a key becomes standalone.
-        page_bytes: The approximate size of a page of keys; by default 256 KiB, and 16 KiB
+        page_bytes: The approximate size of a page of keys; by default 512 KiB, and 16 KiB
             in a remote store.
         cache_bytes: The size of the page cache in bytes.
         retain: The number of newest snapshots that can be restored.
@@ -224,14 +224,14 @@ class KeyedWindows(Publishable):
         self.store, self._owns_store = opened, opened is not store
         self.bucket = Bucket(Kind(monoid, policies, settings, timed, name, self.store))
         self._starts: dict[str, Start] = {}
-        #: Which events of the last batch were accepted; None when all were.
+        #: Which events of the last batch were accepted; None if all were.
         self.last_accepted: np.ndarray | None = None
-        #: Whether a call is under way.
+        #: Whether a call is running.
         self.busy = False
 
     @property
     def engine(self) -> Self:
-        """What one call at a time has to itself."""
+        """Return the object that serves one call at a time."""
         return self
 
     @property
@@ -318,7 +318,7 @@ class KeyedWindows(Publishable):
         self.bucket.advance(batch, "last")
 
     def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
-        """Which rows of a batch are retractions; None if none is."""
+        """Return which rows of a batch are retractions; None if none is."""
         if self._kind.settings.allowed_lateness is None:
             raise UnsupportedOperation(
                 "these windows insert events in order and evict the oldest first: for retractions "
@@ -333,7 +333,7 @@ class KeyedWindows(Publishable):
         return marks if marks.any() else None
 
     def as_columns(self, results: list[Rows]) -> Any:
-        """Results of a batch: one array, or a dictionary of columns."""
+        """Return the results of a batch: one array, or a dictionary of columns."""
         found = self._as_results(results)
         return found if self._kind.single is not None else result_columns(found)
 
@@ -346,7 +346,10 @@ class KeyedWindows(Publishable):
     def read(
         self, keys: Any, values: Any, times: Any, retracts: Any = None, asks: Any = None
     ) -> Batch:
-        """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
+        """Read arguments. Raises UnsuitableKey, InvalidValue, InvalidTime and NotPageable.
+
+        Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable.
+        """
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
@@ -366,10 +369,10 @@ class KeyedWindows(Publishable):
         retracts: Any = None,
         asks: np.ndarray | None = None,
     ) -> Batch:
-        """The events of distinct keys, whose values are read and checked.
+        """Return a batch with the events of distinct keys, whose values are read and checked.
 
-        Rows that ``asks`` marks are questions. Of these and of retractions values are not looked
-        at. Raises InvalidValue, InvalidTime.
+        Rows that ``asks`` marks are questions. The values of these and of retractions are ignored.
+        Raises InvalidValue, InvalidTime.
         """
         reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
@@ -385,12 +388,12 @@ class KeyedWindows(Publishable):
         )  # fmt: skip
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
-        """Rows as the monoid, and what policies look at, reads them, as a bucket takes them."""
+        """Return rows in the form that a bucket stores, for the monoid and the policies."""
         return as_stored(self.reader, self._kind.reader, rows, count)
 
     @property
     def reader(self) -> AbstractMonoid:
-        """What reads events as they come in."""
+        """Return the monoid that reads new events."""
         if self._kind.monoid is self.monoid:
             return self._kind.reader
         observers = [each[1:] for p in self._kind.policies.values() for each in p.observers]
@@ -435,7 +438,8 @@ class KeyedWindows(Publishable):
         codes, moments = paired(codes, at, time_unit)
         known = self.bucket.find(wanted)
         if moments is not None:
-            known = self._kind.trimmed(known)  # so that what has left is not found here and there
+            # so that the result does not depend on where events that have left are still stored
+            known = self._kind.trimmed(known)
         window_of = self.bucket.standalone.window
         expired = self.bucket.expired
         found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of, expired)
@@ -448,7 +452,7 @@ class KeyedWindows(Publishable):
     def answers(self, batch: Batch) -> Questions:
         """Add a batch of events and questions that was read; return the answers.
 
-        Raises as ``extend``.
+        Raises the errors of ``extend``.
         """
         questions = self.bucket.advance(batch, "last").questions
         assert questions is not None
@@ -478,12 +482,12 @@ class KeyedWindows(Publishable):
         return window
 
     def _known(self, key: Any) -> Table:
-        """What is known of a key; nothing of one that has expired."""
+        """Return the stored events of a key; none for an expired one."""
         known = self.bucket.find(read_key(key, self.bucket.key_kind))
         return known.take(np.flatnonzero(known.marks != EXPIRED))
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Return the number of keys."""
         return self.bucket.counts.keys
 
     def __contains__(self, key: Any) -> bool:
@@ -558,7 +562,7 @@ class KeyedWindows(Publishable):
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
         retention, lateness = kind.retention, kind.settings.allowed_lateness
         late, retain_for = retention.late.length, retention.retain_for
-        if bucket.spans_until_now is not None:  # then nothing has come since
+        if bucket.spans_until_now is not None:  # then no event has arrived since
             late, retain_for = map(min, (late, retain_for), bucket.spans_until_now)
         return KeyedSnapshot(
             window=self.name,
@@ -658,7 +662,7 @@ class KeyedWindows(Publishable):
         self._note_spans(found)
 
     def _note_spans(self, found: KeyedSnapshot) -> None:
-        """Note for how short spans events of a snapshot were retained."""
+        """Note which shorter spans applied to the events of a snapshot."""
         retention = self._kind.retention
         retention.read(found.earlier, found.earlier_asked)
         before = (found.lateness or 0, found.retain_for)
@@ -666,7 +670,7 @@ class KeyedWindows(Publishable):
             self.bucket.spans_until_now = before
 
     def _carry_over(self, unread: UnreadSnapshot) -> None:
-        """Go on from a snapshot of other windows or aggregations."""
+        """Continue from a snapshot of other windows or aggregations."""
         assert self.store is not None
         source = self._take(unread, self.store, unread.snapshot.changes + 1)
         if source is not None:
@@ -700,7 +704,7 @@ class KeyedWindows(Publishable):
                 opened.close()
 
     def _take(self, unread: UnreadSnapshot, store: PageStore, changes: int) -> Source | None:
-        """All that a snapshot holds in a store, into a new bucket."""
+        """Put everything in a snapshot into a new bucket."""
         found, monoid = unread.snapshot, stored_after(self.monoid, unread.snapshot.columns)
         bucket = self.bucket = Bucket(replace(self._kind, monoid=monoid, changes=changes))
         if found.kind is None:
@@ -724,12 +728,12 @@ class KeyedWindows(Publishable):
 
     @alone
     def delete_pages(self) -> None:
-        """Delete every page; the windows and all their snapshots are of no use afterwards."""
+        """Delete every page. The windows and all their snapshots are useless afterwards."""
         if self.store is not None:
             self.bucket.delete_pages()
 
     def close(self) -> None:
-        """Close the store if it was opened here; pages stay."""
+        """Close the store if these windows opened it; pages stay."""
         if self.store is not None and self._owns_store:
             self.store.close()
 
@@ -737,7 +741,7 @@ class KeyedWindows(Publishable):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """As ``close``: what was not checkpointed is lost."""
+        """Close the windows, as ``close`` does: what was not checkpointed is lost."""
         self.close()
 
     # --- looking at it ----------------------------------------------------------------------------

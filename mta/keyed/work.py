@@ -1,20 +1,18 @@
-"""A batch beside what is known of its keys: which results are wanted, and what they are.
+"""Combine a batch with the stored events of its keys, and compute the requested results.
 
-    known     a  1 5 .        the events that are held of each key
+    known     a  1 5 .        the stored events of each key
     new       a  3 9          those of the batch
     union     a  1 3 5 9      one lane for each key, vectorized with all others (``lanes``)
 
-What is wanted is the results of some windows of each lane, each of which ends with a row at a time:
+The results of some windows of each lane are requested, each of which ends with a row at a time:
 
-    "each"            after each new event
-    "last", "now"     after the last of them; of the window as it is then, which differs where the
-                      last one has come late
-    "changed"         of each event from the first new one on, also of those that were there: what
-                      a late event changes. Of "newest" the last one of each key
-    EveryCount(k)     after each event that is the k-th, the 2k-th, ... of its key
-    Boundaries        at each boundary that the events make due
+    "each" after each new event "last", "now" after the last of them; for "now" of the current
+    window, which differs if the last one is late "changed" of each event from the first new one on,
+    including stored ones: what a late event changes. For "newest", only the last one of each key
+    EveryCount(k) after each event that is the k-th, the 2k-th, ... of its key Boundaries at each
+    boundary that the events make due
 
-Standalone windows are asked for the same, one by one.
+Standalone windows return the same results, one by one.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from mta.triggers.rules import EveryCount, EveryPeriod
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """Results at the boundaries of a period; ``ends`` if no event comes after those of the batch.
+    """Results at the boundaries of a period; ``ends`` if no event follows those of the batch.
 
     Then the period in which they end has a result too.
     """
@@ -51,41 +49,41 @@ Want = Literal["each", "last", "now", "changed", "newest"] | EveryCount | Bounda
 
 @dataclass(slots=True)
 class Asked:
-    """Moments at which standalone keys with events in a batch are asked, by key and time.
+    """Moments at which standalone keys with events in a batch are queried, by key and time.
 
-    Those of questions, or boundaries that the events make due.
+    They are those of questions, or boundaries that are due.
     """
 
     of: np.ndarray
     """The place of the key."""
     times: np.ndarray
     slots: np.ndarray
-    """Where in the line of events each stands: behind those that are no later."""
+    """The position of each in the line of events: after those that are no later."""
     rows: np.ndarray
-    """Where its answer goes among the outputs."""
+    """The place of its answer among the outputs."""
     outputs: list[Rows]
 
 
 @dataclass(slots=True)
 class Found:
-    """Results, key by key and in order of time."""
+    """Results, by key and time."""
 
     of: np.ndarray
-    """The place of each one's key."""
+    """The place of the key of each."""
     at: np.ndarray
-    """Where the event of each stands in the line; -1 of one that was there before, or of none."""
+    """The position in the line of the event of each; -1 for a stored event, or for none."""
     outputs: list[Rows]
-    """For each policy a row for each."""
+    """For each policy, one row per result."""
     times: np.ndarray | None = None
-    """The time of each one's event, or its boundary, where these were wanted."""
+    """The time of the event of each, or its boundary, if requested."""
     rows: Rows = None
-    """Each one's event, for "changed" and "newest"."""
+    """The event of each, for "changed" and "newest"."""
 
     def __len__(self) -> int:
         return len(self.of)
 
     def take(self, monoid: AbstractMonoid, places: np.ndarray) -> Found:
-        """Those at some places."""
+        """Return the results at some places."""
         return Found(
             self.of[places],
             self.at[places],
@@ -95,7 +93,7 @@ class Found:
         )
 
     def by_row(self, monoid: AbstractMonoid, line: np.ndarray, count: int) -> list[Rows]:
-        """Results of the events in a line, in the order of their places among ``count`` rows."""
+        """Return results of events in a line, by their places among ``count`` rows."""
         if len(line) < count:
             is_event = np.zeros(count, bool)
             is_event[line] = True
@@ -109,12 +107,12 @@ class Found:
 
     @property
     def lasts(self) -> np.ndarray:
-        """Where the last one of each key stands."""
+        """Return the place of the last result of each key."""
         return np.flatnonzero(np.append(self.of[1:] != self.of[:-1], True)[: len(self)])
 
     @classmethod
     def joined(cls, parts: Sequence[Self], monoid: AbstractMonoid, policies: int) -> Found:
-        """All parts, each of which has its keys in order, as one."""
+        """Concatenate parts, each of which has its keys in order."""
         if len(parts) == 1:
             return parts[0]
         of = np.concatenate([np.zeros(0, np.int64), *(part.of for part in parts)])
@@ -139,10 +137,10 @@ class Found:
 
 
 class Work:
-    """A batch by key, in order, and what is known of its keys, while results are made of both.
+    """A batch by key, in order, with the stored events of its keys, while results are computed.
 
-    ``at`` is the place of each key in ``known``, -1 of a new one; ``before`` how many events each
-    had, and ``last`` when its newest was, or of a new key its first one.
+    ``at`` is the place of each key in ``known``, -1 for a new one; ``before`` how many events each
+    had, and ``last`` the time of its newest event, or for a new key of its first.
     """
 
     def __init__(
@@ -168,13 +166,13 @@ class Work:
 
     @property
     def found(self) -> Found:
-        """All results."""
+        """Return all results."""
         return Found.joined(self.parts, self.kind.monoid, len(self.kind.policies))
 
     def evaluate(self, places: np.ndarray) -> np.ndarray:
-        """Results of the keys at some places; how many events each must keep, at most.
+        """Compute the results of keys at some places; return how many events each must retain.
 
-        Exactly so many where any key has more events than a vectorized window may hold.
+        This is an upper bound, exact if any key has more events than a vectorized window may hold.
         """
         new = self.new
         if not len(places):
@@ -203,7 +201,7 @@ class Work:
         return counts
 
     def _taken_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the retractions of keys at some places the lane, the time, and the key's floor."""
+        """Return the lane, the time and the key's floor of retractions of keys at some places."""
         taken = self.taken
         if taken is None:
             return np.zeros(0, np.int64), np.zeros(0, "<i8"), np.zeros(0, "<i8")
@@ -213,7 +211,7 @@ class Work:
         return lanes[some], taken.times[some], taken.floors[some]
 
     def _vectorized_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
-        """What is wanted of vectorized keys, also of events that no longer stand."""
+        """Compute the requested results of vectorized keys, also for events that are replaced."""
         kind, union, corrected = self.kind, self._union, self._corrected
         of, at, rows, moments, events = self._wanted(places, part, newest)
         passed = np.zeros(len(of), bool)
@@ -240,13 +238,13 @@ class Work:
         return Found(of, at, outputs, union.times[rows], values)
 
     def _line(self, places: np.ndarray, part: Table) -> np.ndarray:
-        """Where the events of keys at some places stand in the line."""
+        """Return where the events of keys at some places are in the line."""
         if len(places) == len(self.new):
             return np.arange(part.events)
         return spread(self.new.bounds[places], part.counts)
 
     def rewritten(self, places: np.ndarray) -> tuple[Table, np.ndarray]:
-        """All events of vectorized keys that were corrected, and the places of the other keys."""
+        """Return all events of corrected vectorized keys, and the places of the other keys."""
         corrected = self._corrected
         if corrected is None:
             return self.new.cut(0, 0), places
@@ -258,16 +256,17 @@ class Work:
         return self.kind.trimmed(table), places[~touched]
 
     def retained(self, place: int) -> tuple[Rows, np.ndarray | None, int]:
-        """The events that a vectorized key must keep: rows, times, and how many."""
+        """Return the events that a vectorized key must retain: rows, times, and count."""
         at = int(np.searchsorted(self._vectorized, place))
         return events_of(self._union, int(self._starts[at]), int(self._union.bounds[at + 1]))
 
     def _wanted(
         self, places: np.ndarray, part: Table, newest: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, bool]:
-        """The lane of each wanted result, its event in the line, its last row, and its boundary.
+        """Return each requested result's lane, event in the line, last row and boundary.
 
-        At last whether the events themselves are wanted. ``newest`` are the rows of new events.
+        The last item says whether the events themselves are requested. ``newest`` are the rows of
+        new events.
         """
         want, union, bounds, corrected = self.want, self._union, part.bounds, self._corrected
         line, lanes = self._line(places, part), np.arange(len(places))
@@ -279,7 +278,7 @@ class Work:
             return of, np.full(len(of), -1), rows, moments, False
         if want in ("changed", "newest", "now"):
             previous = np.full(union.events, -1)
-            previous[newest] = line  # of several at one time the last one counts
+            previous[newest] = line  # the last one at a time wins
             if want == "changed":
                 first = newest[bounds[:-1]] if corrected is None else corrected.first
                 counts = union.bounds[1:] - first
@@ -289,7 +288,7 @@ class Work:
                     rows = np.concatenate((newest[passed], rows))
                     of = np.concatenate((np.repeat(lanes, part.counts)[passed], of))
                     at = np.concatenate((line[passed], previous[rows[passed.sum() :]]))
-                    order = np.argsort(rows, kind="stable")  # those that have passed come first
+                    order = np.argsort(rows, kind="stable")  # replaced events come first
                     return of[order], at[order], rows[order], None, True
             else:
                 rows, of = union.bounds[1:] - 1, lanes
@@ -306,7 +305,7 @@ class Work:
         return of, line, newest, None, False
 
     def _due(self, places: np.ndarray, part: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each boundary that is due its lane, the new event that comes after it, and itself.
+        """Return the lane of each boundary that is due, the new event after it, and its time.
 
         ``part`` has the new events of the keys at some places.
         """
@@ -326,7 +325,7 @@ class Work:
         return of, events, moments
 
     def ask_at_boundaries(self, places: np.ndarray) -> None:
-        """Have the windows of standalone keys asked at the boundaries that are due, if any are."""
+        """Ask the windows of standalone keys at the boundaries that are due."""
         if not isinstance(self.want, Boundaries):
             return
         part = self.new.take(places)
@@ -346,9 +345,9 @@ def results_at(
     moments: np.ndarray | None = None,
     events: bool = False,
 ) -> Found:
-    """Results of windows that end with some rows of a table's lanes, at those rows' times or later.
+    """Return results of windows that end with some rows of a table, at their times or later.
 
-    ``events`` says that the rows' own times and values are wanted too.
+    ``events`` requests the times and values of the rows too.
     """
     monoid, outputs = kind.monoid, []
     if len(rows):
@@ -356,15 +355,16 @@ def results_at(
         lifted = monoid.lift_rows(table.rows, table.events)
         asked = moments
         if asked is None and table.times is not None:
-            asked = table.times[rows]
+            asked = _at(table.times, rows)
         for policy in kind.policies.values():
             starts, stops = lanes.frame_at(policy, of, rows, asked)
-            some = np.flatnonzero(starts < stops)
-            if len(some) == len(rows):
+            full = starts < stops
+            if full.all():
                 found = monoid.lower_rows(folds(monoid, lifted, table.events, starts, stops))
-            else:  # the others are without events
+            else:  # the others have no events
                 found = empties(monoid, len(rows))
-                if len(some):
+                if full.any():
+                    some = np.flatnonzero(full)
                     part = folds(monoid, lifted, table.events, starts[some], stops[some])
                     monoid.outputs.put_at(found, some, monoid.lower_rows(part))
             outputs.append(found)
@@ -376,27 +376,36 @@ def results_at(
     return Found(of, at, outputs, times, monoid.inputs.take(table.rows, rows))
 
 
+def _at(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A column at some rows; the column itself where these are all of its rows in their order."""
+    if len(rows) == len(column) and rows[0] == 0 and (rows[1:] > rows[:-1]).all():
+        return column
+    found: np.ndarray = column[rows]
+    return found
+
+
 def unanswered(kind: Kind, count: int) -> list[Rows]:
-    """Room for so many results of each window, as those of no events."""
+    """Return ``count`` results of each window without events, to be filled in."""
     return [empties(kind.monoid, count) for _ in kind.policies]
 
 
 def left_of(known: Table, at: np.ndarray) -> np.ndarray:
-    """How many events have left of keys, by their places in what is known, -1 of new ones."""
+    """Return how many events of keys have left, by their places among known keys or -1."""
     left: np.ndarray = np.append(known.left, 0)[at]
     return left
 
 
 def events_of(table: Table, start: int, stop: int) -> tuple[Rows, np.ndarray | None, int]:
-    """Some events of a table: rows, times, and how many."""
+    """Return some events of a table: rows, times, and count."""
     times = None if table.times is None else table.times[start:stop]
     return table.schema.cut(table.rows, start, stop), times, stop - start
 
 
 def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, np.ndarray]:
-    """The known events of keys, ``at`` their places or -1, and the new ones; where the new are.
+    """Return the stored events of keys with the new ones, and where the new ones are.
 
-    The new ones keep their order, as they are in order of time where events may be late.
+    ``at`` are the places of the keys, or -1. The new events keep their order; they are in order of
+    time if events may be late.
     """
     counts = np.append(held.counts, 0)[at]
     total = int(counts.sum())
@@ -404,7 +413,7 @@ def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table
         return new, np.arange(new.events)
     schema, bounds = new.schema, bounds_of(counts + new.counts)
     newest = spread(bounds[:-1] + counts, new.counts)
-    # The ranges of each key: its events that are held, and the new ones.
+    # The ranges of each key: its stored events, and the new ones.
     which = np.tile([0, 1], len(at))
     starts = np.stack((held.bounds[at], new.bounds[:-1]), axis=1).reshape(-1)
     lengths = np.stack((counts, new.counts), axis=1).reshape(-1)

@@ -1,8 +1,8 @@
-"""Event logs: the events of one key in order, in pages, whatever is computed over them.
+"""Event logs: the events of one key in order, in pages, for any aggregation.
 
-- ``leaves``: consecutive events, stored or of the batch under way
+- ``leaves``: consecutive events, stored or of the current batch
 - ``base``: the interface of a log
-- ``parts``: what keeps snapshots small
+- ``parts``: parts of the open leaf, which keep snapshots small
 - ``ranges``: ranges of retained events, by position and by time
 - ``levels``: the level queues of the MTA paper
 - ``flatfat``: blocks of FlatFAT, over level queues

@@ -1,13 +1,13 @@
-"""What is asked of the structure that keeps a window's events, whatever the algorithm.
+"""The interfaces of the structure with a window's events, for all algorithms.
 
 A *position* counts events in the order of the window: ``front`` is the oldest one's, ``back`` the
-one after the newest. Level queues give an event its position for ever; where events are ordered by
-time, one that comes late moves those after it on by one.
+one after the newest. In level queues the position of an event never changes; in structures ordered
+by time, a late event moves those after it on by one.
 
-In an ``EventLog`` events come in at the back, one by one and in batches, and leave at the front; it
-has what snapshots, audits and the deletion of pages ask. That is enough for events that several
-windows share, each with a cursor. An ``Aggregator``, which a window of its own slides over, has
-also the result, runs of results, and the searches for a policy's cut.
+An ``EventLog`` adds events at the back, one by one and in batches, and evicts them at the front; it
+serves snapshots, audits and the deletion of pages. That is enough for events that multiple windows
+share, each with a cursor. An ``Aggregator``, for a single window, also has the result, runs of
+results, and the searches for a policy's cut.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ from mta.pages.page import Group, Layout
 from mta.pages.snapshot import Snapshot
 from stores import PageStore
 
-#: What an event does to one at the same time, where events are kept by time.
+#: What to do with an event at the time of another, in structures ordered by time.
 OnDuplicate = Literal["append", "replace", "combine"]
-#: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
+#: How to extract one observed aggregate from a partial (or from rows): its monoid, and its place.
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
-#: A lost page and those lost below it by their keys, or None if they cannot be put together.
+#: Returns a lost page and the lost pages below it by their keys, or None if they cannot be rebuilt.
 Rebuild = Callable[["Named"], dict[str, bytes] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an aggregator is made for."""
+    """The settings of an aggregator."""
 
     monoid: AbstractMonoid
     store: PageStore | None
-    """Where pages go; None keeps everything in memory."""
+    """The store of the pages; None keeps everything in memory."""
     window: str
     leaf_arity: int
     arity: int
     timed: bool
     policy: AbstractPolicy
     allowed_lateness: int = 0
-    """How many microseconds an event may be older than the newest one before its batch."""
+    """How many microseconds older than the newest event before its batch an event may be."""
     on_duplicate: OnDuplicate = "append"
-    """What an event does at a time that has one already."""
+    """What to do with an event at the time of an existing one."""
     retain_for: int = 0
-    """How many microseconds before the newest event earlier windows are asked for."""
+    """For how many microseconds before the newest event earlier windows can be queried."""
 
     @property
     def reach(self) -> int:
-        """How far behind the newest event windows are asked for, by late events or questions."""
+        """Return how far before the newest event late events or questions need windows."""
         return max(self.allowed_lateness, self.retain_for)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events to come, in order, and room for the result of each."""
+    """New events, in order, and room for the result of each."""
 
     monoid: AbstractMonoid
     rows: Rows
@@ -77,16 +77,16 @@ class Batch:
     results: Rows
 
     def part(self, start: int, stop: int) -> Events:
-        """Some of the events."""
+        """Return some of the events."""
         times = None if self.times is None else self.times[start:stop]
         return Events(self.monoid.inputs.cut(self.rows, start, stop), times, stop - start)
 
     def put(self, start: int, folds: Rows) -> None:
-        """The windows' aggregates after the events from ``start`` on."""
+        """Write the windows' aggregates after the events from ``start`` on."""
         self.put_results(start, self.monoid.lower_rows(folds))
 
     def put_results(self, start: int, outputs: Rows) -> None:
-        """The windows' results after the events from ``start`` on."""
+        """Write the windows' results after the events from ``start`` on."""
         self.monoid.outputs.put_many(self.results, start, outputs)
 
 
@@ -98,92 +98,96 @@ class Named:
     number: int
     name: bytes
     fold: Partial
-    """The aggregate that the page must have; None where the parent does not know it."""
+    """The expected aggregate of the page; None if the parent does not know it."""
     last_time: int | None
     first: int
     """The position of the first event below the page."""
     end: int
     needed: bool = True
-    """Whether the window itself needs the page, and not only the snapshots before it."""
+    """Whether the window itself needs the page, not only earlier snapshots."""
 
 
 class Recent(NamedTuple):
-    """The newest stored events, which late ones may precede without a page."""
+    """The newest stored events, which late events may precede without a page read."""
 
     events: Events
     """In order of time, as views."""
     before: Callable[[], Partial]
-    """The aggregate of what is between a window's ``folds`` and these events.
+    """Returns the aggregate between a window's ``folds`` and these events.
 
-    O(arity * log n) combines, and at most a page read a level."""
+    Costs O(arity * log n) combines, and at most one page read per level.
+    """
 
 
 class Prefetched(NamedTuple):
-    """What single events need of a window for as long as they come and go without a page."""
+    """What single events need from a window, while they arrive and leave without a page read."""
 
     folds: Rows
-    """The aggregate of what is before the new events, now and after each of the next evictions.
+    """The aggregate of the events before the new ones, now and after each of the next evictions.
 
-    Combined with ``right`` it is the result. Some event always stays."""
+    Combined with ``right`` it is the result. At least one event remains.
+    """
     size: int
-    """How many these are; 0 where nobody has asked for the result yet."""
+    """The number of these events; 0 if no result was requested yet."""
     right: Partial
     """The aggregate to which new events are combined."""
     leaving: np.ndarray
-    """The times of the events that leave by then, and of the one after them.
+    """The times of the events that these evictions remove, and of the one after them.
 
-    Empty without times, and where they are not in memory."""
+    Empty without times, and if they are not in memory.
+    """
     room: int
-    """How many events may come."""
+    """How many events may arrive."""
     late_from: float = inf
-    """From this time on they may come in any order: they go behind all that may leave."""
+    """From this time on they may arrive in any order: they belong after all that may leave."""
     recent: Recent | None = None
-    """The stored events from that time on; None where none may come late."""
+    """The stored events from that time on; None if none may be late."""
 
     def cut(self, size: int, monoid: AbstractMonoid) -> Prefetched:
-        """The same with so many aggregates at most."""
+        """Return the same with at most ``size`` aggregates."""
         size = min(size, self.size)
         folds = monoid.partials.cut(self.folds, 0, size)
         return self._replace(folds=folds, size=size, leaving=self.leaving[:size])
 
     def beside(self, identity: Partial, room: int) -> Prefetched:
-        """The same for so many events, with an aggregate of no new ones."""
+        """Return the same for ``room`` events, with an aggregate of no new ones."""
         right = identity if self.right is None else self.right
         return self._replace(right=right, room=room)
 
 
 class Remembered(Protocol):
-    """Events by position and by time, oldest first: what a range is answered from."""
+    """Events by position and by time, oldest first, for queries over ranges."""
 
-    #: Whether events are in the order of their times, whatever order they come in.
+    #: Whether events are in the order of their times, independent of their order of arrival.
     by_time: bool
 
     @property
     def kept_from(self) -> int:
-        """The position of the oldest event that is kept."""
+        """Return the position of the oldest retained event."""
 
     @property
     def back(self) -> int:
         """The position after the newest event."""
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+        """Return the aggregate of the events from ``start`` to ``stop``, the identity for none.
 
-        O(arity * log n) combines and at most two pages per level.
+        Costs O(arity * log n) combines and at most two pages per level.
         """
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time; at most one page read per level."""
+        """Return the position of the oldest event later than a time; one page read per level."""
 
     def time_before(self, position: int) -> int | None:
-        """The time of the event just before a position, though it may have left; None if unknown.
+        """Return the time of the event just before a position, also if it has left, if known.
 
-        Before all that is kept, of the newest that has left. At most one page read per level.
+        Before all retained events, this is the time of the newest that has left. At most one page
+        read per level.
         """
 
 
 class PathGroup(NamedTuple):
-    """The elements of a group of a log from one on, as partials."""
+    """The elements of a group of a log, from one on, as partials."""
 
     level: int
     starts: range
@@ -201,65 +205,73 @@ class PathGroup(NamedTuple):
         """The position after the last event."""
         return self.starts[-1]
 
+    def before(self, back: int, monoid: AbstractMonoid) -> PathGroup:
+        """The elements that end at a position or before it."""
+        if self.stop <= back:
+            return self
+        size = max(0, (back - self.start) // self.starts.step)
+        rows = monoid.partials.cut(self.rows, 0, size)
+        return PathGroup(self.level, self.starts[: size + 1], rows, size)
+
 
 class OrderedEvents(Remembered, Protocol):
     """Events by position, oldest first, as cursors read them."""
 
     @property
     def stamp(self) -> int:
-        """Grows whenever events before the back have changed positions.
+        """Return a number that grows whenever events before the back have changed positions.
 
-        Cursors then forget what they hold. Level queues never do that; where events may come late,
-        an insertion among others does.
+        Cursors then discard their state. In level queues it never grows; in structures that accept
+        late events, insertions are among the causes.
         """
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The leaf that holds a position, as far as it is filled; at most one page read per level.
+        """Return the leaf with a position, as far as it is filled; at most one page read per level.
 
-        Others after it may be in one with it: those that begin before the position ``upto``, or
-        not after the time ``until``. The next leaf may be fetched ahead.
+        Following leaves may be included: those that start before the position ``upto``, or not
+        after the time ``until``. The next leaf may be prefetched.
         """
 
     def settled(self, front: int) -> int:
-        """The position from which on single events may come late where their order matters.
+        """Return the position from which on single late events are accepted if their order matters.
 
-        For a window from a front on, of which at least half is before that. The back where none
-        may, or where the order does not matter; no store call.
+        It applies to a window from a front on, at least half of which is before that position. The
+        back if none are accepted, or if the order does not matter; no store call.
         """
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
-        """The groups above a leaf that begins at a position, from the root down.
+        """Return the groups above a leaf that starts at a position, from the root down.
 
-        Each with its elements from the position on; those below a level alone, where one is given.
-        The last one has an element that begins at the position. Empty where the log has no groups
-        that stay as they are, for a position where no leaf begins, and within the open leaf.
+        Each has its elements from the position on; only those below a level, if given. The last one
+        has an element that starts at the position. Empty if the log has no immutable groups, for a
+        position where no leaf starts, and within the open leaf.
         """
 
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
-        """The aggregate from a position to a back, and from some positions behind it.
+        """Return the aggregates from several positions to a back, starting with ``position``.
 
-        The positions, and as many aggregates. Those are best at which leaves begin; combines as a
-        few of ``fold``.
+        Returns the positions and the aggregates. The best positions are starts of leaves; costs a
+        few calls of ``fold``.
         """
 
 
 class EventLog(ABC):
-    """Events in pages, as an engine of windows holds them; at first without any."""
+    """Events in pages, as an engine of windows uses them; initially empty."""
 
-    #: As it stands in snapshots.
+    #: The name in snapshots.
     name: str
     #: The position of the oldest event.
     front: int
-    #: Whether events are kept in the order of their times, whatever order they come in.
+    #: Whether events are ordered by their times, independent of their order of arrival.
     by_time: bool = False
-    #: Whether snapshots hold a little of the open leaf group only, the rest being in pages.
+    #: Whether snapshots hold only a part of the open leaf group, and pages the rest.
     has_parts: bool = False
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.monoid = setting, setting.monoid
 
     def empty_like(self, setting: Setting) -> Self:
-        """An empty structure of another window with the same monoid, policy and store."""
+        """Return an empty structure of another window with the same monoid, policy and store."""
         return type(self)(setting)
 
     # --- events in and out ----------------------------------------------------------------------
@@ -271,11 +283,11 @@ class EventLog(ABC):
 
     @property
     def taken(self) -> int:
-        """A number that grows with every event that is taken in."""
+        """Return a number that grows with every accepted event."""
         return self.back
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Up to where events of a batch in order may go in together, one at least."""
+        """Return up to where events of a batch may be added together, at least one."""
         del times, start
         return stop
 
@@ -288,14 +300,14 @@ class EventLog(ABC):
 
     @abstractmethod
     def take_back(self) -> None:
-        """Undo the last ``insert``, which nothing has followed."""
+        """Undo the last ``insert``, if nothing has followed it."""
 
     @abstractmethod
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add events without their results, in order; at least one, and return how many."""
+        """Add events in order without results; return how many were added, at least one."""
 
     def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; when anything fails, nothing has changed.
+        """Remove every event before ``position``; if anything fails, nothing has changed.
 
         Raises EmptyWindow for a position beyond the back.
         """
@@ -308,67 +320,70 @@ class EventLog(ABC):
 
     @abstractmethod
     def _evict_before(self, position: int) -> None:
-        """Remove events, at least one and no more than there are."""
+        """Remove events, at least one and at most all."""
 
     @abstractmethod
     def oldest_time(self) -> int | None:
-        """The time of the oldest event, None in an empty window."""
+        """Return the time of the oldest event, None in an empty window."""
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
-        """See ``OrderedEvents``; without groups that stay as they are."""
+        """See ``OrderedEvents``; empty by default, without immutable groups."""
         del position, below
         return ()
 
     @abstractmethod
     def remembered(self) -> Remembered:
-        """The events, for one range of them: what is read for it is read once."""
+        """Return the events, for one query: each page is read once."""
 
     # --- pages and snapshots ----------------------------------------------------------------------
 
     @abstractmethod
     def prepare(self) -> None:
-        """Before a snapshot is taken: write the pages it will name, delete those nobody needs."""
+        """Prepare a snapshot: write the pages that it will name, and delete unneeded ones."""
 
     @abstractmethod
     def hold(self, retain: int) -> None:
-        """A snapshot has been taken of what is now.
+        """Note that a snapshot of the current state has been taken.
 
-        Its pages stay until ``retain`` newer ones have been taken, and another one is begun, as
+        Its pages stay until ``retain`` newer ones have been taken and another one is started, as
         that may fail.
         """
 
     @abstractmethod
     def delete_pages(self) -> None:
-        """Delete every page; the structure is of no use afterwards."""
+        """Delete every page; the structure is useless afterwards."""
 
     @abstractmethod
     def write_state(self) -> list[Any]:
-        """What a snapshot keeps beside its common fields; plain data for msgpack."""
+        """Return the state for a snapshot in addition to its common fields, as plain data."""
 
     @abstractmethod
     def restore_state(self, snapshot: Snapshot) -> None:
-        """Make an empty structure what the snapshot says. Raises CorruptSnapshot or CorruptPage."""
+        """Load the state of a snapshot when empty. Raises CorruptSnapshot or CorruptPage.
+
+        Raises CorruptSnapshot or CorruptPage.
+        """
 
     @property
     @abstractmethod
     def height(self) -> int:
-        """How many levels there are."""
+        """Return the number of levels."""
 
     @property
     @abstractmethod
     def page_count(self) -> int:
-        """How many pages a snapshot would name, as far as is known without reading."""
+        """Return how many pages a snapshot would name, as far as is known without reading."""
 
     @property
     @abstractmethod
     def resident_rows(self) -> int:
-        """Values and partials in memory."""
+        """Return the number of values and partials in memory."""
 
     # --- verifying ------------------------------------------------------------------------------
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """What is read meanwhile is forgotten at the end, as though nobody had asked for it."""
+        """Discard at the end what is read in this context, so that reading has no side effects."""
         yield
 
     @abstractmethod
@@ -377,53 +392,53 @@ class EventLog(ABC):
 
     @abstractmethod
     def layout_of(self, level: int) -> Layout:
-        """How the pages of a level are loaded out."""
+        """Return the layout of the pages of a level."""
 
     @abstractmethod
     def pages(self) -> Iterator[Named]:
-        """The pages that are named in memory, those of snapshots to be kept included."""
+        """Yield the pages named in memory, including those of retained snapshots."""
 
     @abstractmethod
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        """The pages that a page names."""
+        """Return the pages that a page names."""
 
     @abstractmethod
     def read(self, named: Named) -> Group:
-        """One page; one store call. Raises MissingPage or CorruptPage."""
+        """Read one page; one store call. Raises MissingPage or CorruptPage."""
 
     @abstractmethod
     def difference(self, named: Named, group: Group) -> str | None:
-        """What is wrong with a page that can be read, by what its parent says of it."""
+        """Describe how a readable page differs from what its parent says of it."""
 
     def is_past(self, level: int, number: int) -> bool:
-        """Whether who goes on from here can never write, or name again, a page of this place.
+        """Return whether no later write can create or name a page of this place.
 
-        What is not named there now is then of no use to anybody.
+        A page there that is not named now is then useless.
         """
         del level, number
         return False
 
     def rebuilder(self) -> Rebuild | None:
-        """What puts a lost page together from what is below it; None where nothing can."""
+        """Return what rebuilds a lost page from the level below; None if it is impossible."""
         return None
 
 
 class Aggregator(EventLog):
-    """The structure of a window of its own: its result, and where its policy cuts."""
+    """The structure of a single window: its result, and where its policy cuts."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        #: The time of the event at a position that was the front when it was asked for.
+        #: A front position, and the time of the event there.
         self._front_time = (-1, 0)
 
     @abstractmethod
     def time_at_front(self) -> int:
-        """The time of the oldest event, of which there is one; at most one page read per level."""
+        """Return the time of the oldest event, if any exists; at most one page read per level."""
 
     def oldest_time(self) -> int | None:
-        """The time of the oldest event, None in an empty window.
+        """Return the time of the oldest event, None in an empty window.
 
-        Known without a read for as long as the front does not move.
+        Known without a read as long as the front does not move.
         """
         if self._front_time[0] != self.front:
             if self.front == self.back:
@@ -432,61 +447,61 @@ class Aggregator(EventLog):
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
-        """Have the time of the oldest event out of a snapshot."""
+        """Set the time of the oldest event from a snapshot."""
         if time is not None and self.front < self.back:
             self._front_time = self.front, time
 
     def recede(self) -> None:
-        """Before another policy is asked: have the window begin with the oldest event there is."""
-        return  # a structure that keeps no more than the window
+        """Prepare for another policy: start the window with the oldest event."""
+        return  # a structure that keeps only the events of the window
 
     @abstractmethod
     def query(self) -> Partial:
-        """The aggregate of the window."""
+        """Return the aggregate of the window."""
 
     def run(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for as many events as one vector expression serves.
+        """Insert, evict and query for as many events as one vector expression can process.
 
-        Returns how many from ``start`` on; 0 when the next one must go by itself.
+        Returns how many from ``start`` on; 0 if the next one must be added alone.
         """
         del batch, start
         return 0
 
     def slide(self, row: Row, time: int | None, size: int) -> None:
-        """Add one event and keep the last ``size``; when anything fails, nothing has changed."""
+        """Add one event and keep the last ``size``; if anything fails, nothing has changed."""
         self.insert(row, time)
         self.settle(lambda: self.back - size)
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """What single events need, for so many of them at most; no store call in a leaf.
+        """Return what at most ``most`` single events need; no store call within a leaf.
 
-        None where the next one needs more, as in an empty window, or where a page cannot be read.
+        None where the next one needs more, as in an empty window.
         """
         del most
         return None
 
     def sync(self, new: Events, gone: int, right: Partial) -> None:
-        """Have the events that came, and be without those that left, since ``prefetched``.
+        """Add the events that arrived since ``prefetched``, and evict those that left.
 
-        With the aggregate ``right`` that there is now; no store call.
+        ``right`` is the current aggregate of the new events; no store call.
         """
         raise NotImplementedError
 
     @property
     def spare(self) -> int:
-        """How many events may come in order without a store call."""
+        """Return how many events in order can be added without a store call."""
         return 0
 
     def pass_on(self, new: Events, gone: int) -> None:
-        """Have events that came in order, no more than ``spare``, and be without the oldest.
+        """Add at most ``spare`` events in order, and evict the oldest ones.
 
-        As ``sync``, where the frame ends before the newest event, so that nobody asks here for the
-        aggregate of the window.
+        Like ``sync``, for a frame that ends before the newest event, so that the aggregate of the
+        window is not needed here.
         """
         raise NotImplementedError
 
     def settle(self, cut: Callable[[], int]) -> None:
-        """Evict up to the cut after an ``insert``, or take the insertion back."""
+        """Evict up to the cut after an ``insert``, or undo the insertion."""
         try:
             self.slide_to(cut())
         except Exception:
@@ -495,21 +510,21 @@ class Aggregator(EventLog):
             raise
 
     def slide_to(self, position: int) -> None:
-        """Move the front on to a position that the policy says; as ``evict_to``."""
+        """Move the front to a position that the policy says; like ``evict_to``."""
         self.evict_to(position)
 
     @abstractmethod
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``."""
+        """Return the position of the oldest event later than ``time``."""
 
     @abstractmethod
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest prefix ends whose result is accepted."""
+        """Return where the longest prefix ends whose result is accepted."""
 
     @abstractmethod
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted."""
+        """Return where the longest suffix starts whose result is accepted."""
 
     @abstractmethod
     def events(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on; reads every page once."""
+        """Yield every event of the window, lifted, from the oldest on; reads every page once."""

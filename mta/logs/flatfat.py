@@ -11,13 +11,13 @@ left part of the next larger block).
             |     |     |     |
           page  page  page  page             blocks of level 0: events
 
-``BlockPager`` stands between level queues and their pager, and knows the blocks that are in memory:
-the open ones at the back, those on the path from the front pointer to the root, and those that were
-changed and are not written yet (*dirty*), and the *ends* of the last range: the blocks that were
-read for it. So a range that begins and ends where the last one did, or a little further on, reads
-no page, and walks the levels within blocks that are there. A block that is written again gets a
-page of another name, so each dirty block's ancestors are dirty too; the page it had is *retired*:
-deleted once no snapshot that may still be restored needs it.
+``BlockPager`` is between level queues and their pager, and has the blocks that are in memory: the
+open ones at the back, those on the path from the front pointer to the root, those that were changed
+and are not written yet (*dirty*), and the *ends* of the last range: the blocks that were read for
+it. So a range that starts and ends near the previous one reads no page, and uses the levels within
+blocks in memory. A block that is written again gets a page of another name, so each dirty block's
+ancestors are dirty too; the page it had is *retired*: deleted once no snapshot that may still be
+restored needs it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from mta.pages.pager import Pager, Place, RetiredPages
 #: Level and number of a block.
 Where = tuple[int, int]
 
-#: The tree of a block with fewer elements is no larger.
+#: A block with fewer elements has a tree of that size only.
 _SMALL = 64
 
 
 class Block:
-    """A group in memory, and once it was asked for a fold, the levels of the tree within it."""
+    """A group in memory, and after the first fold, the levels of the tree within it."""
 
     __slots__ = ("_clean", "_fat", "_levels", "_stowed", "dirty", "group", "level", "number")
 
@@ -54,7 +54,7 @@ class Block:
         #: Whether the block differs from its page.
         self.dirty = False
         self._fat: FlatFAT | None = None
-        #: How many elements are in the tree's lowest row, and how many of them in those above.
+        #: How many elements are in the lowest row of the tree, and how many of them in those above.
         self._stowed = self._clean = 0
 
     @property
@@ -68,34 +68,34 @@ class Block:
         return self.group.count + (2 * self._fat.capacity if self._fat else 0)
 
     def stow(self, row: Row) -> None:
-        """Lift an event that is to be appended next; no combine before a fold is asked for."""
+        """Lift an event that is appended next; no combine before a fold is requested."""
         partial = self._levels.monoid.lift(row)
         if self._fat is not None and self._stowed == self.group.count < self._fat.capacity:
             self._fat.put(self._stowed, partial)
             self._stowed += 1
 
     def take_back(self) -> None:
-        """The last event, stowed or not, is no more."""
+        """Remove the last event, stowed or not."""
         if self._stowed > self.group.count:
             self._fat = None
 
     def between(self, start: int, stop: int) -> Partial:
-        """The aggregate of some elements; at most 2 log2(arity) combines.
+        """Return the aggregate of some elements; at most 2 log2(arity) combines.
 
-        Elements that have come since the last time are propagated first: m of them take at most
-        m (1 + ceil(log2(arity/m))) combines.
+        New elements are propagated first: m of them take at most m (1 + ceil(log2(arity/m)))
+        combines.
         """
         tree = self._tree()
         return tree.suffix(start) if stop == self.group.count else tree.between(start, stop)
 
     def aggregate(self) -> Partial:
-        """The aggregate of all elements; as ``between``, but for the walks."""
+        """Return the aggregate of all elements; like ``between``, without the walks."""
         return self._tree().aggregate()
 
     def put(self, indices: Sequence[int], rows: Rows) -> Rows:
-        """Replace elements and return what they were; m of them cost combines as above.
+        """Replace elements and return the previous ones; m of them cost combines as above.
 
-        When a function of the monoid raises, nothing has changed.
+        If a function of the monoid raises, nothing has changed.
         """
         tree, schema = self._tree(), self._levels.layout_of(self.level).schema
         at = np.asarray(indices, "i8")
@@ -116,7 +116,7 @@ class Block:
         self._fat = None
 
     def _tree(self) -> FlatFAT:
-        """The levels within the block, up to date."""
+        """Return the levels within the block, up to date."""
         count = self.group.count
         fat = self._fat
         if fat is None or fat.capacity < count:
@@ -125,7 +125,7 @@ class Block:
             fat = FlatFAT(self._levels.monoid, 1 << (room - 1).bit_length())
             self._stowed = self._clean = 0
         if self._clean < count:
-            self._fat = None  # until all has gone well
+            self._fat = None  # until everything has succeeded
             stowed = self._stowed
             if stowed < count:
                 new = self._levels.partials(self.level, self.group, stowed, count)
@@ -141,12 +141,12 @@ class Block:
 
 
 class BlockPager(Pager):
-    """A pager for level queues that knows the blocks in memory."""
+    """A pager for level queues that manages the blocks in memory."""
 
     def __init__(self, levels: Levels, retired: RetiredPages, keeps_old: bool) -> None:
         self._pager, self._levels = levels.pager, levels
         self.reads_ahead = levels.pager.reads_ahead
-        #: Whether a block that is written again leaves its old page behind.
+        #: Whether a rewritten block leaves its old page in the store.
         self._keeps_old = keeps_old
         self._tails: list[Block] = []
         self._held: dict[Where, Block] = {}
@@ -179,7 +179,7 @@ class BlockPager(Pager):
             self._ends.pop((level, number), None)
 
     def prefetch(self, places: Sequence[Place]) -> None:
-        self._pager.prefetch(places)  # held ones too: who deletes them will look into them
+        self._pager.prefetch(places)  # also those in memory: a deletion reads them
 
     def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         block = self._sealed(level, number)
@@ -199,27 +199,27 @@ class BlockPager(Pager):
         return tails[level]
 
     def drop_tails(self) -> None:
-        """Open blocks have lost elements: what is known of the levels within them is of no use."""
+        """Discard the levels within open blocks, which have lost elements."""
         self._tails = []
 
     def at(self, level: int, number: int) -> Block | None:
-        """A block, if it is in memory."""
+        """Return a block if it is in memory."""
         if self._levels.tails[level].number == number:
             return self.tail(level)
         return self._sealed(level, number)
 
     def _sealed(self, level: int, number: int) -> Block | None:
-        """A sealed block, if it is in memory; the same one, whatever it is held for."""
+        """Return a sealed block if it is in memory, the same object for all uses."""
         return self._held.get((level, number)) or self._ends.get((level, number))
 
     def is_on_path(self, position: int) -> bool:
-        """Whether the front path is that of an event."""
+        """Return whether the front path is that of an event."""
         return (0, position // self._levels.leaf_arity) in self._path
 
     def path_to(self, position: int) -> list[Block]:
-        """The sealed blocks from an event up to the open block above it, the leaf first.
+        """Return the sealed blocks from an event up to the open block above it, the leaf first.
 
-        At most one page read a level; blocks in memory cost none. Nothing is held yet.
+        At most one page read per level; none for blocks in memory. The blocks are not retained yet.
         """
         levels, found, path = self._levels, dict[Where, Block](), list[Block]()
         level, number = 0, position // levels.leaf_arity
@@ -229,23 +229,22 @@ class BlockPager(Pager):
         return path
 
     def hold(self, path: Iterable[Block]) -> None:
-        """Hold the blocks of the front path, and release others but for dirty ones."""
+        """Retain the blocks of the front path, and release all others that are not dirty."""
         keep = {(block.level, block.number): block for block in path}
         self._path = frozenset(keep)
         dirty = {where: block for where, block in self._held.items() if block.dirty}
         self._held = {**dirty, **keep}
 
     def hold_sealed(self, blocks: Iterable[Block]) -> None:
-        """Hold blocks of the front path that were open and have just been sealed."""
+        """Retain blocks of the front path that were open and have just been sealed."""
         for block in blocks:
             self._held[block.level, block.number] = block
             self._path |= {(block.level, block.number)}
 
     def find(self, level: int, number: int, found: dict[Where, Block]) -> Block:
-        """Any block: a page read for it, and for each above it, unless they are in memory.
+        """Return any block; one page read for it, and for each above it, unless they are in memory.
 
-        ``found`` are those that were read so far, and this one from now on; also where the last
-        range had ended in it.
+        ``found`` collects the blocks that were read, also if they are ends of the last range.
         """
         where = level, number
         block = found.get(where) or self.at(level, number)
@@ -259,18 +258,18 @@ class BlockPager(Pager):
         return block
 
     def hold_ends(self, found: dict[Where, Block]) -> None:
-        """Hold the blocks that were found for a range, if any, in place of those before."""
+        """Retain the blocks found for a range, if any, in place of the previous ones."""
         self._ends = found or self._ends
 
     @property
     def resident(self) -> list[Block]:
-        """All blocks in memory."""
+        """Return all blocks in memory."""
         opened = [self.tail(level) for level in range(len(self._levels.tails))]
         return opened + list((self._ends | self._held).values())
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """The blocks that are held meanwhile are released at the end, and others held again."""
+        """Release at the end the blocks retained in this context, and restore the others."""
         held, ends = self._held.copy(), self._ends
         path, tails = self._path, self._tails
         try:
@@ -282,14 +281,14 @@ class BlockPager(Pager):
     # --- changed blocks -------------------------------------------------------------------------
 
     def mark_dirty(self, number: int) -> list[Block]:
-        """A leaf block and all above it up to an open one, to be changed; the leaf first.
+        """Return a leaf block and all above it up to an open one, marked as dirty, the leaf first.
 
-        At most one page read a level; when one fails, nothing has changed.
+        At most one page read per level; if one fails, nothing has changed.
         """
         levels = self._levels
         path = self.path_to(number * levels.leaf_arity)
         for block in path:
-            if not block.dirty:  # a page's group is not written to
+            if not block.dirty:  # a group of a page is not modified
                 group, schema = block.group, levels.layout_of(block.level).schema
                 rows = schema.new(group.count)
                 schema.put_many(rows, 0, group.rows)
@@ -300,9 +299,9 @@ class BlockPager(Pager):
         return [*path, self.tail(len(path))]
 
     def write_dirty(self, most: int = 0) -> None:
-        """Write changed blocks, children first, where a level has more than ``most`` of them.
+        """Write changed blocks, children first, if a level has more than ``most`` of them.
 
-        One store call a level. When the store fails, those that are not written stay as they are.
+        One store call per level. If the store fails, the unwritten blocks stay as they are.
         """
         waiting: dict[int, list[Block]] = {}
         for block in self._held.values():
@@ -316,7 +315,7 @@ class BlockPager(Pager):
             for block, name in zip(blocks, names, strict=True):
                 number, index = divmod(block.number, self._levels.arity)
                 above = self.at(level + 1, number)
-                assert above is not None  # it was dirty with this one
+                assert above is not None  # it became dirty with this one
                 old, above.group.names[index] = above.group.names[index], name
                 block.dirty = False
                 if self._keeps_old and old not in (name, NO_NAME):
@@ -327,8 +326,8 @@ class BlockPager(Pager):
 class BlockReader(LeafReader):
     """The events of blocks in order, for one range of them: the paper's range query.
 
-    Each page is read once, at most two a level; what was read stays in memory until the next range,
-    unless it ``holds`` nothing.
+    Each page is read once, at most two per level; what was read stays in memory until the next
+    range, unless ``holds`` is false.
     """
 
     def __init__(self, pages: LevelPages, blocks: BlockPager, holds: bool = True) -> None:
@@ -337,10 +336,10 @@ class BlockReader(LeafReader):
         self._found: dict[Where, Block] = {}
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of a range of positions, the identity if it is empty.
+        """Return the aggregate of a range of positions, the identity if it is empty.
 
-        At most log2(arity) + 2 combines for each of two blocks a level, and ``arity`` more for each
-        that had to be read; at most two page reads per level.
+        At most log2(arity) + 2 combines for each of two blocks per level, and ``arity`` more for
+        each that had to be read; at most two page reads per level.
         """
         fold = super().fold(start, stop)
         self.hold()
@@ -352,7 +351,7 @@ class BlockReader(LeafReader):
             self._blocks.hold_ends(self._found)
 
     def group(self, level: int, number: int) -> Group:
-        """The group of a block; a page read for it, and each above it, that is not in memory."""
+        """Return the group of a block; one page read for it, and for each missing one above."""
         return self._blocks.find(level, number, self._found).group
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:

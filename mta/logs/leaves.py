@@ -1,4 +1,4 @@
-"""Consecutive events as a log hands them out: stored leaves, and chunks of a batch under way."""
+"""Consecutive events of a log: stored leaves, and chunks of the current batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 @dataclass(eq=False)
 class Leaf:
-    """A group of consecutive events: values as input rows, and times where they are kept."""
+    """A group of consecutive events: values as input rows, and times if they are stored."""
 
     first: int
     rows: Rows
@@ -28,17 +28,17 @@ class Leaf:
 
     @property
     def searched(self) -> np.ndarray:
-        """The times of the events, where they are kept, for searches that end before the last."""
+        """Return the times of the events, if stored, for searches that end before the last."""
         assert self.times is not None
         return self.times
 
     @property
     def groups(self) -> Sequence[Events]:
-        """Its events as they lie, in groups that follow one another."""
+        """Return its events as consecutive groups."""
         return [Events(self.rows, self.times, self.count)]
 
     def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
-        """The part of it that lies before a position."""
+        """Return the part of it before a position."""
         if stop >= self.stop:
             return self
         count = stop - self.first
@@ -46,12 +46,12 @@ class Leaf:
         return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
 
     def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
-        """The events of some positions, lifted."""
+        """Return the events of some positions, lifted."""
         rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
         return monoid.lift_rows(rows, stop - start)
 
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
-        """Folds from a position, and each after it, to the end, joined to ``right`` on their right.
+        """Return folds from a position, and each after it, to the end, with ``right`` appended.
 
         One combine per event.
         """
@@ -60,9 +60,10 @@ class Leaf:
 
 
 class JoinedLeaf(Leaf):
-    """Groups of events that follow one another, each with its times; put together when wanted.
+    """Consecutive groups of events, each with its times; concatenated on first access.
 
-    A leaf of a tree by time, and the one entry behind it, serve most of what is asked as they are.
+    Usually these are a leaf of a tree by time and the one entry after it, and need no
+    concatenation.
     """
 
     def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
@@ -77,13 +78,13 @@ class JoinedLeaf(Leaf):
 
     @cached_property
     def times(self) -> np.ndarray | None:  # type: ignore[override]
-        """The times of the events, where they are kept."""
+        """Return the times of the events, if stored."""
         pieces = [group.times for group in self._groups if group.times is not None]
         return np.concatenate(pieces) if pieces else None
 
     @cached_property
     def rows(self) -> Rows:
-        """The events as input rows."""
+        """Return the events as input rows."""
         rows, at = self._schema.new(self.count), 0
         for some, _, size in self._groups:
             self._schema.put_many(rows, at, some)
@@ -108,7 +109,7 @@ class JoinedLeaf(Leaf):
 def suffixes_of(
     leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
 ) -> Rows:
-    """As ``Leaf.suffixes``, of leaves that follow one another."""
+    """Return the same as ``Leaf.suffixes``, for consecutive leaves."""
     leaf = leaves[0]
     if len(leaves) > 1:
         groups = [group for leaf in leaves for group in leaf.groups]
@@ -117,9 +118,9 @@ def suffixes_of(
 
 
 class Chunk(Leaf):
-    """Events of a batch under way, stored or not: rows and times at positions from ``first`` on.
+    """Events of the current batch, stored or not: rows and times at positions from ``first`` on.
 
-    Whatever all cursors need of them is computed once, also for those that come to them later.
+    What all cursors need of them is computed once.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Chunk(Leaf):
 
     @cached_property
     def sliding(self) -> SlidingFolds:
-        """The events as partial aggregates, and all folds of them; one combine each, once."""
+        """Return the events as partial aggregates, and all folds of them; one combine each."""
         return SlidingFolds(self.monoid, self.monoid.lift_rows(self.rows, self.count), self.count)
 
     def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:

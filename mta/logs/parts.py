@@ -1,20 +1,20 @@
-"""The last leaf's events in pages of their own, which keep a snapshot small.
+"""The last leaf's events in separate pages, which keep a snapshot small.
 
 A snapshot holds the open leaf group of level queues, or the last leaf of a tree, and that may have
-thousands of events. Those that stay as they are are cut into *parts*. Each full part is put in the
-store once, before the first snapshot that would hold it, and the snapshot names it:
+thousands of events. Those that do not change are cut into *parts*. Each full part is written to the
+store once, before the first snapshot that includes it, and the snapshot names it:
 
     last leaf          . v v v | v v v v | v v v v | v v . .      parts of four; one event has left
     in the snapshot        part      part      part    v v
 
-    parts    = [size, gone, places], or [] where there are none
+    parts    = [size, gone, places], or [] if there are none
     size     = how many events a part has
     gone     = how many events of the first part have left
     places   = array of [number, name]
 
-A part is a page of level 0: under its group's number in level queues, under a number of its own in
-a tree. It is *retired* as soon as a snapshot is taken that does not name it: when all its events
-have left, when a late event has come before its end, and when the leaf is no longer the last one.
+A part is a page of level 0: under its group's number in level queues, under a separate number in a
+tree. It is *retired* with the first snapshot that does not name it: when all its events have left,
+when a late event has been inserted before its end, and when the leaf is no longer the last one.
 """
 
 from __future__ import annotations
@@ -42,27 +42,28 @@ class LastLeaf(Protocol):
     count: int
     #: How many have left.
     dropped: int
-    #: The event, counted with those that have left, before which all are as they were when somebody
-    #: last set this.
+    #: All events before this one, counted with those that have left, are unchanged since this was
+    #: last set.
     unchanged: int
 
     def group(self, start: int, stop: int) -> Group:
-        """Some of the events that are there."""
+        """Return some of the remaining events."""
 
 
 class LeafParts:
     """Which events of the last leaf are in parts, from its first one on.
 
-    A leaf has fewer than ``most`` events; none is put into parts where that is no more than one.
+    A leaf has fewer than ``most`` events; if that is at most the size of a part, there are no
+    parts.
     """
 
     def __init__(self, pager: Pager, layout: Layout, most: int, retired: RetiredPages) -> None:
         self._pager, self._layout, self._retired = pager, layout, retired
         size = part_rows(layout)
-        #: How many events a part has, and how many one that is to come; 0 where there are none.
+        #: The number of events in a part, and in a future part; 0 without parts.
         self.size = self._to_come = size if size < most else 0
-        #: Where the parts are; the leaf whose events they have, as these were then; and of these
-        #: events, counted with those that have left, the first.
+        #: The places of the parts; the leaf that they were cut from; and the first of its events in
+        #: them, counted with those that have left.
         self._places: list[Place] = []
         self._leaf: LastLeaf | None = None
         self._first = 0
@@ -71,13 +72,13 @@ class LeafParts:
         return len(self._places)
 
     def held(self, leaf: LastLeaf) -> int:
-        """How many events of the last leaf are in parts, once these have been written."""
+        """Return how many events of the last leaf are in parts, once these have been written."""
         if leaf is not self._leaf or not self._places:
             return 0
         return self._first + len(self._places) * self.size - leaf.dropped
 
     def _of_use(self, leaf: LastLeaf) -> slice:
-        """Which parts still hold what the last leaf does."""
+        """Return which parts still match the last leaf."""
         if leaf is not self._leaf or not self._places:
             return slice(0, 0)
         gone, same = leaf.dropped - self._first, leaf.unchanged - self._first
@@ -86,10 +87,10 @@ class LeafParts:
     # --- for snapshots ----------------------------------------------------------------------------
 
     def write(self, leaf: LastLeaf, numbers: Iterator[int]) -> int:
-        """Before a snapshot is taken: write the parts that became full, and return how many.
+        """Write the parts that became full, before a snapshot, and return how many.
 
-        They get the next ``numbers``. Retires those that are of no use any more. One store call, if
-        any is written. When the store fails, nothing has changed.
+        They get the next ``numbers``. Retires those that are no longer useful. One store call, if
+        any is written. If the store fails, nothing has changed.
         """
         of_use = self._of_use(leaf)
         kept = self._places[of_use]
@@ -107,22 +108,22 @@ class LeafParts:
         return len(groups)
 
     def retire_all(self) -> None:
-        """There is no last leaf any more."""
+        """Retire all parts, as there is no last leaf any more."""
         self._retired.add(self._places)
         self._places, self._leaf = [], None
 
     def state(self, leaf: LastLeaf) -> list[Any]:
-        """As a snapshot holds it; empty without parts."""
+        """Return the state for a snapshot; empty without parts."""
         if not self._places:
             return []
         places = [[number, name] for _, number, name in self._places]
         return [self.size, leaf.dropped - self._first, places]
 
     def restore(self, state: Any, before: int) -> tuple[int, int]:
-        """Have the parts that a snapshot names, whose pages have numbers below one.
+        """Restore the parts that a snapshot names, whose pages have numbers below ``before``.
 
-        Returns how many events they have, and how many of these have left; a leaf is theirs once it
-        ``belong``s to them. Raises CorruptSnapshot.
+        Returns how many events they have, and how many of these have left; ``belong`` assigns them
+        to a leaf. Raises CorruptSnapshot.
         """
         match state:
             case []:
@@ -141,20 +142,23 @@ class LeafParts:
         return size * len(places), gone
 
     def read(self) -> list[Group]:
-        """The events of all parts; one store call, if there are any. Raises CorruptSnapshot."""
+        """Return the events of all parts; one store call, if any. Raises CorruptSnapshot.
+
+        Raises CorruptSnapshot.
+        """
         groups = self._pager.read_many(self._places) if self._places else []
         if any(group.count != self.size for group in groups):
             raise corrupt("the parts of its last leaf are of another size")
         return groups
 
     def belong(self, leaf: LastLeaf, gone: int) -> None:
-        """Be the parts of a leaf, of whose first part so many events have left."""
+        """Assign the parts to a leaf; ``gone`` events of the first part have left."""
         self._leaf, self._first = leaf, leaf.dropped - gone
 
     # --- verifying ------------------------------------------------------------------------------
 
     def pages(self, leaf: LastLeaf, first: int) -> Iterator[Named]:
-        """Every part as a snapshot names it, of a leaf whose first event has this position."""
+        """Return every part as a snapshot names it, for a leaf that starts at this position."""
         of_use = self._of_use(leaf)
         for index, (level, number, name) in enumerate(self._places):
             begin = first + self._first + index * self.size - leaf.dropped
@@ -162,13 +166,13 @@ class LeafParts:
             yield Part(level, number, name, None, None, begin, begin + self.size, needed)
 
     def difference(self, group: Group) -> str | None:
-        """What is wrong with a part that can be read, its times aside."""
+        """Describe what is wrong with a readable part, apart from its times."""
         if group.count != self.size:
             return f"it has {group.count} events in place of {self.size}"
         return None
 
     def check(self, leaf: LastLeaf) -> None:
-        """Assert that parts hold what the leaf does, reading each. Raises InvariantViolation."""
+        """Assert that parts equal the leaf, reading each. Raises InvariantViolation."""
         of_use, schema = self._of_use(leaf), self._layout.schema
         for index, place in enumerate(self._places[of_use], of_use.start):
             start = self._first + index * self.size - leaf.dropped
@@ -181,7 +185,7 @@ class LeafParts:
 
 
 def _cut(schema: Schema, group: Group, start: int) -> Group:
-    """A group from one of its events on."""
+    """Return a group from one of its events on."""
     times = None if group.times is None else group.times[start:]
     rows = schema.cut(group.rows, start, group.count)
     return Group(rows, times, [], group.count - start)

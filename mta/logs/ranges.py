@@ -1,7 +1,7 @@
 """Ranges of retained events, by position and by time, and what a policy sees of them.
 
-Where events of a range have left already, the answer would be of the others alone, so it is only
-given where ``partial=True`` says that this will do.
+If events of a range have left, the result covers the remaining ones, and is only returned with
+``partial=True``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mta.times import clock
 class Positions:
     """What a policy on positions and times sees, wherever its window ends (``frames.View``).
 
-    One that ``merges`` sees totals as well.
+    A policy that ``merges`` sees totals as well.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Positions:
 
     @property
     def back(self) -> int:
-        """The position after the window's newest event."""
+        """Return the position after the window's newest event."""
         return self._back()
 
     def _never(self, *args: Any) -> Any:
@@ -51,14 +51,14 @@ class Positions:
 
 
 def fold_between(events: Remembered, after: int, until: int, partial: bool) -> tuple[Partial, int]:
-    """The aggregate of the events with after < t <= until, in microseconds, and how many they are.
+    """Return the aggregate and the number of events with after < t <= until, in microseconds.
 
-    O(arity * log n) combines and at most two page reads per level. Raises EventsGone.
+    Costs O(arity * log n) combines and at most two page reads per level. Raises EventsGone.
     """
     if until < after:
         raise InvalidTime(f"the range from {clock(after)} to {clock(until)} ends before it begins")
     front, start = events.kept_from, events.first_after(after)
-    # Events that came late may be older than others that have left.
+    # Late events may be older than others that have left.
     if front > 0 and (start == front or events.by_time) and not partial:
         before = events.time_before(front)
         if start == front if before is None else before > after:
@@ -68,9 +68,9 @@ def fold_between(events: Remembered, after: int, until: int, partial: bool) -> t
 
 
 def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> tuple[Partial, int]:
-    """The aggregate of the events from position ``start`` to ``stop``, and how many are kept.
+    """Return the aggregate from position ``start`` to ``stop``, and how many are retained.
 
-    Raises EventsGone, and ValueError for positions that have not been.
+    Raises EventsGone, and ValueError for positions that do not exist yet.
     """
     if not 0 <= start <= stop <= events.back:
         raise ValueError(
@@ -85,7 +85,7 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
 def leaves_from(
     events: OrderedEvents, position: int, schema: Schema, stop: int | None = None
 ) -> Iterator[Leaf]:
-    """The events from a position on, up to ``stop`` if given, a leaf at a time.
+    """Yield the events from a position on, up to ``stop`` if given, one leaf at a time.
 
     Reads each page once. Raises CorruptPage.
     """
@@ -101,7 +101,7 @@ def leaves_from(
 
 
 def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:
-    """The events of some leaves as one group, with their times where ``timed``."""
+    """Return the events of some leaves as one group, with their times if ``timed``."""
     leaves = list(leaves)
     rows, at = schema.new(sum(leaf.count for leaf in leaves)), 0
     for leaf in leaves:

@@ -226,7 +226,10 @@ class StandardError(_Moments[float]):
 
 def _no_distance(value: Any) -> Any:
     """Return 0, the distance of a value from itself; NaN of an infinite value."""
-    if isinstance(value, np.ndarray) and np.isfinite(value).all():
+    # A finite sum says that all values are; that of finite values may overflow, though.
+    if isinstance(value, np.ndarray) and (
+        np.isfinite(np.add.reduce(value)) or np.isfinite(value).all()
+    ):
         return zeros(len(value))
     return value - value
 

@@ -1,5 +1,5 @@
-"""Pages and snapshots: their formats, and what keeps and reads them.
+"""Pages and snapshots: their formats, and how they are stored and read.
 
 - ``page``, ``snapshot``: the formats, byte by byte
-- ``pager``: where sealed groups go, and when they are deleted
+- ``pager``: stores sealed groups, and deletes them
 """

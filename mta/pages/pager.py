@@ -1,7 +1,7 @@
 """Where sealed groups go, and when they are deleted.
 
-One pager puts pages into a store, one keeps groups in memory. Pages that a structure no longer
-names are *retired*: kept until no snapshot that may be restored needs them. In a snapshot:
+One pager writes pages to a store, another keeps groups in memory. Pages that a structure no longer
+names are *retired*: retained until no restorable snapshot needs them. In a snapshot:
 
     retired  = array of arrays of notes: for each of the earlier snapshots that are still to be
                restorable, the pages that were retired before the next one
@@ -12,7 +12,7 @@ names are *retired*: kept until no snapshot that may be restored needs them. In 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mta.errors import CorruptPage, MissingPage
@@ -25,58 +25,58 @@ from stores import PageStore
 Place = tuple[int, int, bytes]
 #: A retired page, as it is in a snapshot.
 Note = list[Any]
-#: The level of pages that hold notes; no structure is so high.
+#: The level of pages that hold notes; no structure has so many levels.
 NOTES = 255
 
-#: So many groups of a level are remembered.
+#: The number of groups of a level that are remembered.
 _LAST = 2
 
 
 class Pager(ABC):
-    """Keeps the sealed groups of one window."""
+    """Stores the sealed groups of one window."""
 
     #: Whether ``prefetch`` does anything.
     reads_ahead = False
-    #: How many leaf groups it can keep beside those that are in use, if it reads ahead.
+    #: How many leaf groups fit in addition to those in use, if it reads ahead.
     read_ahead = 0
-    #: Whether the group that was read last had to be waited for.
+    #: Whether the last group read was not in memory.
     waited = False
 
     @abstractmethod
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
-        """Keep groups (level, number, group), all or none; return their names. One store call."""
+        """Store groups (level, number, group), all or none; return their names. One store call."""
 
     @abstractmethod
     def read(self, level: int, number: int, name: bytes) -> Group:
-        """One group; one store call, but none for one of those of its level that were read last.
+        """Return a group; one store call, but none for the last groups read of its level.
 
         Raises MissingPage or CorruptPage.
         """
 
     def read_again(self, level: int, number: int, name: bytes) -> Group:
-        """One group as it is in the store now; one store call. Raises as ``read``."""
+        """Return a group as it is in the store now; one store call. Raises as ``read``."""
         return self.read(level, number, name)
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
-        """Some groups; one store call for those that are not prefetched. Raises as ``read``."""
+        """Return some groups; one store call for those not prefetched. Raises as ``read``."""
         return [self.read(*place) for place in places]
 
     @abstractmethod
     def delete(self, places: Sequence[Place]) -> None:
-        """Forget groups, in this order; one store call. Those already gone are no error."""
+        """Delete groups, in this order; one store call. Missing ones are not an error."""
 
     def prefetch(self, places: Sequence[Place]) -> None:
-        """Say that these groups will be read soon; no waiting."""
+        """Hint that these groups will be read soon; does not wait."""
         del places
 
     def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
-        """One group, if it takes no store call; else, or when it is damaged, None."""
+        """Return a group if it takes no store call; else, or if it is damaged, None."""
         del level, number, name
         return None
 
 
 class ResidentPager(Pager):
-    """Keeps groups as they are, in memory; values may be any objects."""
+    """Keeps groups in memory; values may be any objects."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[int, int], Group] = {}
@@ -95,7 +95,7 @@ class ResidentPager(Pager):
 
 
 class StorePager(Pager):
-    """Writes groups as pages into a store and reads them back, verified."""
+    """Writes groups as pages to a store, and reads and verifies them."""
 
     def __init__(self, store: PageStore, window: str, layout_of: Callable[[int], Layout]) -> None:
         self.store = store
@@ -103,8 +103,8 @@ class StorePager(Pager):
         self._layout_of = layout_of
         self._ahead_bytes = store.capabilities.read_ahead
         self.reads_ahead = self._ahead_bytes > 0
-        #: By level, the groups that were read last, by their names. A search for a cut reads the
-        #: path that the eviction then opens, or two where two policies are asked.
+        #: By level, the last groups read, by their names. A search for a cut reads the path that
+        #: the eviction then opens, or two paths for two policies.
         self._last: dict[int, list[tuple[bytes, Group]]] = {}
 
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
@@ -134,21 +134,39 @@ class StorePager(Pager):
         found = {key: self.store.peek(key) for key in keys} if self.reads_ahead else {}
         missing = [key for key in keys if found.get(key) is None]
         self.waited = bool(missing)
-        if missing:
-            found |= dict(zip(missing, self.store.get_many(missing), strict=True))
-        pairs = zip(places, keys, strict=True)
-        return [self._opened(*place, key, found[key]) for place, key in pairs]
+        place_of = dict(zip(keys, places, strict=True))
 
-    def _opened(self, level: int, number: int, name: bytes, key: str, data: bytes | None) -> Group:
+        def opened(pages: Mapping[str, Any]) -> dict[str, Group | CorruptPage | None]:
+            return {key: self._opened(*place_of[key], data) for key, data in pages.items()}
+
+        groups = opened({key: data for key, data in found.items() if data is not None})
+        if missing:
+            groups |= self.store.view_many(
+                missing, lambda pages: opened(dict(zip(missing, pages, strict=True)))
+            )
+        return [self._whole(key, groups[key]) for key in keys]
+
+    def _opened(
+        self, level: int, number: int, name: bytes, data: bytes | memoryview | None
+    ) -> Group | CorruptPage | None:
+        """A page as a group; the error where it is none, as the store waits meanwhile."""
         if data is None:
-            raise MissingPage.of(key, self.store)
+            return None
         if level == 0:
             self.read_ahead = self._ahead_bytes // max(len(data), 1)
         try:
             return page.decode(data, self._window, level, number, name, self._layout_of(level))
-        except CorruptPage:
+        except CorruptPage as error:
+            return error.with_traceback(None)
+
+    def _whole(self, key: str, group: Group | CorruptPage | None) -> Group:
+        """Raises MissingPage and CorruptPage."""
+        if group is None:
+            raise MissingPage.of(key, self.store)
+        if isinstance(group, CorruptPage):
             self.store.discard([key])  # it may be whole in the store, and damaged on its way here
-            raise
+            raise group
+        return group
 
     def delete(self, places: Sequence[Place]) -> None:
         keys = [page.key_of(self._window, *place) for place in places if place[2] != NO_NAME]
@@ -164,21 +182,21 @@ class StorePager(Pager):
             return None
         try:
             return page.decode(data, self._window, level, number, name, self._layout_of(level))
-        except CorruptPage:  # whoever reads it gets the error
+        except CorruptPage:  # a reader of the page gets the error
             return None
 
 
 class RetiredPages:
-    """Retired pages by how many snapshots were taken before, the oldest first.
+    """Retired pages by the number of snapshots taken before, the oldest first.
 
-    ``below`` gives what goes with a page, as notes; without it nothing does.
+    ``below`` returns what is retired with a page, as notes; without it, nothing is.
     """
 
     def __init__(
         self, pager: Pager, below: Callable[[int, Group, int], Iterable[Note]] | None = None
     ) -> None:
         self._pager, self._below = pager, below
-        #: Every snapshot begins another list: what is retired from then on is needed by one more.
+        #: Every snapshot starts another list: pages retired later are needed by one more.
         self._lists: list[list[Note]] = [[]]
 
     def __len__(self) -> int:
@@ -189,11 +207,11 @@ class RetiredPages:
 
     @property
     def newest(self) -> list[Note]:
-        """What has been retired since the last snapshot."""
+        """Return what has been retired since the last snapshot."""
         return self._lists[-1]
 
     def add(self, places: Iterable[Place], gone: int = 0) -> None:
-        """These are no longer named."""
+        """Add pages that are no longer named."""
         self.newest.extend([*place, gone] for place in places)
 
     def hold(self) -> None:
@@ -201,10 +219,11 @@ class RetiredPages:
         self._lists.append([])
 
     def delete(self, snapshots: int) -> None:
-        """Delete what was retired before the last so many snapshots, with 0 of them all of it.
+        """Delete what was retired before the last ``snapshots`` snapshots; with 0, everything.
 
-        Children go before parents. At most one store call, and reads of the pages with others below
-        them. Those already gone are no error, so a deletion that was cut short can be done again.
+        Children are deleted before parents. At most one store call, and reads of the pages with
+        others below them. Missing pages are not an error, so an interrupted deletion can be
+        repeated.
         """
         going = self._lists[: max(0, len(self._lists) - snapshots)]
         places = [place for notes in going for place in self._with_those_below(notes)]
@@ -218,16 +237,19 @@ class RetiredPages:
                 try:
                     group = self._pager.read(level, number, name)
                 except (MissingPage, CorruptPage):
-                    continue  # deleted once already, or nobody can tell what was below
+                    continue  # deleted already, or the names below are unknown
                 yield from self._with_those_below(self._below(level, group, gone))
             yield level, number, name
 
     def state(self) -> list[list[Note]]:
-        """As a snapshot holds it."""
+        """Return the state for a snapshot."""
         return self._lists
 
     def restore(self, state: Any, most: int | None = None) -> None:
-        """Have what a snapshot says, for so many earlier ones at most. Raises CorruptSnapshot."""
+        """Load the state of a snapshot, for ``most`` earlier ones. Raises CorruptSnapshot.
+
+        Raises CorruptSnapshot.
+        """
         lists = isinstance(state, list) and all(isinstance(notes, list) for notes in state)
         if not lists or not state or (most is not None and len(state) > max(most, 1)):
             raise corrupt("its lists of retired pages are not one for each earlier snapshot")
@@ -240,7 +262,7 @@ class RetiredPages:
 
 
 def check_note(note: Any) -> None:
-    """Raises CorruptPage for what cannot be a note of a retired page."""
+    """Raises CorruptPage for an invalid note of a retired page."""
     if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
         raise CorruptPage("the record of a retired page has the wrong type")
     level, number, name, gone = note

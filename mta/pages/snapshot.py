@@ -35,11 +35,11 @@ from mta.errors import CorruptSnapshot
 
 MAGIC = "mta-snapshot"
 VERSION = 1
-#: No group is larger, so that a hostile snapshot cannot ask for unbounded memory.
+#: The largest group, so that a hostile snapshot cannot request unbounded memory.
 MAX_ARITY = 1 << 20
-#: No structure is higher: with groups of two it would hold 2^64 events.
+#: The most levels: with groups of two they would hold 2^64 events.
 MAX_LEVELS = 64
-#: What a window may be called.
+#: The valid names of windows.
 NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _DIGEST_BYTES = 16
 _Kind = TypeVar("_Kind")
@@ -47,7 +47,7 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(slots=True)
 class Snapshot:
-    """A snapshot's fields, in their order; see the module for what they mean."""
+    """The fields of a snapshot, in order; the module describes them."""
 
     window: str
     algorithm: str
@@ -66,17 +66,17 @@ class Snapshot:
     state: list[Any]
 
     def encode(self) -> bytes:
-        """The snapshot as bytes."""
+        """Encode the snapshot as bytes."""
         return seal(MAGIC, VERSION, [getattr(self, field.name) for field in fields(self)])
 
     @staticmethod
     def decode(data: bytes) -> Snapshot:
-        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        """Decode a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "a window's snapshot", _validated)
 
 
 def seal(magic: str, version: int, values: list[Any]) -> bytes:
-    """A snapshot of any kind: its body as bytes, and their digest."""
+    """Return a snapshot of any kind: its body as bytes, and their digest."""
     packed: bytes = msgpack.packb([magic, version, *values])
     return packed + xxhash.xxh3_128_digest(packed)
 
@@ -88,10 +88,10 @@ def unseal(
     what: str,
     validated: Callable[[list[Any]], _Kind],
 ) -> _Kind:
-    """What ``validated`` makes of the values in a snapshot of any kind.
+    """Return what ``validated`` makes of the values in a snapshot of any kind.
 
-    Raises CorruptSnapshot for damaged bytes and other kinds or formats, and where ``validated``
-    raises it, a ValueError or a TypeError.
+    Raises CorruptSnapshot for damaged bytes and other kinds or formats, and if ``validated`` raises
+    it, a ValueError or a TypeError.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise corrupt(f"it is {type(data).__name__}, not the bytes of a checkpoint")
@@ -116,7 +116,7 @@ _MAY_BE_NIL = (9, 10)  # front_time, last_time
 
 
 def _validated(values: list[Any]) -> Snapshot:
-    """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
+    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     found = [type(value) for value in values]
     for at in _MAY_BE_NIL:
         if found[at : at + 1] == [type(None)]:
@@ -146,7 +146,7 @@ def _require_types(snapshot: Snapshot) -> None:
 
 
 def corrupt(what: str) -> CorruptSnapshot:
-    """The error for a snapshot that cannot be read."""
+    """Return the error for an unreadable snapshot."""
     return CorruptSnapshot(
         f"the snapshot cannot be read: {what}; use an earlier or an undamaged one"
     )

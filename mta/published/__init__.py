@@ -4,13 +4,14 @@
 - ``cuts``: all buckets as of one committed batch: queries, events, status
 - ``views``: one snapshot, of a bucket of keys or of a window without keys
 - ``single``: one key as of now, without the cost of columns
+- ``lookups``: such a lookup step by step, for event loops
 - ``pages``: the store, to be read only, and the cache of pages
 
 How it is published is in ``mta.publishing``.
 """
 
 from mta.published.cuts import PublishedStatus
-from mta.published.pages import NotCached
+from mta.published.lookups import NotCached
 from mta.published.reader import PublishedWindows, open_published
 from mta.publishing.publisher import published_names, unpublish
 

@@ -23,6 +23,7 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
 from mta.monoids.base import empties
 from mta.monoids.product import Product, result_columns, result_name
+from mta.published.lookups import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
 from mta.publishing.records import Head
@@ -127,7 +128,7 @@ class Cut:
             raise ValueError("these windows have keys: give one, or a list of them")
         one = not are_many(keys) and not are_many(at)
         given = keys if are_many(keys) else [keys]
-        if one and (quick := self.query_quickly(keys, at, unit)) is not None:
+        if one and (quick := self._query_one(keys, at, unit)) is not None:
             return quick
         wanted, codes = self._read(given)
         codes, moments = paired(codes, at, unit)
@@ -141,7 +142,13 @@ class Cut:
         }
         return results[""] if list(names) == [""] else result_columns(results)
 
-    def query_quickly(self, key: Any, at: Moment, unit: TimeUnit | None = None) -> Any:
+    def _query_one(self, key: Any, at: Moment, unit: TimeUnit | None) -> Any:
+        lookup = Lookup(self.steps(key, at, unit))
+        while lookup.wanted:
+            self.operation.store.view_many(lookup.wanted, lookup.take)
+        return lookup.result
+
+    def steps(self, key: Any, at: Moment, unit: TimeUnit | None = None) -> Steps[Any]:
         """See ``PublishedWindows.query_cached``."""
         if self.operation.what.shape != "keys":
             return None
@@ -154,7 +161,7 @@ class Cut:
         view = self._view(0 if self._bucket_of is None else self._bucket_of(packed))
         if view is None:
             return None
-        found = view.result(int(wanted.hashes[0]), packed, moment)
+        found = yield from view.steps(int(wanted.hashes[0]), packed, moment)
         if found is None:
             return None
         results = dict(zip(self.operation.policies, found, strict=True))

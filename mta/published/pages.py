@@ -1,19 +1,20 @@
 """The store as a reader has it: what writes is refused, and pages that were read stay in memory.
 
-Pages are named by their content, so a cached page is never stale. The cache is bounded by bytes;
-the least recently used pages leave it. It serves stores where a read is a round trip; others have
-their pages in memory already. The records that change (``mta.publishing.records``) are read from
-the store behind.
+Pages are named by their content, so a cached page is never stale, and its name is checked once, as
+it is read. The cache is bounded by bytes; the least recently used pages leave it. It serves stores
+where a read is a round trip; others have their pages in memory already. The records that change
+(``mta.publishing.records``) are read from the store behind.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
+from mta.errors import CorruptPage
+from mta.pages.page import require_named
 from stores import PageStore, UnsupportedOperation, WrapperStore
 
 T = TypeVar("T")
@@ -21,28 +22,16 @@ T = TypeVar("T")
 _ENTRY_BYTES = 200
 
 
-class NotCached(Exception):
-    """Pages that are needed are not in memory; ``pages`` are their names."""
-
-    def __init__(self, pages: Sequence[str]) -> None:
-        super().__init__(f"{len(pages)} pages are not in memory")
-        self.pages = pages
-
-
-class _Thread(threading.local):
-    """What holds for the calls of a thread."""
-
-    cached_only = False
-
-
 class ReadOnlyPages(WrapperStore):
-    """Reads pages through a cache of ``capacity`` bytes; thread-safe."""
+    """Reads pages through a cache of ``capacity`` bytes; thread-safe.
+
+    Every page that it returns is what its name says: a call raises CorruptPage otherwise.
+    """
 
     def __init__(self, store: PageStore, capacity: int) -> None:
         super().__init__(store)
         self._remote = store.capabilities.remote
         self._capacity = capacity if self._remote else 0
-        self._thread = _Thread()
         self._pages: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
         self._bytes = 0
         self._lock = threading.Lock()
@@ -52,44 +41,60 @@ class ReadOnlyPages(WrapperStore):
         """Bytes of the pages in memory; no store call."""
         return self._bytes
 
-    @contextmanager
-    def cached_only(self) -> Iterator[None]:
-        """Within, a call of this thread that would wait for a server raises NotCached."""
-        self._thread.cached_only = self._remote
-        try:
-            yield
-        finally:
-            self._thread.cached_only = False
-
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages in the order of the keys; one store call for those that are not cached."""
-        if not self._capacity:
-            return self._read(keys)
-        with self._lock:
-            found = {key: self._pages[key] for key in keys if key in self._pages}
-            for key in found:
-                self._pages.move_to_end(key)
-        missing = [key for key in dict.fromkeys(keys) if key not in found]
-        if missing:
-            fresh = zip(missing, self._read(missing), strict=True)
-            read = {key: page for key, page in fresh if page is not None}
-            self._keep(read)
-            found.update(read)
-        return [found.get(key) for key in keys]
+        found = self._cached(keys)
+        missing = [key for key, page in zip(keys, found, strict=True) if page is None]
+        if not missing:
+            return found
+        read = self._checked(missing, self.store.get_many(missing))
+        fresh = dict(zip(missing, read, strict=True))
+        if self._capacity:
+            self._keep(fresh)
+        pairs = zip(keys, found, strict=True)
+        return [fresh[key] if page is None else page for key, page in pairs]
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         if not self._remote:
-            return self.store.view_many(keys, see)
+            return self.store.view_many(keys, lambda pages: see(self._checked(keys, pages)))
         return see(self.get_many(keys))
 
-    def _read(self, keys: Sequence[str]) -> list[bytes | None]:
-        if self._thread.cached_only:
-            raise NotCached(keys)
-        return self.store.get_many(keys)
+    def view_cached(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> Sequence[str]:
+        """Have ``see`` look at the pages if that needs no server; else return those to be read."""
+        if not self._remote:
+            self.view_many(keys, see)
+            return ()
+        found = self._cached(keys)
+        missing = [key for key, page in zip(keys, found, strict=True) if page is None]
+        if not missing:
+            see(found)
+        return missing
 
-    def _keep(self, pages: Mapping[str, bytes]) -> None:
+    def _cached(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages that are in memory, None for others."""
+        with self._lock:
+            found = [*map(self._pages.get, keys)]
+            for key, page in zip(keys, found, strict=True):
+                if page is not None:
+                    self._pages.move_to_end(key)
+        return found
+
+    def _checked(self, keys: Sequence[str], pages: list[Any]) -> list[Any]:
+        """Pages that were read, each of which is what its name says. Raises CorruptPage."""
+        for key, page in zip(keys, pages, strict=True):
+            if page is not None:
+                try:
+                    require_named(key, page)
+                except CorruptPage:
+                    self.store.discard([key])
+                    raise
+        return pages
+
+    def _keep(self, pages: Mapping[str, bytes | None]) -> None:
         with self._lock:
             for key, page in pages.items():
+                if page is None:
+                    continue
                 if key not in self._pages:
                     self._bytes += len(page) + _ENTRY_BYTES
                 self._pages[key] = page

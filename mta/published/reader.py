@@ -14,6 +14,7 @@ from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
 from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
+from mta.published.lookups import Lookup, NotCached
 from mta.published.pages import ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
@@ -54,7 +55,7 @@ class PublishedWindows:
         aggregations: AbstractMonoid | Aggregations | None = None,
         window: Policies | None = None,
         refresh: float | Duration | None = "1 second",
-        cache: int = 32 << 20,
+        cache: int = 64 << 20,
     ) -> None:
         self.name = name
         self._refresh = None if refresh is None else to_duration(refresh, "refresh", 0) / 1e6
@@ -123,12 +124,27 @@ class PublishedWindows:
         """
         cut = self._cut
         assert cut is not None
-        with self._pages.cached_only(), np.errstate(all="ignore"):
-            return cut.query_quickly(key, at)
+        with np.errstate(all="ignore"):
+            return self._resumed(Lookup(cut.steps(key, at)))
 
     def fetch(self, pages: Iterable[str]) -> None:
         """Read pages that NotCached names into the cache, with one store call."""
         self._pages.get_many([*pages])
+
+    def resume(self, missing: NotCached) -> Any:
+        """Return what ``query_cached`` was to return, once the pages are fetched.
+
+        As of the same batch, from where it stopped. Raises NotCached again for the pages of the
+        next level of the index, or if some have left the cache, and MissingPage.
+        """
+        with np.errstate(all="ignore"):
+            return self._resumed(missing.lookup)
+
+    def _resumed(self, lookup: Lookup[T]) -> T | None:
+        while lookup.wanted:
+            if missing := self._pages.view_cached(lookup.wanted, lookup.take):
+                raise NotCached(lookup, missing)
+        return lookup.result
 
     def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
         """Return the events that a key's windows retain, oldest first, as columns.
@@ -265,7 +281,7 @@ def open_published(
     aggregations: AbstractMonoid | Aggregations | None = None,
     window: Policies | None = None,
     refresh: float | Duration | None = "1 second",
-    cache: int = 32 << 20,
+    cache: int = 64 << 20,
 ) -> PublishedWindows:
     """Open the windows that are published under a name, to read them.
 

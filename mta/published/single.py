@@ -15,17 +15,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 
 import msgpack
 import numpy as np
 
-from mta.columns.reading import result_of
+from mta.columns.reading import results_each
 from mta.columns.schemas import Array, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
+from mta.folds.blocks import fold_ranges
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
+from mta.kernels import native
+from mta.kernels.ranges import Buffer
 from mta.keyed import pages
 from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, TableLayout
@@ -33,15 +37,21 @@ from mta.keyed.lsm import PageSize, Place, Run, RunPages
 from mta.keyed.pages import Index
 from mta.keyed.table import ALL, MORE, STANDALONE, Table
 from mta.monoids.base import AbstractMonoid, as_output
-from mta.pages.page import key_of
-from stores import PageStore
+from mta.pages.page import key_of, keys_of
+from mta.published.lookups import Steps
+from mta.published.pages import ReadOnlyPages
 
 _HEAD = Struct("<8s6q")
-_HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(7), 9)
+#: The types of offsets by their bytes.
+_OFFSETS = {width: np.dtype(f"<u{width or 1}") for width in (0, 1, 2, 4, 8)}
+_KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
 #: Indexes that stay decoded, of up to FANOUT entries each.
 _INDEXES = 2048
 #: What reading a page raises that was forged.
-_MALFORMED = (ValueError, TypeError, ArithmeticError, struct.error, msgpack.UnpackException)
+_MALFORMED = (
+    ValueError, TypeError, KeyError, ArithmeticError, struct.error, msgpack.UnpackException
+)  # fmt: skip
+T = TypeVar("T")
 
 
 class NotSimple(Exception):
@@ -72,21 +82,42 @@ class Indexes:
 
 
 class IndexedPages(RunPages):
-    """The pages of runs, to be read; indexes stay decoded. For one call, on one thread."""
+    """The pages of runs, to be read; indexes stay decoded. Any number of threads.
 
-    def __init__(self, store: PageStore, layout: TableLayout, known: Indexes) -> None:
+    ``store`` has checked that pages are what their names say.
+    """
+
+    def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
         super().__init__(store, layout, PageSize(1, 0))
         self._known = known
+
+    def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
+        """What ``see`` makes of pages; one ``view_many``. Raises MissingPage and CorruptPage."""
+        keys = keys_of(self.layout.window, places)
+        return self.store.view_many(keys, lambda found: see(self.require_all(places, found)))
+
+    def require_all(self, places: Sequence[Place], found: list[Any]) -> list[Buffer]:
+        """Pages that were read. Raises MissingPage for one that is None."""
+        for place, page in zip(places, found, strict=True):
+            if page is None:
+                raise MissingPage.of(key_of(self.layout.window, *place), self.store)
+        return found
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
         """Indexes by their places; one ``view_many`` for those that are not known."""
         found = {name: self._known.get(name) for _, _, name in places}
         missing = [place for place in places if found[place[2]] is None]
         if missing:
-            for place, read in zip(missing, super().indexes(missing), strict=True):
-                found[place[2]] = read
-                self._known.keep(place[2], read)
+            read = self.see(missing, lambda pages: self.read_indexes(missing, pages))
+            found.update((place[2], index) for place, index in zip(missing, read, strict=True))
         return [index for _, _, name in places if (index := found[name]) is not None]
+
+    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> list[Index]:
+        """Pages that were read as indexes, which stay. Raises MissingPage and CorruptPage."""
+        read: list[Index] = self.decoded(places, self.require_all(places, found))
+        for (_, _, name), index in zip(places, read, strict=True):
+            self._known.keep(name, index)
+        return read
 
 
 @dataclass(slots=True)
@@ -99,21 +130,49 @@ class Events:
 
 
 class _TablePage:
-    """A page of a table, of which little is read. Raises CorruptPage and ValueError."""
+    """The entry of a key in a page of a table, of which little else is read.
 
-    def __init__(self, page: Any, run: int, kinds: Callable[[bytes], list[str]]) -> None:
-        magic, version, number, self._keys, self._count, columns, label = _HEAD.unpack_from(page)
-        first = _HEAD.size + 24 * columns + label
-        if (magic, version, number) != (MAGIC, VERSION, run) or columns < _VALUES or label < 0:
+    ``packed`` has the bytes of the key where others may have its hash. Raises CorruptPage and
+    ValueError.
+    """
+
+    def __init__(self, page: Any, run: int, key: bytes, packed: bytes | None) -> None:
+        magic, version, number, keys, self._count, columns, self._label = _HEAD.unpack_from(page)
+        self._first = _HEAD.size + 24 * columns + self._label
+        whole = columns >= _VALUES and self._label >= 0 and keys >= 0
+        if (magic, version, number) != (MAGIC, VERSION, run) or not whole:
             raise CorruptPage("it is not a table of its run")
-        self._page = page
+        self._page, self._keys, self._columns = page, keys, columns
+        self._heads: tuple[int, ...] = ()
+        self._starts: list[int] = []
+        #: The place of the key, None if the page has none of it.
+        self.place = self._find(key, packed)
+
+    def _find(self, key: bytes, packed: bytes | None) -> int | None:
+        hashes = bytes(self._page[self._first : self._first + 8 * self._keys])
+        at = hashes.find(key)
+        while at >= 0:
+            place, odd = divmod(at, 8)
+            if not odd:
+                if not self._heads:
+                    self._read_heads()
+                if packed is None or self._key(place) == packed:
+                    return place
+            at = hashes.find(key, at + 1)
+        return None
+
+    def _read_heads(self) -> None:
         #: Base, unit and bytes of each column.
-        self._heads = np.frombuffer(page, "<i8", 3 * columns, _HEAD.size).tolist()
+        self._heads = struct.unpack_from(f"<{3 * self._columns}q", self._page, _HEAD.size)
         sizes = self._heads[2::3]
-        self._starts = [*accumulate(sizes, initial=first)]
-        self._kinds = kinds(bytes(page[first - label : first]))
-        if self._starts[-1] != len(page) or min(sizes) < 0 or columns != _VALUES + len(self._kinds):
+        self._starts = [*accumulate(sizes, initial=self._first)]
+        if self._starts[-1] != len(self._page) or min(sizes) < 0 or sizes[0] != 8 * self._keys:
             raise CorruptPage("its columns have other lengths than it declares")
+
+    def _key(self, place: int) -> bytes:
+        origin, keys = self._starts[_KEY_BYTES], self._keys
+        start, stop = (self._number(_KEY_ENDS, place + i, keys + 1) for i in (0, 1))
+        return bytes(self._page[origin + start : origin + stop])
 
     def _number(self, column: int, at: int, of: int) -> int:
         base, unit, size = self._heads[3 * column : 3 * column + 3]
@@ -121,28 +180,21 @@ class _TablePage:
         if width * of != size or not 0 <= at < of:
             raise CorruptPage("the length of a column does not match its numbers")
         begin = self._starts[column] + width * at
-        number: int = base + unit * int.from_bytes(self._page[begin : begin + width], "little")
-        return number
+        return base + unit * int.from_bytes(self._page[begin : begin + width], "little")
 
-    def place(self, key: np.uint64, packed: bytes | None) -> int | None:
-        """The place of a key by its hash, and by its bytes where others may have the hash."""
-        hashes = np.frombuffer(self._page, "<u8", self._keys, self._starts[_HASHES])
-        place, keys, origin = int(hashes.searchsorted(key)), self._keys, self._starts[_KEY_BYTES]
-        while place < keys and hashes[place] == key:
-            if packed is None:
-                return place
-            start, stop = (self._number(_KEY_ENDS, place + i, keys + 1) for i in (0, 1))
-            if bytes(self._page[origin + start : origin + stop]) == packed:
-                return place
-            place += 1
-        return None
+    @property
+    def label(self) -> bytes:
+        """What says whose page it is, and the kinds of its columns of values."""
+        return bytes(self._page[self._first - self._label : self._first])
 
     def mark(self, place: int) -> int:
         """What the table says of older ones (``mta.keyed.table``)."""
         return self._number(_MARKS, place, self._keys)
 
-    def events(self, place: int, layout: TableLayout) -> Events:
-        """The events of a key."""
+    def events(self, place: int, layout: TableLayout, kinds: Sequence[str]) -> Events:
+        """The events of a key, of whose values the columns are of some kinds."""
+        if self._columns != _VALUES + len(kinds):
+            raise CorruptPage("it has the wrong number of columns")
         start, stop = (self._number(_ENDS, place + i, self._keys + 1) for i in (0, 1))
         if not 0 <= start <= stop <= self._count:
             raise CorruptPage("a key has events that it has not")
@@ -151,10 +203,12 @@ class _TablePage:
             base, unit, size = self._heads[3 * _TIMES : 3 * _TIMES + 3]
             width = size // max(self._count, 1)
             begin = self._starts[_TIMES] + width * start
-            offsets = np.frombuffer(self._page, f"<u{width or 1}", stop - start, begin)
-            times = offsets.astype("<i8") * unit + base
+            offsets = np.frombuffer(self._page, _OFFSETS[width], stop - start, begin)
+            times = offsets.astype(np.int64)
+            times *= unit
+            times += base
         payloads = []
-        for column, kind in enumerate(self._kinds, _VALUES):
+        for column, kind in enumerate(kinds, _VALUES):
             origin, width = self._starts[column], self._heads[3 * column + 2] // max(self._count, 1)
             payloads.append(
                 (kind, bytes(self._page[origin + width * start : origin + width * stop]))
@@ -172,61 +226,59 @@ class SingleKeys:
         runs: Sequence[Run],
         memtable: Table | None,
         late: bool,
-        store: PageStore,
+        pages: IndexedPages,
         indexes: Indexes,
     ) -> None:
-        self._layout, self._runs, self._memtable = layout, runs, memtable
-        self._late, self._store, self._indexes = late, store, indexes
+        self._layout, self._memtable, self._late = layout, memtable, late
+        self._pages, self._indexes = pages, indexes
+        self._tops = [(run.height, run.number, run.top) for run in runs]  # the oldest run first
         self.is_simple = _is_fixed(layout.schema)
         self._labels: dict[bytes, list[str]] = {}
 
-    def find(self, hashed: int, packed: bytes) -> Events | None:
-        """The events of a key, None where it has none; one call per level that is not cached.
+    def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
+        """The events of a key, None where it has none; a step per level that is not cached.
 
         Raises NotSimple, MissingPage and CorruptPage.
         """
-        key = np.uint64(hashed)
-        level: list[tuple[int, Run, Index]] = [(run.height, run, run.top) for run in self._runs]
-        places: list[Place] = []
-        indexed = IndexedPages(self._store, self._layout, self._indexes)
+        key, tables = np.uint64(hashed), list[Place]()
+        level = self._tops
         while level:
-            named = []
-            for height, run, index in level:
+            above: list[Place] = []
+            for height, number, index in level:
                 at = int(index.firsts.searchsorted(key, "right")) - 1
                 if at >= 0:
-                    named.append((height, run, index.names[at]))
-            places += [(0, run.number, name) for height, run, name in named if not height]
-            above = [(height, run, name) for height, run, name in named if height]
-            read = indexed.indexes([(height, run.number, name) for height, run, name in above])
+                    place = (height, number, index.names[at].item())
+                    (above if height else tables).append(place)
+            known = [self._indexes.get(name) for _, _, name in above]
+            missing = [place for place, index in zip(above, known, strict=True) if index is None]
+            if missing:
+                found = yield self._keys(missing)
+                read = iter(self._pages.read_indexes(missing, found))
+                known = [next(read) if index is None else index for index in known]
             level = [
-                (height - 1, run, index)
-                for (height, run, _), index in zip(above, read, strict=True)
+                (height - 1, number, index)
+                for (height, number, _), index in zip(above, known, strict=True)
+                if index is not None
             ]
         parts: list[Events] = []
-        if places:
-            places.sort(key=lambda place: place[1])  # the oldest run first
-
-            def cut(found: list[Any]) -> list[Events]:
-                return self._cut(places, found, key, packed)
-
-            parts = self._store.view_many([self._key(place) for place in places], cut)
+        if tables:
+            tables.sort(key=itemgetter(1))  # the oldest run first
+            found = yield self._keys(tables)
+            parts = self._cut(tables, found, hashed, packed)
         parts = self._with_memtable(parts, key, packed)
         if not parts:
             return None
         return parts[0] if len(parts) == 1 else self._joined(parts)
 
-    def _key(self, place: Place) -> str:
-        return key_of(self._layout.window, *place)
+    def _keys(self, places: Sequence[Place]) -> list[str]:
+        return keys_of(self._layout.window, places)
 
     def _cut(
-        self, places: list[Place], found: list[Any], key: np.uint64, packed: bytes
+        self, places: list[Place], found: list[Any], hashed: int, packed: bytes
     ) -> list[Events]:
         """The events of the key in tables, the oldest first."""
-        parts: list[Events] = []
-        for place, page in zip(places, found, strict=True):
-            if page is None:
-                raise MissingPage.of(self._key(place), self._store)
-            pages.require_whole(self._layout, *place, page)
+        parts, key = list[Events](), hashed.to_bytes(8, "little")
+        for place, page in zip(places, self._pages.require_all(places, found), strict=True):
             try:
                 entry = self._entry(page, place[1], key, packed)
             except _MALFORMED as error:
@@ -236,13 +288,14 @@ class SingleKeys:
                 _take(parts, mark, events)
         return parts
 
-    def _entry(
-        self, page: Any, run: int, key: np.uint64, packed: bytes
-    ) -> tuple[int, Events] | None:
+    def _entry(self, page: Any, run: int, key: bytes, packed: bytes) -> tuple[int, Events] | None:
         """The mark and the events of the key in a table."""
-        table = _TablePage(page, run, self._kinds)
-        place = table.place(key, None if self._layout.kind in WHOLE else packed)
-        return None if place is None else (table.mark(place), table.events(place, self._layout))
+        table = _TablePage(page, run, key, None if self._layout.kind in WHOLE else packed)
+        place = table.place
+        if place is None:
+            return None
+        kinds = self._kinds(table.label)
+        return table.mark(place), table.events(place, self._layout, kinds)
 
     def _kinds(self, label: bytes) -> list[str]:
         """The kinds of the columns of values in a label, which is read once."""
@@ -317,17 +370,27 @@ def results_of(
         elif moment < newest:
             raise NotSimple
     frames = [_frame(policy, times, count, moment) for policy in policies]
-    lifted, partials = monoid.lift_rows(events.rows, count), monoid.partials
-    folds = partials.new(len(policies))
-    for place, (start, stop) in enumerate(frames):
-        fold = monoid.fold(partials.cut(lifted, start, stop), stop - start)
-        partials.put(folds, place, fold)
-    rows = monoid.lower_rows(folds)
+    rows = monoid.lower_rows(_folds(monoid, monoid.lift_rows(events.rows, count), count, frames))
     for place, (start, stop) in enumerate(frames):
         if start == stop:  # time has emptied the window
             outputs.outputs.put(rows, place, as_output(outputs.empty))
-    found = outputs.results(rows)
-    return [result_of(found, at) for at in range(len(policies))]
+    return results_each(outputs.results(rows), len(policies))
+
+
+def _folds(
+    monoid: AbstractMonoid, lifted: Rows, count: int, frames: Sequence[tuple[int, int]]
+) -> Rows:
+    """The fold of each frame of some partials, as partials."""
+    if count <= native.LONGEST:
+        starts, stops = np.array(frames).T
+        if (starts < stops).all():
+            return fold_ranges(monoid, lifted, count, starts, stops - starts)
+    partials = monoid.partials
+    folds = partials.new(len(frames))
+    for place, (start, stop) in enumerate(frames):
+        fold = monoid.fold(partials.cut(lifted, start, stop), stop - start)
+        partials.put(folds, place, fold)
+    return folds
 
 
 def _frame(

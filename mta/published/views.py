@@ -39,6 +39,8 @@ from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
+from mta.published.lookups import Steps
+from mta.published.pages import ReadOnlyPages
 from mta.published.single import IndexedPages, Indexes, NotSimple, SingleKeys, results_of
 from mta.publishing.records import What
 from mta.windows.moments import result_at
@@ -46,7 +48,7 @@ from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.shared_snapshot import SharedSnapshot
 from mta.windows.window import Window
-from stores import PageStore, WindowStoreError
+from stores import WindowStoreError
 
 #: The aggregators of windows without keys, as snapshots name them.
 AGGREGATORS: dict[str, type[EventLog]] = {
@@ -76,7 +78,7 @@ class Operation:
     monoid: AbstractMonoid
     policies: Mapping[str, AbstractPolicy]
     what: What
-    store: PageStore
+    store: ReadOnlyPages
     indexes: Indexes
 
 
@@ -106,10 +108,11 @@ class KeyedView:
         self.monoid, self.store = operation.monoid, operation.store
         self._layout = unread.layout(self.kind.reader.inputs)
         self.snapshot = unread.read(self._layout)
-        self._pattern, self._indexes = open_window(self.kind), operation.indexes
+        self._pattern = open_window(self.kind)
+        self._pages = IndexedPages(operation.store, self._layout, operation.indexes)
         self._single = SingleKeys(
             self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
-            operation.store, operation.indexes,
+            self._pages, operation.indexes,
         )  # fmt: skip
 
     @property
@@ -132,11 +135,11 @@ class KeyedView:
 
     def find(self, keys: Keys) -> Table:
         """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
-        found, pages = self.snapshot, IndexedPages(self.store, self._layout, self._indexes)
-        tree = LSMTree(self._layout, pages, found.lateness is not None, self.kind.trimmed)
+        found = self.snapshot
+        tree = LSMTree(self._layout, self._pages, found.lateness is not None, self.kind.trimmed)
         return self.kind.trimmed(tree.load(found.runs, found.memtable).find(keys))
 
-    def result(self, hashed: int, packed: bytes, moment: int | None) -> list[Any] | None:
+    def steps(self, hashed: int, packed: bytes, moment: int | None) -> Steps[list[Any] | None]:
         """The result of each window of one key as of its newest event, or at a later moment.
 
         The key is given as its hash and its bytes.
@@ -146,7 +149,7 @@ class KeyedView:
         if not simple or (moment is not None and not self.timed):
             return None
         try:
-            events = self._single.find(hashed, packed)
+            events = yield from self._single.find(hashed, packed)
             if events is None:
                 return None
             policies = [*self.kind.policies.values()]

@@ -1,8 +1,9 @@
 """Requests of single keys.
 
 A key that is looked up by itself is answered in the event loop, which takes less than handing it to
-a thread and back. Pages that are not in memory are read on a thread first, those of all requests
-that wait for some in one call of the store.
+a thread and back. Pages that are not in memory are read on a thread in between, those of all
+requests that wait for some in one call of the store. A call costs the worker about as much as a
+request does, so under load calls wait a little for others to join them.
 
 Other requests, as for a key with many events, take longer: a thread carries them out. A call of the
 reader costs hundreds of microseconds, and few more for each further key. So requests that arrive
@@ -27,6 +28,8 @@ from mta.serve.answers import named
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 #: How often pages are read for a request: a level of the index each time, then the tables.
 _FETCHES = 4
+#: The least seconds between the beginnings of two calls that read pages.
+_SPACING = 0.002
 #: So many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
 
@@ -47,47 +50,59 @@ class Lookups:
         #: Pages that the next call of the store reads, each with who waits for it.
         self._wanted: list[tuple[Iterable[str], asyncio.Future[None]]] = []
         self._fetching = False
+        self._last_fetch = 0.0
         #: By whether they have a moment, and whether they take partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def query(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
         """The results of one key by their names. Raises what the reader raises."""
+        found: Any = None
+        try:
+            found = self._reader.query_cached(key, at)
+        except NotCached as error:
+            found = await self._fetched_for(error)
+        except MissingPage:
+            pass  # the reader takes the newest snapshot
+        return await self._on_thread(key, at, partial) if found is None else named(found)
+
+    async def _fetched_for(self, missing: NotCached) -> Any:
+        """The results of a key some of whose pages are not in memory; None where a call is due."""
         for _ in range(_FETCHES):
+            await self._fetch(missing.pages)
             try:
-                found = self._reader.query_cached(key, at)
+                return self._reader.resume(missing)
             except NotCached as error:
-                await self._fetch(error.pages)
+                missing = error
             except MissingPage:
-                break  # the reader takes the newest snapshot
-            else:
-                if found is None:
-                    break
-                return named(found)
-        return await self._on_thread(key, at, partial)
+                break
+        return None
 
     async def _fetch(self, pages: Iterable[str]) -> None:
         """Read pages, with those that other requests wait for; one call at a time."""
         waiting = asyncio.get_running_loop().create_future()
         self._wanted.append((pages, waiting))
         if not self._fetching:
-            self._fetch_wanted()
+            self._fetch_soon()
         await waiting
 
+    def _fetch_soon(self) -> None:
+        """Read what is wanted on a thread, and what is wanted by then after it."""
+        self._fetching = bool(self._wanted)
+        if self._fetching:
+            loop = asyncio.get_running_loop()
+            loop.call_at(self._last_fetch + _SPACING, self._fetch_wanted)
+
     def _fetch_wanted(self) -> None:
-        """Read what is wanted now on a thread, and what is wanted by then after it."""
         wanted, self._wanted, loop = self._wanted, [], asyncio.get_running_loop()
-        self._fetching = bool(wanted)
-        if wanted:
-            names = {name for pages, _ in wanted for name in pages}
-            call = self._fetcher.submit(self._reader.fetch, names)
-            waiting = [future for _, future in wanted]
-            call.add_done_callback(
-                lambda call: loop.call_soon_threadsafe(self._fetched, call, waiting)
-            )
+        self._last_fetch = loop.time()
+        names = {name for pages, _ in wanted for name in pages}
+        call = self._fetcher.submit(self._reader.fetch, names)
+        waiting = [future for _, future in wanted]
+        call.add_done_callback(lambda call: loop.call_soon_threadsafe(self._fetched, call, waiting))
 
     def _fetched(self, call: Future[None], waiting: Sequence[asyncio.Future[None]]) -> None:
-        self._fetch_wanted()
+        self._fetch_soon()
         error = call.exception()
         for future in waiting:
             if future.done():  # its time was up

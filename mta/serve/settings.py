@@ -30,7 +30,7 @@ class Settings:
     refresh: str = "1 second"
     token: str | None = field(default=None, repr=False)
     insecure: bool = False
-    cache: int = 32 << 20
+    cache: int = 64 << 20
     max_keys: int = 10_000
     max_body: int = 1 << 20
     time_limit: float = 5.0

@@ -1,4 +1,4 @@
-"""How windows are shown to people: notebook tables, and sizes in people's units."""
+"""Show windows to people: tables in notebooks, and sizes in readable units."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mta.errors import WindowStoreError
 
 
 def human_bytes(count: float) -> str:
-    """``1536`` as ``1.5 KiB``."""
+    """Format ``1536`` as ``1.5 KiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -18,7 +18,7 @@ def human_bytes(count: float) -> str:
 
 
 def result_rows(query: Callable[[], Any]) -> list[tuple[str, Any]]:
-    """The current results, a row each; the error in their place where the store does not answer.
+    """Return one row per current result, or a row with the error if the store fails.
 
     A notebook shows a window at the end of a cell whether or not its store can be reached.
     """
@@ -32,8 +32,8 @@ def result_rows(query: Callable[[], Any]) -> list[tuple[str, Any]]:
 
 
 def html_table(caption: str, rows: Iterable[tuple[str, Any]]) -> str:
-    """A table of names and values for a notebook, with its caption on one line."""
-    from html import escape  # its table of entities is large, and few processes show a notebook
+    """Return a table of names and values for a notebook, with its caption on one line."""
+    from html import escape  # its table of entities is large, and few processes need it
 
     cells = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(_text(value))}</td></tr>" for name, value in rows
@@ -43,7 +43,7 @@ def html_table(caption: str, rows: Iterable[tuple[str, Any]]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A number with separators, a mapping's items one by one, anything else as it prints itself."""
+    """Format a number with separators, a mapping item by item, and anything else with ``str``."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {_text(each)}" for name, each in value.items())
     if isinstance(value, bool) or not isinstance(value, int | float):

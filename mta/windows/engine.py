@@ -1,11 +1,11 @@
-"""What works inside a window: its events in one structure, the way in, and the snapshot.
+"""The internals of a window: its intake, the structure with its events, and its snapshots.
 
-``Engine`` has what windows of every kind have. ``WindowEngine`` adds the policy of a single window:
-it slides (that of several is in ``shared``). What users hold, as ``Window``, is a *window* of
-an engine, its attribute ``engine``, which is not meant for them.
+``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the policy of a single window,
+which slides it; ``shared`` does so for multiple windows. A public class such as ``Window`` has an
+engine in its attribute ``engine``, which is not public.
 
-Public methods of windows are marked by ``alone``, so that an engine serves one call at a time,
-and no warning of numpy's comes out of it.
+``alone`` marks the public methods of windows: an engine then serves one call at a time, and numpy
+prints no warnings.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from mta.errors import (
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.ends import stop_of
 from mta.evaluators.fiba import FiBA
+from mta.evaluators.lagging import prefetched_frame
 from mta.evaluators.observed import WindowView
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, AbstractPolicy, Both
 from mta.frames.bounds import Policy
 from mta.frames.known import policy_of
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, Batch, EventLog, Prefetched, Setting
+from mta.logs.base import Aggregator, Batch, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.ranges import events_in, fold_between, fold_positions, leaves_from
+from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
@@ -60,7 +60,6 @@ from mta.windows.single import (
     UNKNOWN,
     Ahead,
     Asked,
-    Lag,
     Moved,
     SingleEvents,
     WindowAhead,
@@ -74,17 +73,17 @@ _Log = TypeVar("_Log", bound=FingerTreeLog)
 
 
 class Busy(Protocol):
-    """What serves one call at a time."""
+    """An object that serves one call at a time."""
 
     busy: bool
 
 
 class _Serves(Protocol):
-    """What has something inside that serves one call at a time."""
+    """An object with an engine that serves one call at a time."""
 
     @property
     def engine(self) -> Busy:
-        """Of multiple windows it may be the same."""
+        """Return the engine; multiple windows may share one."""
 
 
 _Window = TypeVar("_Window", bound=_Serves)
@@ -93,9 +92,9 @@ _Window = TypeVar("_Window", bound=_Serves)
 def alone(
     method: Callable[Concatenate[_Window, _Args], _Result],
 ) -> Callable[Concatenate[_Window, _Args], _Result]:
-    """A method of a window that has the engine to itself, and numpy's warnings off.
+    """Decorate a method of a window: it has the engine to itself, and numpy's warnings are off.
 
-    A call that comes in between raises WindowBusy, and changes nothing.
+    A concurrent call raises WindowBusy, and changes nothing.
     """
 
     @wraps(method)
@@ -114,7 +113,7 @@ def alone(
 
 
 class PublicWindow:
-    """What users hold of an engine; as a context it is closed at the end."""
+    """The base of the public classes; as a context manager it closes the window at the end."""
 
     engine: Engine
 
@@ -122,7 +121,7 @@ class PublicWindow:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """As ``close``: what was not checkpointed is lost."""
+        """Close the window, as ``close`` does: what was not checkpointed is lost."""
         self.close()
 
     @alone
@@ -131,14 +130,14 @@ class PublicWindow:
         self.engine.structure.check()
 
     def close(self) -> None:
-        """Release the store if it was opened here; pages stay."""
+        """Close the store if this window opened it; pages stay."""
         engine = self.engine
         if engine.store is not None and engine.owns_store:
             engine.store.close()
 
 
 class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
-    """What users hold of an engine whose structure has the events themselves."""
+    """The base of the public classes whose structure has the events themselves."""
 
     engine: Engine[Out]
 
@@ -150,22 +149,22 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
 
     @abstractmethod
     def _use(self, engine: Any) -> None:
-        """Be a window of this engine."""
+        """Use this engine."""
 
     @abstractmethod
     def stats(self) -> Any:
-        """Sizes and counts; no store call."""
+        """Return sizes and counts; no store call."""
 
     @abstractmethod
     def _rows(self) -> list[tuple[str, Any]]:
-        """What a notebook shows: names and values."""
+        """Return the names and values that a notebook shows."""
 
     def _repr_html_(self) -> str:
         return html_table(repr(self), self._rows())
 
     @property
     def last_accepted(self) -> np.ndarray | None:
-        """Which events of the last batch were accepted; None when all were."""
+        """Return which events of the last batch were accepted; None if all were."""
         return self.engine.intake.last_accepted
 
     @alone
@@ -201,7 +200,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     def range_by_position(self, start: int, stop: int, partial: bool = False) -> Out:
         """Return the result of the events from one position to another; costs as ``range``.
 
-        Positions count accepted events from 0, in the order in which they are kept; the newest is
+        Positions count accepted events from 0, in the order of the log; the newest is
         at ``stats().inserted - 1``. Raises ValueError, and EventsGone where events have left.
 
         Args:
@@ -234,26 +233,26 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
 
     @alone
     def snapshot(self) -> bytes:
-        """As ``checkpoint``, for callers that save several snapshots together.
+        """Return a snapshot like ``checkpoint``, for callers that save several together.
 
-        Call ``hold`` once that is done, before the next event.
+        Call ``hold`` once they are saved, before the next event.
         """
         return self.engine.snapshot()
 
     def hold(self) -> None:
-        """A snapshot was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        """Retain the pages of the snapshot that was just saved, as ``retain`` says."""
         self.engine.hold()
 
     @alone
     def delete_pages(self) -> None:
-        """Delete every page; the window and all its snapshots are of no use afterwards."""
+        """Delete every page. The window and all its snapshots are useless afterwards."""
         self.engine.structure.delete_pages()
 
 
 class Engine(Generic[Out]):
-    """The events of one stream: monoid, structure and store, and what comes in.
+    """The events of one stream: monoid, intake, structure and store.
 
-    ``policy`` is the one that snapshots name; of multiple windows it stands for all.
+    ``policy`` is the policy that snapshots name; for multiple windows it stands for all of them.
     """
 
     def __init__(
@@ -271,11 +270,11 @@ class Engine(Generic[Out]):
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
-        #: The monoid that results are of; ``monoid`` has beside it what policies look at.
+        #: The monoid of the results; ``monoid`` also computes what policies look at.
         self.main, self.policy, self.settings = monoid, policy, settings
         observed = [(columns, observer) for _, columns, observer in policy.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
-        #: What they are in snapshots.
+        #: How snapshots name them.
         self._monoid_is = self.monoid.name, self.monoid.fingerprint
         self._policy_is = policy.describe(), policy.fingerprint
         self.timed = policy.needs_times or settings.aggregator.by_time
@@ -284,7 +283,7 @@ class Engine(Generic[Out]):
         self._begin(name, *sizes)
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
-        """Be without events, under this name; ``like`` is the structure of another of its kind."""
+        """Start without events, under this name; ``like`` is the structure of a similar engine."""
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
@@ -295,33 +294,33 @@ class Engine(Generic[Out]):
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
         self.intake = self._intake()
-        #: Whether a call is under way.
+        #: Whether a call is running.
         self.busy = False
 
     def _intake(self) -> Intake:
-        """What reads and checks the events that come in."""
+        """Return the intake, which reads and checks events."""
         paged: Literal["events"] | None = None if self.store is None else "events"
         return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
     @property
     def structure(self) -> EventLog:
-        """What keeps the events, with all that have come and none that is due to leave."""
+        """Return the structure, with all events added and all events evicted that are due."""
         return self._structure
 
     @property
     def taken(self) -> int:
-        """A number that grows with every event that is taken in; no store call."""
+        """Return a number that grows with every accepted event; no store call."""
         return self._structure.taken
 
     # --- results --------------------------------------------------------------------------------
 
     def lowered(self, fold: Partial, count: int) -> Out:
-        """The result that a fold of so many events stands for."""
+        """Return the result of a fold of ``count`` events."""
         result: Out = plain(self.monoid.lower(fold)) if count else self.monoid.empty
         return result
 
     def put_fold(self, fold: Partial, count: int, out: Rows, at: int) -> None:
-        """Write the result that a fold of so many events stands for into a row of outputs."""
+        """Write the result of a fold of ``count`` events into a row of outputs."""
         monoid = self.monoid
         if count:
             monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))
@@ -329,7 +328,7 @@ class Engine(Generic[Out]):
         monoid.outputs.put(out, at, as_output(monoid.empty))
 
     def as_given(self, out: Rows) -> Any:
-        """The results of a batch, in the order in which its events were given."""
+        """Return the results of a batch in the order in which its events were passed."""
         outputs, order = self.monoid.outputs, self.intake.order
         if order is not None:
             in_order, out = out, outputs.new(len(order))
@@ -338,7 +337,7 @@ class Engine(Generic[Out]):
 
     @contextmanager
     def counting(self, count: int) -> Iterator[None]:
-        """Say in an error's note how many events of a batch are in."""
+        """Add a note to an error that says how many events of a batch were accepted."""
         before = self.taken
         try:
             yield
@@ -358,7 +357,7 @@ class Engine(Generic[Out]):
         return data
 
     def snapshot(self) -> bytes:
-        """Return the snapshot, which may still be discarded: no page is released for it."""
+        """Return the snapshot, which may still be discarded: it releases no pages."""
         if self.store is None:
             raise NotPageable("this window is only in memory (store=None); pass a store")
         structure, intake = self.structure, self.intake
@@ -383,13 +382,13 @@ class Engine(Generic[Out]):
         ).encode()
 
     def hold(self) -> None:
-        """Keep all pages of what is now, as though a snapshot had been taken."""
+        """Retain all current pages, as after a snapshot."""
         self.structure.hold(self.settings.retain)
 
     def restore(self, snapshot: Snapshot, others: bool = False) -> None:
         """Load a snapshot into an engine without events. Raises SnapshotMismatch, CorruptSnapshot.
 
-        With ``others`` a policy on counts and times may stand in the place of another such one.
+        With ``others`` another policy on counts and times may replace the one in the snapshot.
         """
         monoid, policy, structure = self.monoid, self.policy, self.structure
         if snapshot.monoid[1] != monoid.fingerprint:
@@ -415,7 +414,7 @@ class Engine(Generic[Out]):
         self.hold()
 
     def restore_like(self, snapshot: Snapshot) -> Self:
-        """The engine of another snapshot, with all settings and the store of this one."""
+        """Return the engine of another snapshot, with all settings and the store of this one."""
         engine = copy(self)
         engine.owns_store = False
         engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure)
@@ -423,14 +422,14 @@ class Engine(Generic[Out]):
         return engine
 
     def what(self, shape: Shape, policies: Mapping[str, AbstractPolicy]) -> tuple[What, int]:
-        """What readers of published windows must know, and how many snapshots are retained."""
+        """Return what readers of published windows must know, and the number of snapshots."""
         settings = self.settings
         late, name = settings.allowed_lateness, self.structure.name
         what = what_of(shape, self.main, policies, settings.on_duplicate, late, name)
         return what, settings.retain
 
     def where(self) -> str:
-        """Where the pages are, for people."""
+        """Describe where the pages are, for error messages and tables."""
         return "memory" if self.store is None else self.store.url
 
 
@@ -442,24 +441,20 @@ class WindowEngine(Engine[Out]):
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
-        #: The frame, where it ends before the newest event; else None.
-        self._frame: Cursor | None = None
         if policy.end != NEWEST:
-            _require_lagging(policy, self.settings.aggregator)
-            assert isinstance(self._structure, AmortizedMTA | FiBA)
-            self._frame = Cursor(self.monoid, policy, self._structure)
+            _require_ranges(policy, self.settings.aggregator)
         #: A moment later than the newest event, for which the window was asked since that came.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         is_newest = self._frame is None
         self._size = policy.size if type(policy) is CountWindow and is_newest else None
-        #: Whether events have come since the policy, one on positions, was asked.
+        #: Whether events were added since the policy, one on positions, was last applied.
         self._is_behind = False
         self._asked: Asked | None = None
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
-        # Each time is compared with the clock, where events may not be ahead of it.
+        # Each time must be compared with the clock if events may not be ahead of it.
         any_time = self.settings.max_ahead is None
         if any_time and self.monoid is self.main:
             block = block_for(self.monoid, self.policy)
@@ -470,16 +465,16 @@ class WindowEngine(Engine[Out]):
         return SingleEvents(self, usual and any_time, paged, self._asked)
 
     def ahead(self, most: int) -> Ahead | None:
-        """What is prefetched for single events; see ``single.Owner``."""
+        """Return what is prefetched for single events; see ``single.Owner``."""
         structure, policy, asked, lag = self.structure, self.policy, self._asked, None
+        length = len(structure if self._frame is None else self._placed_frame())
         if self._frame is None:
-            # Under a policy on an aggregate, whatever moves the front must ask it.
+            # Under a policy on an aggregate, only the policy may move the front.
             found = structure.prefetched(most if asked is None else 0)
-            length = len(structure)
+        elif self._moment is not None or not length or not structure.spare:
+            return None
         else:
-            ahead = None if self._moment is not None else self._ahead_of_frame(most)
-            found, lag = (None, None) if ahead is None else ahead
-            length = len(self._frame)
+            found, lag = prefetched_frame(self._frame, most, self.timed)
         if found is None:
             return None
         if isinstance(policy, TimeWindow):
@@ -490,37 +485,25 @@ class WindowEngine(Engine[Out]):
             size = maxsize if asked is None else asked.size
         by_count = not isinstance(policy, TimeWindow)
         window = WindowAhead(size, by_count, length, found, lag)
-        return Ahead({"": window}, found.room, found.late_from)
+        room = found.room if lag is None else min(found.room, structure.spare)
+        return Ahead({"": window}, room, found.late_from)
 
-    def _ahead_of_frame(self, most: int) -> tuple[Prefetched, Lag] | None:
-        """What is prefetched of a frame that ends before the newest event.
-
-        None where the next event needs more, or what could not be had.
-        """
-        structure, monoid, end = self._structure, self.monoid, self.policy.end
-        try:
-            frame = self._placed_frame()
-            if not len(frame) or not structure.spare:
-                return None
-            stop = min(structure.back, frame.back + max(most // 2, 1))
-            leaves = leaves_from(frame.events, frame.back, monoid.inputs, stop)
-            waiting = events_in(leaves, monoid.inputs, self.timed)
-            found = frame.held(most, self.timed)
-        except Exception:  # an event that needs that will say so
-            return None
-        room = min(structure.spare, most - waiting.size)
-        is_all = frame.back + waiting.size == structure.back
-        return found.beside(monoid.identity, room), Lag(end.delay, end.rows, waiting, is_all)
+    @property
+    def _frame(self) -> Cursor | None:
+        """The frame, where it ends before the newest event; else None."""
+        structure = self._structure
+        return structure.frame if isinstance(structure, AmortizedMTA | FiBA) else None
 
     def _placed_frame(self) -> Cursor:
         """The frame that ends before the newest event, where it is by now."""
-        frame = self._frame
+        frame, structure, newest = self._frame, self.structure, self.intake.last_time
         assert frame is not None
-        frame.follow(self.structure.front, self._stop())
+        moments = [m for m in (newest, self._moment) if m is not None]
+        frame.follow(structure.front, newest and max(moments))
         return frame
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Have what came, and be without what left, since ``ahead``; no store call."""
+        """Add the events that arrived since ``ahead`` and evict those that left; no store call."""
         came, left, right = moved[""]
         if self._frame is None:
             self._structure.sync(new, left, right)
@@ -529,7 +512,7 @@ class WindowEngine(Engine[Out]):
             self._frame.sync(came, left, right)
 
     def _as_asked(self) -> Asked | None:
-        """The policy for single events, where it is one on an aggregate, alone or ``|`` a count."""
+        """Return the policy if it is one on an aggregate, alone or ``|`` a count; else None."""
         policy, view, size = self.policy, self._view, maxsize
         if isinstance(policy, Both) and policy.any_of:
             for count, other in ((policy.one, policy.other), (policy.other, policy.one)):
@@ -542,24 +525,24 @@ class WindowEngine(Engine[Out]):
         total = lower if pick is same_value else lambda fold: lower(pick(fold))
 
         def stays() -> Any:
-            """Once the window stands where its policy says."""
+            """Return the value for which nothing leaves, once the window is up to date."""
             return view.kept_total(policy) if len(self.structure) else None
 
         return Asked(size, total, stays)
 
     @property
     def structure(self) -> Aggregator:
-        """What keeps the events, with all that have come and none that is due to leave.
+        """Return the structure, with all events added and all events evicted that are due.
 
-        Where a call failed between the two, the eviction is made up for: so whoever reads the
-        window, or adds to it, finds it where its policy says, or gets the error of the store.
+        If an earlier call failed between the two, the eviction is repeated. So whoever reads the
+        window or adds to it finds it where its policy says, or gets the error of the store.
         """
         self.single.write_back()
         self._sync()
         return self._structure
 
     def _sync(self) -> None:
-        """Evict what is due; one page read per level."""
+        """Evict the events that are due; one page read per level."""
         if self._is_behind:
             self._structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
             self._is_behind = False
@@ -578,7 +561,7 @@ class WindowEngine(Engine[Out]):
         store: StoreLike,
         settings: Settings,
     ) -> Self:
-        """The engine that a snapshot describes; see ``Window.restore``."""
+        """Return the engine that a snapshot describes; see ``Window.restore``."""
         state = Snapshot.decode(snapshot)
         engine = cls(monoid, policy, store, state.window, settings.of_snapshot(state))
         engine.restore(state, others=True)
@@ -591,7 +574,7 @@ class WindowEngine(Engine[Out]):
             self.pass_to(snapshot.last_time)
 
     def coverage(self) -> Coverage:
-        """The coverage of the window; see ``Window.coverage``."""
+        """Return the coverage of the window; see ``Window.coverage``."""
         structure, time = self.structure, self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
         found = coverage_of(
@@ -608,7 +591,7 @@ class WindowEngine(Engine[Out]):
             self.accept(*event)
 
     def accept(self, row: Any, micros: int | None) -> None:
-        """Add an event that was read already, and evict what the policy says."""
+        """Add an event that was already read, and evict what the policy says."""
         self._moment = None
         if self._size is not None:
             self.structure.slide(row, micros, self._size)
@@ -637,7 +620,7 @@ class WindowEngine(Engine[Out]):
         return self.monoid.results(out)
 
     def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
-        """Insert, evict and query, run by run; one by one where no cut is known ahead."""
+        """Insert, evict and query in runs, or one by one if no cut is predictable."""
         self._moment = None
         batch, done = Batch(self.monoid, rows, micros, count, out), 0
         try:
@@ -654,16 +637,16 @@ class WindowEngine(Engine[Out]):
                 self.went(int(micros[done - 1]))
 
     def went(self, time: int) -> None:
-        """Note that events up to a time are in, with the window as of the last of them.
+        """Note that events up to a time were added, with the window as of the last of them.
 
-        Where a newer one was retracted, it stands as of that one.
+        If a newer event was retracted, the window stays as of that one.
         """
         self.intake.advance(time)
         if self.intake.last_time != time:
             self._is_behind = self.policy.positional
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
-        """Insert events of a batch, their results left out.
+        """Insert events of a batch without computing results.
 
         With a policy on positions evict once, as only the last cut counts.
         """
@@ -684,7 +667,7 @@ class WindowEngine(Engine[Out]):
         self._sync()
 
     def pass_to(self, micros: int | None) -> None:
-        """Evict what a policy on times or positions says at a moment when nothing came."""
+        """Evict what a policy on times or positions says at a moment without an event."""
         self._moment = micros
         if (self.policy.positional or self.policy.needs_times) and len(self.structure):
             self.structure.slide_to(self.policy.cut(self._view, micros))
@@ -698,8 +681,8 @@ class WindowEngine(Engine[Out]):
         self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:
-        """The result over the window; 1 combine, none where nothing has changed since."""
-        del which, partial  # there is one window
+        """Return the result over the window; 1 combine, none if nothing has changed."""
+        del which, partial  # there is only one window
         found: Out = self.single.found("")
         if found is not UNKNOWN:
             return found
@@ -711,7 +694,7 @@ class WindowEngine(Engine[Out]):
         return result
 
     def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
-        """The result over the window at a moment, or at each of many."""
+        """Return the result over the window at a moment, or at each of many."""
         return asked(self, self.policy, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:
@@ -721,7 +704,7 @@ class WindowEngine(Engine[Out]):
         structure.evict_to(structure.front + number)
 
     def retract(self, time: Any) -> None:
-        """Take out the event of a time; see ``Window.retract``."""
+        """Remove the event of a time; see ``Window.retract``."""
         structure, micros = by_time(self.structure, FiBA), to_time(time)
         row = structure.retract(micros)
         try:
@@ -736,9 +719,9 @@ class WindowEngine(Engine[Out]):
         self.put_fold(*self.current(), out, at)
 
     def current(self) -> tuple[Partial, int]:
-        """The aggregate of the window, and how many events it has.
+        """Return the aggregate of the window and its number of events.
 
-        1 combine, and one for each event that has come into a frame that ends earlier.
+        Costs 1 combine, and one for each event that has entered a frame that ends earlier.
         """
         if self._frame is None:
             structure = self.structure
@@ -753,16 +736,9 @@ class WindowEngine(Engine[Out]):
             return len(self._structure if self._frame is None else self._frame) + more
         return len(self.structure if self._frame is None else self._placed_frame())
 
-    def _stop(self) -> int:
-        """The position after the window's last event."""
-        structure, newest = self.structure, self.intake.last_time
-        moment = newest if self._moment is None or newest is None else max(newest, self._moment)
-        stop = stop_of(self.policy, structure.remembered(), structure.back, moment)
-        return max(stop, structure.front)
-
 
 def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
-    """A structure that keeps events by time. Raises UnsupportedOperation."""
+    """Return the structure, which must order events by time. Raises UnsupportedOperation."""
     if isinstance(structure, kind):
         return structure
     raise UnsupportedOperation(
@@ -772,12 +748,12 @@ def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
 
 
 def require_monoid(monoid: Any) -> None:
-    """Raises TypeError for what is no monoid."""
+    """Raises TypeError for anything but a monoid."""
     require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
 
 
 def require_policy(policy: Any) -> None:
-    """Raises TypeError for what is no policy, ValueError for one that must know all peers."""
+    """Raises TypeError for anything but a policy, ValueError for one that must know all peers."""
     require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
     if policy.ties != "rows":
         raise ValueError(
@@ -787,7 +763,7 @@ def require_policy(policy: Any) -> None:
         )
 
 
-def _require_lagging(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
+def _require_ranges(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
     """Raises ValueError for an aggregator without a log that ranges of events are folded from."""
     if not issubclass(aggregator, (AmortizedMTA, FiBA)):
         raise ValueError(
@@ -797,13 +773,16 @@ def _require_lagging(policy: AbstractPolicy, aggregator: type[EventLog]) -> None
 
 
 def require_store(store: StoreLike | None) -> PageStore | None:
-    """The open store, itself if it was open. Raises TypeError and InvalidStoreURL."""
+    """Return the open store, or the store itself if it is open.
+
+    Raises TypeError and InvalidStoreURL.
+    """
     require_kind(store, StoreLike | None, "a store is a URL, a Path, an open store, or None")
     return None if store is None else open_store(store)
 
 
 def require_kind(value: Any, kind: Any, message: str) -> None:
-    """Raises TypeError for a value of another kind, or for its class."""
+    """Raises TypeError for a value of another kind, or for the class itself."""
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(f"{message}, and {value.__name__} is a class: write {value.__name__}()")
     if not isinstance(value, kind):

@@ -1,6 +1,6 @@
-"""What comes into windows: values and times are read, checked, and refused or dropped.
+"""Read and check the values and times of events; refuse or drop invalid ones.
 
-``Intake`` reads the events of one window; what it shares with ``KeyedWindows`` are functions.
+``Intake`` reads the events of one window. The functions are shared with ``KeyedWindows``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from mta.windows.settings import Nulls, Settings
 
 
 def require_emit(emit: str) -> None:
-    """Raises ValueError unless results are wanted after all events of a batch or the last one."""
+    """Raises ValueError unless ``emit`` is "all" or "last"."""
     if emit not in ("all", "last"):
         raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
 
 
 def require_times(count: int, times: np.ndarray | None) -> None:
-    """Raises InvalidTime unless so many events have a time each, where they have times."""
+    """Raises InvalidTime unless there are no times, or as many times as events."""
     if times is not None and len(times) != count:
         raise InvalidTime(f"{count} values have {len(times)} times; pass one for each")
 
 
 def times_ahead(times: np.ndarray | None, settings: Settings) -> np.ndarray | None:
-    """Which times lie further ahead of the clock than they may; None if none does.
+    """Return which times are further ahead of the clock than allowed; None if none is.
 
     Raises AheadEvent, unless such events are dropped.
     """
@@ -56,10 +56,10 @@ def invalid_rows(
     monoid: AbstractMonoid, rows: Rows, count: int, nulls: Nulls, name: str,
     ignored: np.ndarray | None = None,
 ) -> np.ndarray | None:  # fmt: skip
-    """Which rows hold what a monoid does not take, which errors call by a name; None if none does.
+    """Return which rows hold values that a monoid does not accept; None if none does.
 
-    The values of ``ignored`` rows are not looked at. Raises InvalidValue, unless such rows are
-    dropped or accepted.
+    ``name`` is how errors call a row. The values of ``ignored`` rows are not checked. Raises
+    InvalidValue, unless such rows are dropped or accepted.
     """
     mask = monoid.invalid(rows, count) if count and nulls != "accept" else None
     if mask is not None and ignored is not None:
@@ -76,7 +76,7 @@ def invalid_rows(
 
 
 def require_pageable(schema: Schema, rows: Rows) -> None:
-    """Raises NotPageable for values that no page, and so no snapshot, could ever hold."""
+    """Raises NotPageable for values that no page, and so no snapshot, could hold."""
     if (at := schema.unpageable(rows)) is not None:
         raise NotPageable(
             f"the value {schema.at(rows, at)!r} cannot be written to a page; {_PLAIN}, or use "
@@ -85,7 +85,7 @@ def require_pageable(schema: Schema, rows: Rows) -> None:
 
 
 def rows_without(schema: Schema, rows: Rows, *masks: np.ndarray | None) -> Rows:
-    """The rows that no mask marks."""
+    """Return the rows that no mask marks."""
     left_out = any_of(masks)
     return rows if left_out is None else schema.take(rows, np.flatnonzero(~left_out))
 
@@ -94,7 +94,7 @@ class Intake:
     """Reads events for one window and counts those it drops.
 
     ``on_late`` of the settings says what happens to an event older than the last one, or (with
-    ``allowed_lateness``) older by more than so many microseconds than the newest before its batch;
+    ``allowed_lateness``) older by more than that than the newest event before its batch;
     ``nulls`` what happens to a null or NaN.
     """
 
@@ -107,23 +107,23 @@ class Intake:
         paged: Literal["events", "partials"] | None = None,
     ) -> None:
         self.monoid, self._name = monoid, name
-        #: What puts times into rows, where a policy's aggregate reads them.
+        #: Adds times to rows if the aggregate of a policy reads them.
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else _as_it_is
         self._on_late, self._nulls = settings.on_late, settings.nulls
         self.allowed_lateness = lateness = settings.allowed_lateness
-        #: The policy, trigger or option that needs a time with every event, if there is one.
+        #: The policy, trigger or option that needs a time for every event, if any.
         self.needed_by: object = policy if policy.needs_times else None
         if self.needed_by is None and settings.retain_for is not None:
             self.needed_by = "retain_for="
-        #: Whether times are read, and put to the test.
+        #: Whether times are read and checked.
         self.timed = policy.needs_times or lateness is not None
-        #: How the last batch was put in order of time; None where it was in order.
+        #: The order that sorts the last batch by time; None if it was in order.
         self.order: np.ndarray | None = None
-        #: Whether values must be plain data, as they go into pages.
+        #: Whether values must be plain data because they are stored in pages.
         self._values_are_paged = paged == "events"
-        #: Whether it is still to be seen that partials are plain data.
+        #: Whether partials still have to be checked for being plain data.
         self.unproven = paged is not None
-        #: The newest time, whole microseconds as it came; see ``last_time``.
+        #: The newest time in whole microseconds, as it arrived; see ``last_time``.
         self.newest: float | None = None
         self.last_accepted: np.ndarray | None = None
         self.late_count = self.invalid_count = self.ahead_count = 0
@@ -133,12 +133,12 @@ class Intake:
 
     @property
     def last_time(self) -> int | None:
-        """The newest time of an event that was taken in."""
+        """Return the newest time of an accepted event."""
         return None if self.newest is None else int(self.newest)
 
     @property
     def counts(self) -> list[int]:
-        """How many events were dropped: late ones, invalid ones, ones ahead of the clock."""
+        """Return how many events were dropped: late, invalid, and ahead of the clock."""
         return [self.late_count, self.invalid_count, self.ahead_count]
 
     @counts.setter
@@ -146,7 +146,7 @@ class Intake:
         self.late_count, self.invalid_count, self.ahead_count = counts
 
     def admit(self, value: Any, time: Any) -> tuple[Row, int | None] | None:
-        """One event as input row and microseconds; None when it is dropped.
+        """Return one event as input row and microseconds; None if it is dropped.
 
         Raises InvalidValue, InvalidTime or LateEvent.
         """
@@ -165,7 +165,7 @@ class Intake:
             return row, None
         if time is None:
             self._require_none_needed()
-            return self._stamped(row, self.last_time or 0), self.last_time or 0  # behind all others
+            return self._stamped(row, self.last_time or 0), self.last_time or 0  # after all others
         micros = to_time(time)
         if times_ahead(np.array([micros]), self._settings) is not None:
             self.ahead_count += 1
@@ -200,14 +200,14 @@ class Intake:
         return 'set a larger allowed_lateness, or choose on_late="drop"'
 
     def advance(self, micros: int | None) -> None:
-        """Note the time of an event that was taken in."""
+        """Note the time of an accepted event."""
         if micros is not None:
             self.newest = micros if self.newest is None else max(self.newest, micros)
 
     def admit_batch(self, values: Any, times: Any) -> tuple[Rows, np.ndarray | None, int]:
-        """A batch as input rows, microseconds and count, without the events that are dropped.
+        """Return a batch as input rows, microseconds and count, without the dropped events.
 
-        Raises InvalidValue, InvalidTime or LateEvent, and then nothing was counted or taken in.
+        Raises InvalidValue, InvalidTime or LateEvent; then nothing was counted or accepted.
         """
         micros, in_order = None, True
         if times is None:
@@ -216,7 +216,7 @@ class Intake:
             micros, in_order = read_times(times)
         rows, count = self.monoid.rows(values, None if micros is None else len(micros))
         if micros is None and self.timed:
-            micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
+            micros = np.full(count, self.last_time or 0, "<i8")  # after all others
         require_times(count, micros)
         self.last_accepted = self.order = None
         if count == 0:
@@ -242,7 +242,7 @@ class Intake:
         return self._lined_up(rows, micros, in_order, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
-        """As the function, and once of what ``lift`` makes of a value."""
+        """Check the rows, and once what ``lift`` makes of a value."""
         monoid = self.monoid
         if self._values_are_paged:
             require_pageable(monoid.inputs, rows)
@@ -259,7 +259,7 @@ class Intake:
     def _lined_up(
         self, rows: Rows, micros: np.ndarray | None, in_order: bool, count: int
     ) -> tuple[Rows, np.ndarray | None, int]:
-        """The same in order of time, and with it; events of one time stay as they came."""
+        """Return the events and their order by time; events of one time keep their order."""
         if micros is None:
             return rows, None, count
         if self.allowed_lateness is not None and not (in_order or are_in_order(micros)):
@@ -270,7 +270,7 @@ class Intake:
     def _late_mask(
         self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None
     ) -> np.ndarray | None:
-        """Which valid events are too old: see the class; None when none are."""
+        """Return which valid events are too late: see the class; None if none are."""
         last, lateness = self.last_time, self.allowed_lateness
         if last is None and lateness is not None:
             return None

@@ -1,14 +1,15 @@
 """Late single events where the order matters: what came is folded again from their places on.
 
-    stored ... [ s1 s2 s3 | n1 n2 n3 ]      s: the newest stored events, n: those that came since
-               b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of what is before s1
+    stored ... [ s1 s2 s3 | n1 n2 n3 ]      s: the newest stored events, n: newer ones
+               b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of the events before s1
 
-An event that comes late between s2 and s3 takes the place of s3, and the folds of the events from
-there on are made again: a combine for each of them, so as many as the event has newer ones. The
-log receives it with all others (``single.SingleEvents.write_back``), in one bulk.
+An event that belongs between s2 and s3 takes the position of s3, and the folds of the events from
+there on are computed again: one combine per newer event. Where the first new fold is the same
+object as before, the later ones do not change either; this is common if an operation chooses an
+event. The log receives the event together with all others (``single.SingleEvents.write_back``).
 
-Nothing is folded before the first late event comes. Events in order are folded here when the next
-late one comes: a second combine each, unless that one goes before them.
+Nothing is folded before the first late event arrives. Events in order are folded here when the next
+late one arrives, if that precedes or changes them: a second combine each.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mta.monoids.base import AbstractMonoid, Partial, same_value
 class LateEvents:
     """The newest events in order of time, and for each window the folds up to each of them.
 
-    ``before`` are the folds of what is before them, by window.
+    ``before`` has the folds of all earlier events, by window.
     """
 
     __slots__ = ("_combine", "_folds", "_known", "_lift", "_partials", "_times")
@@ -37,19 +38,24 @@ class LateEvents:
         self._lift = None if monoid.lift is same_value else monoid.lift
         self._times: list[float] = times.astype(float).tolist()
         self._partials: list[Partial] = monoid.partials.listed(monoid.lift_rows(rows, count))
-        #: One more than there are partials that are folded: at first none.
+        #: One fold more than there are folded partials: at first none.
         self._folds = [[fold] for fold in before]
-        #: How many events that came since are among them.
+        #: How many of the new events are among them.
         self._known = 0
 
     def insert(
-        self, event: Partial, time: float, rows: Sequence[Row], times: Sequence[float]
+        self,
+        event: Partial,
+        time: float,
+        rows: Sequence[Row],
+        times: Sequence[float],
+        rights: Sequence[Partial],
     ) -> list[Partial]:
-        """Insert an event behind those of its time; the folds up to the newest event, by window.
+        """Insert an event after those of its time; return each window's fold up to the newest.
 
-        ``rows`` and ``times`` are all that came before it since the log received any. A combine
-        for each event that is newer, or has not been folded yet. If one raises, nothing has
-        changed.
+        ``rows`` and ``times`` are all events before it that the log has not received, ``rights``
+        the folds before it arrived. Costs at most a combine for each event that is newer or not
+        folded yet. If a combine raises, nothing has changed.
         """
         lift, more = self._lift, rows[self._known :]
         lifted = more if lift is None else [lift(row) for row in more]
@@ -57,15 +63,28 @@ class LateEvents:
         self._times += times[self._known :]
         self._known = len(rows)
         at = bisect_right(self._times, time)
-        first = min(at, len(self._folds[0]) - 1)
-        changed = self._partials[first:]
-        changed.insert(at - first, event)
-        folds = [
-            list(accumulate(changed, self._combine, initial=known[first])) for known in self._folds
+        found = [
+            self._folded(known, at, event, right)
+            for known, right in zip(self._folds, rights, strict=True)
         ]
-        for known, newer in zip(self._folds, folds, strict=True):
-            known[first:] = newer
+        for known, (newer, _) in zip(self._folds, found, strict=True):
+            known[at + 1 : at + len(newer)] = newer
         self._partials.insert(at, event)
         self._times.insert(at, time)
         self._known += 1
-        return [newer[-1] for newer in folds]
+        return [right for _, right in found]
+
+    def _folded(
+        self, known: list[Partial], at: int, event: Partial, right: Partial
+    ) -> tuple[list[Partial], Partial]:
+        """The folds that an event at a place changes, and the one up to the newest event.
+
+        ``known`` are those without it, which then reach up to its place.
+        """
+        combine, partials = self._combine, self._partials
+        known[-1:] = accumulate(partials[len(known) - 1 : at], combine, initial=known[-1])
+        fold = combine(known[at], event)
+        if fold is known[at] and right is not None:
+            return [fold], right
+        newer = list(accumulate(partials[at:], combine, initial=fold))
+        return newer, newer[-1]

@@ -1,10 +1,10 @@
-"""Single events that a kernel takes: what is prefetched for them is loaded into a native buffer.
+"""Single events in a compiled kernel: what is prefetched for them is loaded into a native buffer.
 
-As in ``single``, which prefetches; here what is prefetched goes into one *block* of numbers, and
-each event is one call, until one needs more: it looks whether the event may come, notes it, moves
-the front on, and returns the result (``single.c``). Times and counts are doubles as well, so that
-one buffer, which Python owns, has it all. For aggregations whose partials are a number, or a
-mean's, products of these, and windows by count or time.
+``single`` prefetches the aggregates. This module loads them into one *block* of numbers, and each
+event is one call of the kernel (``single.c``), until an event needs more: the kernel checks whether
+the event is allowed, adds it, moves the front, and returns the result. Times and counts are doubles
+as well, so that one buffer, which Python owns, has them all. It works for aggregations whose
+partial is a number or the pair of a mean, for products of these, and for windows by count or time.
 """
 
 from __future__ import annotations
@@ -38,41 +38,41 @@ from mta.windows.single import (
     busy,
 )
 
-#: The most events that a block has room for, as in ``columns.h``.
+#: The number of events that a block has room for, as in ``columns.h``.
 MOST = 1024
-#: How kinds combine. A partial is one number, that of a mean has a count beside it.
+#: How kinds combine. A partial is one number; that of a mean also has a count.
 _OPERATIONS = {"sum_f8": 0.0, "mean": 0.0, "max_f8": 1.0, "min_f8": -1.0}
-#: The first ones of a block: see ``load`` and ``stands``.
+#: The numbers at the start of a block: see ``load`` and ``stands``.
 _NUMBERS = 16
 
 
 class Loaded(NamedTuple):
-    """How many events may come, and when each makes one leave; times as whole microseconds."""
+    """How many events may arrive, and when each evicts one; times in whole microseconds."""
 
     most: int
-    """How many may come."""
+    """How many events may arrive."""
     spare: float
-    """How many may before each makes one leave; infinite where they leave by time."""
+    """How many may arrive before each evicts one; infinite if events leave by time."""
     last: float
     """The newest time."""
     bound: float
-    """And all must be before this one."""
+    """All events must be before this time."""
     age: float | None
-    """So much later than an event the newest one is when it leaves; None where it does by count."""
+    """How much newer the newest event is when an event leaves; None if it leaves by count."""
     floor: float = inf
-    """From this time on events may be older than the newest one."""
+    """From this time on, events may be older than the newest one."""
     lateness: float = 0.0
-    """By so much at most."""
+    """By at most this much."""
     delay: float = 0.0
-    """So much later than an event the newest one is when the window comes to it."""
+    """How much newer the newest event is when the window reaches an event."""
     rows: int = 0
-    """And so many have come after it."""
+    """And how many events have arrived after it."""
     waiting: int = 0
-    """How many stored events the window comes to first (``put_waiting``)."""
+    """How many stored events the window reaches first (``put_waiting``)."""
 
 
 class Stands(NamedTuple):
-    """How many events came, how many left, and how many the window has come to."""
+    """How many events arrived, how many left, and how many the window has reached."""
 
     came: int
     left: int
@@ -80,7 +80,7 @@ class Stands(NamedTuple):
 
 
 class Block:
-    """A block for one window; without anything prefetched no event may come.
+    """A block for one window; without prefetched data it accepts no event.
 
     Rows of partials are an array, or for a mean a tuple of sums and counts.
     """
@@ -92,13 +92,13 @@ class Block:
 
     def __init__(self, kind: str) -> None:
         self._operation, self._is_mean = _OPERATIONS[kind], kind == "mean"
-        #: Without room until it is needed: of many windows few have single events.
+        #: Allocate on first use: few of many windows have single events.
         self._use(bytearray())
 
     def _use(self, buffer: bytearray) -> None:
         self._buffer = buffer
-        #: The result after an event of a value and a time; None where it may not come, and then
-        #: nothing has changed.
+        #: Returns the result after an event of a value and a time; None if the block does not
+        #: accept it, and then nothing has changed.
         self.event: Callable[[Any, float], Any] = partial(native.compiled.event, buffer)
 
     def _make_room(self) -> None:
@@ -111,21 +111,21 @@ class Block:
 
     @classmethod
     def of(cls, kernel: Kernel | None) -> Block | None:
-        """None where there is no such loop, or nothing is compiled."""
+        """Return a block; None if there is no such loop, or no compiled kernel."""
         if native.compiled is None or kernel is None or kernel.kind not in _OPERATIONS:
             return None
         return cls(kernel.kind)
 
     @property
     def has_room(self) -> bool:
-        """Whether it takes any memory."""
+        """Return whether it uses any memory."""
         return bool(self._buffer)
 
     def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
-        """Load what is prefetched; from then on events may come.
+        """Load what is prefetched; from then on the block accepts events.
 
-        ``folds`` are the aggregates of what was there before, now and after each eviction,
-        ``right`` the one to which new events are combined; ``leaving`` has the times of those that
+        ``folds`` are the aggregates of the older events, now and after each eviction; ``right`` is
+        the one to which new events are combined; ``leaving`` has the times of the events that
         leave.
         """
         if not self._buffer:
@@ -144,30 +144,30 @@ class Block:
         )  # fmt: skip
 
     def put_waiting(self, values: np.ndarray, times: np.ndarray | None) -> None:
-        """Have the stored events that the window comes to before the new ones."""
+        """Set the stored events that the window reaches before the new ones."""
         self._values[: len(values)] = values
         self._times[: len(values)] = -inf if times is None else times
 
     def evict(self) -> None:
-        """Have the oldest event leave, of those that are prefetched, before any more come."""
+        """Evict the oldest of the prefetched events, before any more arrive."""
         self._numbers[2] += 1
         self._numbers[3] = max(self._numbers[3], 0) + 1
 
     def stands(self) -> Stands:
-        """Where it stands by now."""
+        """Return the current counts."""
         numbers = self._numbers.tolist()
         return Stands(int(numbers[0] - numbers[15]), int(numbers[2]), int(numbers[12]))
 
     def values(self) -> np.ndarray:
-        """The values of the events that came."""
+        """Return the values of the events that arrived."""
         return self._values[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def times(self) -> np.ndarray:
-        """Their times, as they came."""
+        """Return their times, in order of arrival."""
         return self._times[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def aggregates(self) -> tuple[Any, Any]:
-        """What is left of the events before, and the new ones."""
+        """Return the aggregates of the remaining older events, and of the new ones."""
         _, _, gone, _, right, base, *_, entered, _, _, _ = self._numbers.tolist()
         left = self._stack[int(gone)].item()
         if not self._is_mean:
@@ -175,13 +175,13 @@ class Block:
         return (left, self._counts[int(gone)].item()), (right, base + entered)
 
     def clear(self) -> None:
-        """Have nothing prefetched."""
+        """Discard what is prefetched."""
         if self._buffer:
             self._numbers[:] = 0
 
 
 class ProductBlock:
-    """A block for each part of a product, which stand alike; rows are tuples of columns."""
+    """A block for each part of a product, all with the same counts; rows are tuples of columns."""
 
     __slots__ = ("_aliases", "_blocks", "_lanes", "_places")
 
@@ -192,19 +192,19 @@ class ProductBlock:
         self._note_events()
 
     def _note_events(self) -> None:
-        #: Of each part its alias, the function of its block, and its column.
+        #: Each part's alias, the function of its block, and its column.
         events = [block.event for block in self._blocks]
         self._lanes = tuple(zip(self._aliases, events, self._places, strict=True))
 
     @property
     def has_room(self) -> bool:
-        """Whether it takes any memory."""
+        """Return whether it uses any memory."""
         return self._blocks[0].has_room
 
     def event(self, row: Any, time: float) -> dict[str, Any] | None:
-        """The results after an event without NaN; None where it may not come."""
+        """Return the results after an event without NaN; None if it is not accepted."""
         found = {alias: event(row[at], time) for alias, event, at in self._lanes}
-        return None if found[self._aliases[0]] is None else found  # where one takes it, all do
+        return None if found[self._aliases[0]] is None else found  # if one accepts it, all do
 
     def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
         """Load what is prefetched, as columns of the parts."""
@@ -213,41 +213,41 @@ class ProductBlock:
         self._note_events()
 
     def put_waiting(self, values: Sequence[np.ndarray], times: np.ndarray | None) -> None:
-        """Have the stored events that the window comes to first, by column."""
+        """Set the stored events that the window reaches first, by column."""
         for block, at in zip(self._blocks, self._places, strict=True):
             block.put_waiting(values[at], times)
 
     def evict(self) -> None:
-        """Have the oldest event leave."""
+        """Evict the oldest event."""
         for block in self._blocks:
             block.evict()
 
     def stands(self) -> Stands:
-        """Where it stands by now."""
+        """Return the current counts."""
         return self._blocks[0].stands()
 
     def values(self) -> tuple[np.ndarray, ...]:
-        """The values of the events that came, by column."""
+        """Return the values of the events that arrived, by column."""
         columns = dict(zip(self._places, self._blocks, strict=True))
         return tuple([columns[at].values() for at in sorted(columns)])
 
     def times(self) -> np.ndarray:
-        """Their times, as they came."""
+        """Return their times, in order of arrival."""
         return self._blocks[0].times()
 
     def aggregates(self) -> tuple[Any, Any]:
-        """What is left of the events before, and the new ones."""
+        """Return the aggregates of the remaining older events, and of the new ones."""
         lefts, rights = zip(*[block.aggregates() for block in self._blocks], strict=True)
         return lefts, rights
 
     def clear(self) -> None:
-        """Have nothing prefetched."""
+        """Discard what is prefetched."""
         for block in self._blocks:
             block.clear()
 
 
 def block_for(monoid: AbstractMonoid, policy: AbstractPolicy) -> Block | ProductBlock | None:
-    """The block that takes single events of a window; None where there is no kernel for them."""
+    """Return the block for single events of a window; None if no kernel supports them."""
     if type(policy) not in (CountWindow, TimeWindow):
         return None
     if not isinstance(monoid, Product):
@@ -267,13 +267,13 @@ def _block_of(monoid: AbstractMonoid) -> Block | None:
 
 
 class NativeEvents(SingleEvents):
-    """The single events of one window, which a block takes."""
+    """The single events of one window, in a block."""
 
     __slots__ = ("_event", "_evictions", "_pick", "_shown", "block")
 
     def __init__(self, owner: Owner, block: Block | ProductBlock, paged: bool) -> None:
         self.block = block
-        #: Picks the columns of an event of a product.
+        #: Extracts the columns from an event of a product.
         self._pick = owner.monoid.picks_doubles if isinstance(owner.monoid, Product) else None
         self._use_block()
         #: The result, if it is known.
@@ -281,7 +281,8 @@ class NativeEvents(SingleEvents):
         super().__init__(owner, True, paged)
 
     def _use_block(self) -> None:
-        #: The result after an event of a value and a time; None where it goes another way.
+        #: Returns the result after an event of a value and a time; None if the event needs another
+        #: path.
         self._event: Callable[[Any, float], Any] = (
             self.block.event if self._pick is None else self._event_of_product
         )
@@ -293,14 +294,14 @@ class NativeEvents(SingleEvents):
         self._evictions = 0
 
     def insert(self, value: Any, time: Any) -> None:
-        """Add an event; of a double it is one call."""
+        """Add an event; for a double this is one call."""
         if self._owner.busy:
             raise busy()
         shown = None
         if not self._timed:
             shown = self._event(value, 0.0)
         elif time.__class__ is float:
-            micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
+            micros = (time * SECOND + UNIT) - UNIT  # rounds half to even
             shown = self._event(value, micros)
             if shown is not None and micros > self._intake.newest:  # type: ignore[operator]
                 self._intake.newest = micros
@@ -310,13 +311,13 @@ class NativeEvents(SingleEvents):
             self._shown = shown
 
     def result(self) -> Any:
-        """The result, which mostly is known."""
+        """Return the result, which is usually known."""
         if self._shown is None or self._owner.busy:
             return self.query("")
         return self._shown if self._pick is None else self._shown.copy()
 
     def _event_of_product(self, value: Any, micros: float) -> Any:
-        """The results after an event whose columns are all doubles; else None."""
+        """Return the results after an event whose columns are all doubles; else None."""
         assert self._pick is not None
         if not self._held:
             return None
@@ -327,7 +328,7 @@ class NativeEvents(SingleEvents):
         return None if row is None else self.block.event(row, micros)
 
     def _take_otherwise(self, value: Any, time: Any) -> None:
-        """Add an event that is no double, or for which nothing is prefetched."""
+        """Add an event that is not a double, or for which nothing is prefetched."""
         owner, micros = self._owner, 0.0
         owner.busy = True
         try:
@@ -340,7 +341,7 @@ class NativeEvents(SingleEvents):
             owner.busy = False
 
     def _takes(self, row: Row, micros: float) -> bool:
-        """Whether there is room for the event; then it is in, and its result is known."""
+        """Add the event if there is room, and note its result; return whether there was room."""
         shown = self.block.event(row, micros)
         if shown is None:
             return False
@@ -351,7 +352,7 @@ class NativeEvents(SingleEvents):
         return True
 
     def _takes_next(self, row: Row, micros: float) -> bool:
-        """Whether the block takes it after prefetching again."""
+        """Add the event after prefetching again, and return whether the block accepted it."""
         newest = self._intake.newest
         is_late = self._timed and newest is not None and micros < newest
         if is_late and not self._may_be_late(micros):
@@ -385,7 +386,7 @@ class NativeEvents(SingleEvents):
         return self._held and self.block.stands().came > 0
 
     def _load(self, ahead: Ahead) -> None:
-        """Load it into the block."""
+        """Load the prefetched data into the block."""
         (window,) = ahead.windows.values()
         last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
         by_count = window.by_count

@@ -40,21 +40,21 @@ from mta.windows.settings import Settings
 from mta.windows.shared_snapshot import shared_snapshot
 from stores import PageStore
 
-#: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
-#: tells the fold.
+#: Stands for any value and any partial. It is not None, which marks pages without a fold in a
+#: parent.
 _ANY = ""
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """The events of a snapshot, to be walked through and verified, never to be added to."""
+    """The events of a snapshot, for walking and verifying only."""
 
     engine: Engine
     fronts: Mapping[str, int] | None = None
-    """Where each window begins, of several that share these events; None of one by itself."""
+    """The front of each window, if several share these events; None for a single one."""
 
     def events(self) -> Iterator[Leaf]:
-        """The events that are kept, a leaf at a time, the oldest first; reads every page once.
+        """Yield the retained events, one leaf at a time, oldest first; reads every page once.
 
         Raises UnsupportedOperation for FlatFAT and the Reactive Aggregator, MissingPage and
         CorruptPage.
@@ -71,7 +71,7 @@ class Opaque:
 def restore_opaque(
     snapshot: bytes, store: str | PageStore, values: Sequence[Schema] | None = None
 ) -> Opaque:
-    """What ``audit`` and ``live_keys`` take, of a snapshot of any window; no store call.
+    """Return what ``audit`` and ``live_keys`` need, from a snapshot of any window; no store call.
 
     ``values`` are the first columns of events, which can then be read (``Opaque.events``). Raises
     CorruptSnapshot, and SnapshotMismatch for an aggregator that this release does not know.
@@ -95,7 +95,7 @@ def restore_opaque(
 
 
 class _Untouched(Objects):
-    """So many columns, whose bytes are left alone."""
+    """A number of columns whose bytes are not decoded."""
 
     def __init__(self, columns: int) -> None:
         super().__init__()
@@ -110,13 +110,13 @@ class _Untouched(Objects):
 
 
 class _UnknownMonoid(Monoid):
-    """Stands for the monoid of a snapshot; every partial is the same as every other."""
+    """Stands for the monoid of a snapshot; all partials are equal."""
 
     def __init__(self, snapshot: Snapshot, values: Sequence[Schema] | None) -> None:
         super().__init__(_ANY, lambda left, right: _ANY, name=snapshot.monoid[0])
         inputs, partials = _columns_of(snapshot)
         self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
-        if values is not None:  # behind them is what policies look at
+        if values is not None:  # the columns after them are for policies
             self.inputs = Record([*values, _Untouched(inputs - len(values))])
         self.fingerprint = snapshot.monoid[1]
 
@@ -136,7 +136,7 @@ class _UnknownPolicy(KeepAll):
 
 
 def _columns_of(snapshot: Snapshot) -> tuple[int, int]:
-    """How many columns a value takes in pages, and how many a partial."""
+    """Return how many columns a value has in pages, and how many a partial has."""
     try:
         columns = next(of for kind, of in _COLUMNS.items() if kind.name == snapshot.algorithm)
         return columns(snapshot.state, snapshot.timed)
@@ -151,12 +151,12 @@ def _of_result(state: list[Any], timed: bool) -> tuple[int, int]:
 
 def _of_holes(state: list[Any], timed: bool) -> tuple[int, int]:
     values, partials = _of_result(state[2], timed)
-    return values - 1, partials - 1  # beside marks and counts
+    return values - 1, partials - 1  # without marks and counts
 
 
 def _of_kept(state: list[Any], timed: bool) -> tuple[int, int]:
     _, _, tails = state
-    partials = len(tails[1][2]) - timed - 1 if len(tails) > 1 else 0  # beside times and names
+    partials = len(tails[1][2]) - timed - 1 if len(tails) > 1 else 0  # without times and names
     return _values(tails, timed), partials
 
 
@@ -166,11 +166,11 @@ def _of_tree(state: list[Any], timed: bool) -> tuple[int, int]:
 
 
 def _values(tails: list[Any], timed: bool) -> int:
-    """The columns of the leaf tail that are no times."""
+    """Return the columns of the leaf tail without times."""
     return len(tails[0][2]) - timed
 
 
-#: Every aggregator, and how many columns its state tells of.
+#: For each aggregator, a function that counts the columns in its state.
 _COLUMNS: dict[type[EventLog], Callable[[list[Any], bool], tuple[int, int]]] = {
     AmortizedMTA: _of_result,
     LogMTA: _of_result,

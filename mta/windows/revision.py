@@ -1,4 +1,4 @@
-"""What a batch with late events changes: new results, and earlier ones that no longer hold.
+"""What a batch with late events changes: new results, and earlier ones that are no longer valid.
 
 >>> from mta import CountWindow, Sum, Window
 >>> window = Window(Sum(), CountWindow(2), name="late", allowed_lateness=60)
@@ -25,22 +25,22 @@ from mta.windows.engine import WindowEngine
 
 @dataclass(frozen=True)
 class Revision:
-    """Events in order of time, from the oldest added one on, and the results that now hold."""
+    """Events in order of time, from the oldest added one on, with their current results."""
 
     times: np.ndarray
     """datetime64[us]."""
     values: Any
     """A column; of a Product a dictionary of columns."""
     results: Any
-    """As ``Window.extend`` returns them."""
+    """As returned by ``Window.extend``."""
     index: np.ndarray
-    """Where the event stands in the batch; -1 for one that was there before."""
+    """The position of the event in the batch; -1 for an earlier event."""
 
 
 def revise(engine: WindowEngine, values: Any, times: Any) -> Revision:
     """Add a batch, and return every result that is new or may have changed.
 
-    Costs what ``extend`` costs, and O(1) whole-group combines for each event later than the first
+    Costs what ``extend`` costs, and O(1) whole-group combines for each event later than the oldest
     added one. Raises NotRevisable, and what ``extend`` raises.
     """
     structure = engine.structure
@@ -73,7 +73,7 @@ def revise(engine: WindowEngine, values: Any, times: Any) -> Revision:
 
 
 def _places(engine: WindowEngine, count: int) -> np.ndarray:
-    """Where the accepted events of a batch, in order of time, stand in it."""
+    """Return the positions in the batch of its accepted events, in order of time."""
     accepted, order = engine.intake.last_accepted, engine.intake.order
     places = np.arange(count) if accepted is None else np.flatnonzero(accepted)
     return places if order is None else places[order]

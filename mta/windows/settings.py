@@ -1,6 +1,6 @@
-"""What windows of every kind may be set to: read once, checked, and never changed again.
+"""The settings of all kinds of windows: read once, checked, and never changed.
 
-The public calls take these as keywords; inside there is one ``Settings`` of checked values.
+The public calls take them as keywords; internal code uses one ``Settings`` of checked values.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from mta.times import Duration, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
 Nulls = Literal["skip", "raise", "drop_row", "accept"]
-#: Where nulls and NaN differ.
+#: How nulls and NaN may differ.
 Nan = Literal["raise", "skip", "propagate"]
 OnMissing = Literal["raise", "drop"]
 OnAhead = Literal["raise", "drop"]
-#: Returns the present, in seconds since 1970.
+#: Returns the current time, in seconds since 1970.
 Clock = Callable[[], float]
 Lateness = float | Duration
 
-#: A leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB, envelope included. So many
-#: it has, of however many columns: each column of each group costs a few calls, which with fewer
-#: rows would take longer than all else. With half as many a batch over local disk takes a quarter
-#: longer, with twice as many no less.
+#: A leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB, envelope included. The
+#: number of rows does not depend on the number of columns: each column of each group costs a few
+#: calls, which dominate if there are fewer rows. With half as many rows a batch over local disk
+#: takes a quarter longer, with twice as many no less.
 _LEAF_ARITY = 32512
-#: Where snapshots hold all of an open leaf group it has so many bytes, or rows, lest they become
-#: large; so it has where every value is an object of its own, to which calls are nothing.
+#: If a snapshot holds the whole open leaf group, the group has this many bytes or rows, to keep the
+#: snapshot small. The same applies if every value is a Python object, whose cost dominates that of
+#: calls.
 _SMALL_LEAF_BYTES, _LEAST_LEAF_ARITY = 65024, 896
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
-#: What a leaf page may weigh, and the stack, which holds a partial for every event of the head leaf
-#: group.
+#: The size limit of a leaf page, and of the stack, which holds a partial for every event of the
+#: head leaf group.
 _MOST_BYTES = 1 << 22
-#: What each of these settings may be.
+#: The allowed values of each of these settings.
 _CHOICES = {
     "on_late": get_args(OnLate),
     "nulls": get_args(Nulls),
@@ -49,7 +50,7 @@ _CHOICES = {
     "on_missing": get_args(OnMissing),
     "on_ahead": get_args(OnAhead),
 }
-#: Those that None leaves out.
+#: The settings for which None means the default.
 _OPTIONAL = (
     "arity",
     "leaf_arity",
@@ -61,7 +62,7 @@ _OPTIONAL = (
     "clock",
     "min_samples",
 )
-#: What errors call these, and the least and the largest number that each may be.
+#: How errors call these, and the smallest and largest allowed number.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
     "leaf_arity": ("an arity", 2, MAX_ARITY),
@@ -75,7 +76,7 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one window, as checked."""
+    """The checked settings of one window."""
 
     arity: int | None = None
     leaf_arity: int | None = None
@@ -85,16 +86,16 @@ class Settings:
     min_samples: int | None = None
     retain: int = 2
     allowed_lateness: int | None = None
-    """In microseconds; None where events must come in order."""
+    """In microseconds; None if events must arrive in order."""
     on_duplicate: OnDuplicate = "append"
     retain_for: int | None = None
-    """How far behind the newest event windows are answered, in microseconds."""
+    """How far before the newest event windows are answered, in microseconds."""
     max_ahead: int | None = None
-    """How far ahead of the clock an event may be, in microseconds; None for any."""
+    """How far ahead of the clock an event may be, in microseconds; None for any distance."""
     on_ahead: OnAhead = "raise"
     clock: Clock | None = None
     on_missing: OnMissing = "raise"
-    """This and what follows are settings of keyed windows."""
+    """This and the following are settings of keyed windows."""
     promote_at: int = 1024
     page_bytes: int | None = None
     cache_bytes: int = 1 << 23
@@ -106,12 +107,12 @@ class Settings:
         in_order: type[EventLog] = AmortizedMTA,
         by_time: type[EventLog] = FiBA,
     ) -> Self:
-        """The settings among the arguments of a public call, checked.
+        """Return the checked settings from the arguments of a public call.
 
-        ``arguments`` are the ``locals()`` of that call, so that its signature alone lists its
-        settings. Unless an aggregator is given, events are kept ``in_order``, or ``by_time`` where
-        an ``allowed_lateness``, ``retain_for`` or another ``on_duplicate`` than "append" needs
-        that. Raises TypeError and ValueError, saying what would do.
+        ``arguments`` are the ``locals()`` of that call, so that only its signature lists its
+        settings. Unless an aggregator is given, events are kept ``in_order``, or ``by_time`` if an
+        ``allowed_lateness``, ``retain_for`` or an ``on_duplicate`` other than "append" needs that.
+        Raises TypeError and ValueError, which say what is allowed.
         """
         names = {each.name for each in fields(cls)}
         left_out = {name for name in _OPTIONAL if arguments.get(name) is None}
@@ -147,13 +148,16 @@ class Settings:
         return cls(**given)
 
     def aggregating(self, monoid: AbstractMonoid) -> AbstractMonoid:
-        """A monoid as it aggregates events under these settings: what becomes of nulls."""
+        """Return a monoid that treats nulls as these settings say."""
         if self.nulls != "skip" and self.min_samples is None:
             return monoid
         return skipping(monoid, self.nulls == "skip", self.min_samples)
 
     def of_snapshot(self, snapshot: Snapshot) -> Self:
-        """These with the arities of a snapshot. Raises SnapshotMismatch if others were given."""
+        """Return these settings with the arities of a snapshot.
+
+        Raises SnapshotMismatch if others were given.
+        """
         for name in ("arity", "leaf_arity"):
             given, held = getattr(self, name), getattr(snapshot, name)
             if given not in (None, held):
@@ -161,12 +165,12 @@ class Settings:
         return replace(self, arity=snapshot.arity, leaf_arity=snapshot.leaf_arity)
 
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
-        """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
+        """Return the sizes of leaf and inner groups, in rows: as given, or for one large window.
 
-        A leaf page has up to 32512 rows and 4 MiB, or 64 KiB where values are objects and where the
-        structure has no parts; an inner one 8 KiB. Trees by time, which move leaves about for late
-        events, have half as many rows. Where partials are heavy, leaf groups are smaller, as the
-        stack has a partial an event. ``timed``: events carry times.
+        A leaf page has up to 32512 rows and 4 MiB, or 64 KiB if values are objects or the structure
+        has no parts; an inner page has 8 KiB. Trees by time, which move leaves for late events,
+        have half as many rows. If partials are large, leaf groups are smaller, as the stack has one
+        partial per event. ``timed``: events have times.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
@@ -177,7 +181,7 @@ class Settings:
                 least = 0 if value is None else _LEAST_LEAF_ARITY
                 rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
             most = _LEAF_ARITY
-            if self.aggregator.by_time:  # leaves of up to twice their arity, half as many rows
+            if self.aggregator.by_time:  # leaves have up to twice their arity, so half as many rows
                 rows, most = rows // 2, most // 4
             leaf_arity = arity or max(64, min(most, rows))
         if arity is None:
@@ -194,5 +198,5 @@ def _require_retained(given: Mapping[str, Any]) -> None:
 
 
 def to_lateness(allowed_lateness: Any) -> int:
-    """How late events may come, in microseconds. Raises TypeError and ValueError."""
+    """Return how late events may be, in microseconds. Raises TypeError and ValueError."""
     return to_duration(allowed_lateness, "allowed_lateness", least=0)

@@ -46,7 +46,7 @@ class SharedStats:
     windows: dict[str, int]
     """Events in each window."""
     kept: int
-    """Events that are kept."""
+    """Events that are retained."""
     inserted: int
     """Events accepted since the beginning; also the position after the newest."""
     levels: int
@@ -55,7 +55,7 @@ class SharedStats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped as they were ahead of the clock."""
+    """Events dropped because they were ahead of the clock."""
 
 
 class SharedWindows(EventsWindow[Out]):
@@ -137,7 +137,7 @@ class SharedWindows(EventsWindow[Out]):
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
-        """What keeps the events."""
+        """Return the structure with the events."""
         return self.engine.structure
 
     # --- events and results -----------------------------------------------------------------------
@@ -208,12 +208,12 @@ class SharedWindows(EventsWindow[Out]):
         at: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """The result of one window, of all by name, or of a policy that is no window.
+        """Return the result of one window, of all by name, or of a policy that is not a window.
 
-        1 combine per window, none where nothing has changed. For a policy O(arity * log n) combines
-        and at most two page reads per level; raises EventsGone if events have left that it asks
-        for, unless ``partial``. They end with the newest event, or ``at`` a moment or at each of
-        many, as in ``Window.query``.
+        Costs 1 combine per window, none if nothing has changed. A policy costs O(arity * log n)
+        combines and at most two page reads per level, and raises EventsGone if it needs events that
+        have left, unless ``partial``. Windows end with the newest event, or ``at`` a moment or at
+        each of many, as in ``Window.query``.
         """
         if at is None:
             return self._single.query(which, partial)
@@ -361,19 +361,19 @@ class SharedWindows(EventsWindow[Out]):
 
     @property
     def windows(self) -> dict[str, AbstractPolicy]:
-        """The policy of each window."""
+        """Return the policy of each window."""
         return self.engine.policies
 
     @property
     def fronts(self) -> dict[str, int]:
-        """The position of each window's oldest event, as far as it is known without a read."""
+        """Return the position of each window's oldest event, as far as known without a read."""
         oldest, back = self.structure.front, self.structure.back
         cursors = self.engine.cursors.items()
-        return {n: c.front if c.back == back else oldest for n, c in cursors}
+        return {n: c.front if c.taken == back else oldest for n, c in cursors}
 
     @alone
     def stats(self) -> SharedStats:
-        """Return sizes and counts; one page per level for each window that is not settled."""
+        """Return sizes and counts; one page per level for each window whose front is not known."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
         with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
@@ -420,7 +420,7 @@ class SharedWindows(EventsWindow[Out]):
 
 
 def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
-    """The settings among the arguments of a call, and which events no window holds to retain.
+    """Return the settings from the arguments of a call, and the policy for events to retain.
 
     Raises TypeError and ValueError.
     """
@@ -435,7 +435,7 @@ def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
 
 
 def _check_policies(windows: Mapping[str, AbstractPolicy]) -> None:
-    """Raises TypeError and ValueError for what cannot be windows of one stream."""
+    """Raises TypeError and ValueError for policies that cannot be windows of one stream."""
     require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
     for name, policy in windows.items():
         check_name(name)

@@ -1,9 +1,9 @@
 """The engine of multiple windows over one stream: intake, one log of events, cursors by name.
 
-A batch is worked on a chunk at a time. Windows whose cuts follow from positions and times are run
+A batch is processed one chunk at a time. Windows whose cuts follow from positions and times run
 before the chunk is stored, so that a failing store leaves them where they were; the others are
-asked after every single event. A window that has fallen behind, because a call failed or because
-nobody wanted its results, is put where its policy says when it is next looked at.
+evaluated after every single event. A window can fall behind because a call failed or because its
+results were not requested. The next access then moves it to where its policy says.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import EventsGone
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import Cursor, LaggingCursor
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.lagging import prefetched_frame
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -40,18 +41,18 @@ from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowSt
 from mta.windows.single import UNKNOWN, Ahead, Moved, SingleEvents, WindowAhead
 from stores import StoreLike
 
-#: How many events of a batch are worked on at once, by one window after the other.
+#: The number of events of a batch that one window after the other processes at once.
 _CHUNK = 1 << 16
 #: The windows whose single events are prefetched.
 _USUAL = (CountWindow, TimeWindow)
-#: After how many leaf groups events that no window needs are released, where no snapshot does it.
+#: After how many leaf groups unneeded events are released, if no snapshot does it.
 _TRIM_GROUPS = 32
 
 
 class SharedEngine(Engine[Out]):
     """The engine of multiple windows by name, which evicts nothing by itself.
 
-    ``keep`` is a policy for events that no window holds.
+    ``keep`` is a policy for events to retain that no window holds.
     """
 
     _structure: LevelLog | FingerTreeLog
@@ -79,7 +80,7 @@ class SharedEngine(Engine[Out]):
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
-        """What keeps the events, with all that have come."""
+        """Return the structure, with all events added."""
         self.single.write_back()
         return self._structure
 
@@ -90,21 +91,22 @@ class SharedEngine(Engine[Out]):
 
     @property
     def cursors(self) -> dict[str, Cursor]:
-        """Each window, by its name, with all events that it has taken in."""
+        """Return each window by its name, with all events added."""
         self.single.write_back()
         return self._windows
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
-        """The policy of each window."""
+        """Return the policy of each window."""
         return {name: cursor.policy for name, cursor in self.cursors.items()}
 
     def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
-        """Have these windows, those with a front up to the newest event."""
+        """Set the windows, those with a front up to date with the newest event."""
         self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
         self._trimmed = self.structure.back
         for name, front in fronts.items():
-            self.cursors[name].place(front, self.structure.back)
+            if not (cursor := self.cursors[name]).ends_early:
+                cursor.place(front, self.structure.back)
         structure = self.structure
         if (
             isinstance(structure, FingerTreeLog)
@@ -113,7 +115,10 @@ class SharedEngine(Engine[Out]):
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
-        """A window that is not settled yet. Raises ValueError for a policy that cannot be asked."""
+        """Return a window that has not taken in any events.
+
+        Raises ValueError for an unsuitable policy.
+        """
         if policy.needs_times and not self.timed:
             raise ValueError(f"{policy!r} needs times, but these events are kept without any")
         known = [_key(observer) for observer in self.policy.observers]
@@ -122,11 +127,10 @@ class SharedEngine(Engine[Out]):
             if (key := _key(observer)) not in known:
                 raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        kind = Cursor if policy.end == NEWEST else LaggingCursor
-        return kind(self.monoid, policy, self.structure, lenses)
+        return Cursor(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
-        """What policies look at is kept with the events, so a snapshot is only restored with it."""
+        """Raises ValueError unless the policies look at all values stored with the events."""
         found = {_key(observer) for policy in policies for observer in policy.observers}
         for observer in self.policy.observers:
             if _key(observer) not in found:
@@ -137,16 +141,16 @@ class SharedEngine(Engine[Out]):
 
     def ready(self, cursor: Cursor) -> Cursor:
         """A window that has taken in every event; at most one page read per level if it had not."""
-        if cursor.back != self.structure.back or not cursor.is_settled:
+        if cursor.taken != self.structure.back:
             cursor.settle(self.intake.last_time)
         return cursor
 
     def looked_at(self, cursor: Cursor) -> Cursor:
-        """The same as a copy, so that nothing is kept for later calls that is found by looking."""
+        """Return the same as a copy, so that a read-only call does not change the window."""
         return self.ready(copy(cursor))
 
     def window(self, name: str) -> Cursor:
-        """The window of a name. Raises ValueError and TypeError."""
+        """Return the window of a name. Raises ValueError and TypeError."""
         check_name(name)
         cursor = self.cursors.get(name)
         if cursor is None:
@@ -154,10 +158,10 @@ class SharedEngine(Engine[Out]):
         return cursor
 
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
-        """The coverage of a window."""
+        """Return the coverage of a window."""
         time = self.intake.last_time if self.timed else None
         found = coverage_of(
-            name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
+            name, self.structure, cursor.policy, cursor.front, cursor.taken, time, lateness
         )
         return replace(found, events=len(cursor))
 
@@ -166,7 +170,7 @@ class SharedEngine(Engine[Out]):
         which: str | AbstractPolicy | None,
         partial: bool,
     ) -> Any:
-        """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+        """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -186,7 +190,7 @@ class SharedEngine(Engine[Out]):
     def query_at(
         self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
     ) -> Any:
-        """The same at a moment, or at each of many."""
+        """Return the same at a moment, or at each of many."""
         if which is None:
             return {name: self.query_at(name, partial, at, unit) for name in self.cursors}
         if isinstance(which, str):
@@ -198,17 +202,17 @@ class SharedEngine(Engine[Out]):
         return asked(self, cursor.policy, at, unit, current, partial)
 
     def result(self, cursor: Cursor) -> Out:
-        """The result of a window as it is now."""
+        """Return the current result of a window."""
         return self.lowered(self.ready(cursor).query(), len(cursor))
 
     def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
-        """Write the result of a window as it is now into a row of outputs."""
+        """Write the current result of a window into a row of outputs."""
         self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
 
     def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
         """Write each window's result into a row, as of the newest event or at a later moment.
 
-        O(log n) combines and a few page reads per level for each window.
+        Costs O(log n) combines and a few page reads per level for each window.
         """
         for cursor, out in zip(self.cursors.values(), outs, strict=True):
             if moment is not None and cursor.policy.needs_times:
@@ -218,37 +222,40 @@ class SharedEngine(Engine[Out]):
     # --- events in ------------------------------------------------------------------------------
 
     def ahead(self, most: int) -> Ahead | None:
-        """What is prefetched for single events; see ``single.Owner``.
+        """Return what is prefetched for single events; see ``single.Owner``.
 
-        Of the windows that have taken in every event; one that is behind, or whose frame is, is put
-        in its place when somebody looks at it.
+        Of the windows that have taken in every event, and of frames that end before the newest one
+        where somebody has asked for them; others are put in their places when somebody looks.
         """
         structure = self.structure
-        windows = {
-            name: cursor
-            for name, cursor in self._windows.items()
-            if cursor.back == structure.back and cursor.policy.end == NEWEST
-        }
+        windows = {n: c for n, c in self._windows.items() if self._is_prefetched(c)}
         if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
             return None
-        try:
-            newest = self._newest(windows.values())
-        except Exception:  # an event that needs what could not be had will say so
-            return None
+        newest = self._newest([c for c in windows.values() if not c.ends_early])
         found, room, late_from = {}, min(structure.spare, most), -inf
         for name, cursor in windows.items():
-            policy = cursor.policy
+            policy, lag = cursor.policy, None
             by_count = isinstance(policy, CountWindow)
             size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
-            ahead = cursor.ahead(room, newest)
-            found[name] = WindowAhead(size, by_count, len(cursor), ahead)
-            late_from = max(late_from, ahead.late_from)
+            if cursor.ends_early:
+                ahead, lag = prefetched_frame(cursor, most, self.timed)
+            else:
+                ahead = cursor.ahead(room, newest)
+            found[name] = WindowAhead(size, by_count, len(cursor), ahead, lag)
+            room, late_from = min(room, ahead.room), max(late_from, ahead.late_from)
         return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
 
-    def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
-        """The newest events, among which others may come late, as these windows are by then.
+    def _is_prefetched(self, cursor: Cursor) -> bool:
+        """Whether single events take in a window as they come."""
+        if not cursor.ends_early:
+            return cursor.back == self._structure.back
+        is_asked = type(cursor.policy) in _USUAL and cursor.is_held
+        return is_asked and len(self.ready(cursor)) > 0
 
-        At most a page read a level for each of those that are asked for results, mostly none.
+    def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
+        """Return the newest events, among which others may arrive late, as these windows see them.
+
+        At most one page read per level for each window whose results are requested, usually none.
         """
         structure = self.structure
         if not isinstance(structure, FingerTreeLog):
@@ -259,7 +266,7 @@ class SharedEngine(Engine[Out]):
         return structure.newest(min(map(len, held), default=structure.back))
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Have what came, and be without what left, since ``ahead``; no store call."""
+        """Add the events that arrived since ``ahead`` and evict those that left; no store call."""
         late = self._structure.take_in(new)
         for name, each in moved.items():
             self._windows[name].sync(*each, late)
@@ -271,25 +278,26 @@ class SharedEngine(Engine[Out]):
             self.accept(*event)
 
     def accept(self, row: Any, micros: int | None) -> None:
-        """Add an event that was read already to all windows."""
+        """Add an event that was already read to all windows."""
         self._trim()
         self._accept(row, micros, self.cursors.values())
         self.intake.advance(micros)
 
     def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
-        """Store an event, and step the windows that stand right before it; all or nothing.
+        """Store an event, and move the windows that are right before it; all or nothing.
 
-        Windows that a late event moves are put where their policies say when they are looked at.
+        Windows that a late event moves go to their places on the next access.
         """
         tree, stamp, newest = self.structure, self.structure.stamp, micros
         if micros is not None and self.intake.last_time is not None:
-            newest = max(micros, self.intake.last_time)  # which may have been retracted
+            newest = max(micros, self.intake.last_time)  # may have been retracted
         tree.insert(row, micros)
         if tree.stamp != stamp:
             self._fall_behind()
             return
         before = tree.back - 1
-        fronts = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
+        steps = [c for c in cursors if c.back == before and not c.ends_early]
+        fronts = [(cursor, cursor.front) for cursor in steps]
         try:
             for cursor, _ in fronts:
                 cursor.step(row, newest)
@@ -321,10 +329,10 @@ class SharedEngine(Engine[Out]):
         stop: int,
         outs: dict[str, Rows] | None = None,
     ) -> None:
-        """Insert events of a batch, a chunk at a time; the results of each window into ``outs``."""
+        """Insert events of a batch chunk by chunk; write the results of each window to ``outs``."""
         started, first, newest = self.structure.taken, start, self.intake.last_time
         if micros is not None and start < stop and newest is not None and micros[start] < newest:
-            self._fall_behind()  # for results are as of these events
+            self._fall_behind()  # results are as of these events
         try:
             while first < stop:
                 self._trim()
@@ -332,7 +340,7 @@ class SharedEngine(Engine[Out]):
                 chunk = self._ingest_chunk(rows, micros, first, end, outs or {})
                 if chunk is not None and end < stop:
                     self.structure.keep(chunk)
-                if micros is not None:  # what is released next is by the newest of these
+                if micros is not None:  # the newest of these determines what is released next
                     self.intake.advance(int(micros[end - 1]))
                 first = end
         except Exception:
@@ -344,24 +352,24 @@ class SharedEngine(Engine[Out]):
             if micros is not None and done:
                 last = int(micros[start + done - 1])
                 self.intake.advance(last)
-                if self.intake.last_time != last:  # the newest one may have been retracted
+                if self.intake.last_time != last:  # the newest event may have been retracted
                     self._fall_behind()
 
     def _fall_behind(self, ahead: bool = False) -> None:
-        """Let windows be put where their policies say, when they are next looked at.
+        """Mark windows as behind, so that the next access moves them to where their policies say.
 
-        All of them, or those alone that ran ahead of what is stored.
+        This affects all windows, or only those that ran ahead of what is stored.
         """
         for cursor in self.cursors.values():
-            if not ahead or cursor.back > self.structure.back:
+            if not ahead or cursor.taken > self.structure.back:
                 cursor.place(self.structure.front, self.structure.front)
 
     def _ingest_chunk(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
     ) -> Chunk | None:
-        """Store events; before that, run windows past them whose fronts are known ahead.
+        """Store the events of a chunk; before that, run the windows whose fronts are predictable.
 
-        Where fronts depend on values, one by one and with their results.
+        Windows whose fronts depend on values run one event at a time, with their results.
         """
         monoid, structure, chunk = self.monoid, self.structure, None
         if outs:
@@ -371,7 +379,7 @@ class SharedEngine(Engine[Out]):
             for name, cursor in self.cursors.items():
                 if is_new is None:
                     cursor.run_into(chunk, Batch(monoid, rows, micros, stop, outs[name]), start)
-                elif (found := cursor.results(chunk)) is not None:  # also of stored events
+                elif (found := cursor.results(chunk)) is not None:  # also over stored events
                     found = monoid.outputs.take(found, np.flatnonzero(is_new))
                     monoid.outputs.put_many(outs[name], start, found)
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
@@ -387,7 +395,7 @@ class SharedEngine(Engine[Out]):
                 continue
             time = None if micros is None else int(micros[start])
             self._accept(monoid.inputs.at(rows, start), time, stepped.values())
-            self.intake.advance(time)  # for windows that are put in their places now
+            self.intake.advance(time)  # for windows that move to their places now
             for name in stepped.keys() & outs.keys():
                 self.put_result(outs[name], start, stepped[name])
             start += 1
@@ -396,7 +404,7 @@ class SharedEngine(Engine[Out]):
         return chunk
 
     def snapshot(self) -> bytes:
-        """Return the snapshot of all windows, once what none of them needs is released."""
+        """Release the events that no window needs, and return the snapshot of all windows."""
         self.evict()
         events = super().snapshot()
         states = [
@@ -408,19 +416,19 @@ class SharedEngine(Engine[Out]):
     # --- events out -----------------------------------------------------------------------------
 
     def retract(self, time: Any) -> None:
-        """Take out the event of a time; windows are put in their places when next looked at."""
+        """Remove the event of a time; the next access moves the windows to their places."""
         by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._fall_behind()
 
     def _trim(self) -> None:
-        """From time to time release events that no window needs, where no snapshot does it."""
+        """Periodically release events that no window needs, if no snapshot does it."""
         structure = self.structure
         behind = structure.back - self._trimmed
         if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
             self.evict()
 
     def evict(self) -> None:
-        """Release the leaf groups that no window needs any more."""
+        """Release the leaf groups that no window needs."""
         cursors = list(self.cursors.values())
         if self._keep is not None:
             cursors.append(self.cursor(self._keep))
@@ -434,19 +442,19 @@ Observer = tuple[AbstractPolicy, Columns, AbstractMonoid]
 
 
 def _key(observer: Observer) -> tuple[str, bytes]:
-    """What two observers of the same aggregate have in common."""
+    """Return what two observers of the same aggregate have in common."""
     _, columns, monoid = observer
     return repr(columns), monoid.fingerprint
 
 
 def _observed(policies: Iterable[AbstractPolicy]) -> tuple[Observer, ...]:
-    """What policies look at, each aggregate once, in an order that does not depend on theirs."""
+    """Return what policies look at, each aggregate once, in an order independent of theirs."""
     found = {_key(observer): observer for each in policies for observer in each.observers}
     return tuple(found[key] for key in sorted(found))
 
 
 def check_name(name: Any) -> None:
-    """Raises TypeError and ValueError for what cannot be the name of a window."""
+    """Raises TypeError and ValueError for an invalid name of a window."""
     require_kind(name, str, "a window's name is text")
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")

@@ -29,13 +29,13 @@ from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
 MAGIC = "mta-shared"
 VERSION = 1
 MAX_NAME_BYTES = 200
-#: With this the snapshots of multiple windows begin, after the length of their array.
+#: The start of the snapshots of multiple windows, after the length of their array.
 _SHARED = msgpack.packb(MAGIC)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """One window as a snapshot has it."""
+    """One window of a snapshot."""
 
     name: str
     policy: tuple[str, bytes]
@@ -44,23 +44,23 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class SharedSnapshot:
-    """A snapshot's fields; see the module for what they mean."""
+    """The fields of a snapshot; the module describes them."""
 
     events: bytes
     windows: list[WindowState]
 
     def encode(self) -> bytes:
-        """The snapshot as bytes."""
+        """Encode the snapshot as bytes."""
         windows = sorted((w.name, w.policy, w.front) for w in self.windows)
         return seal(MAGIC, VERSION, [self.events, windows])
 
     @staticmethod
     def decode(data: bytes) -> SharedSnapshot:
-        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        """Decode a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of multiple windows", _validated)
 
     def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
-        """The front of each window. Raises SnapshotMismatch when they are not these windows."""
+        """Return the front of each window. Raises SnapshotMismatch if the windows differ."""
         if [window.name for window in self.windows] != sorted(windows):
             raise SnapshotMismatch(
                 f"the snapshot has the windows {[window.name for window in self.windows]}, not "
@@ -76,19 +76,19 @@ class SharedSnapshot:
         return {window.name: window.front for window in self.windows}
 
     def fronts_of(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
-        """The front of each window that is the same by name and policy."""
+        """Return the front of each window with the same name and policy."""
         same = (w for w in self.windows if w.name in windows)
         return {w.name: w.front for w in same if windows[w.name].fingerprint == w.policy[1]}
 
 
 def shared_snapshot(data: bytes) -> SharedSnapshot | None:
-    """The snapshot of multiple windows; None for one of a single window. Raises CorruptSnapshot."""
+    """Return the snapshot of multiple windows; None for a single window. Raises CorruptSnapshot."""
     is_shared = bytes(data[1 : 1 + len(_SHARED)]) == _SHARED
     return SharedSnapshot.decode(data) if is_shared else None
 
 
 def _validated(values: list[Any]) -> SharedSnapshot:
-    """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
+    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     if [type(value) for value in values] != [bytes, list]:
         raise corrupt("its fields are of the wrong number or types")
     data, states = values

@@ -32,6 +32,7 @@ from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.errors import WindowBusy
+from mta.evaluators.lagging import Lag
 from mta.folds.sliding import Events
 from mta.logs.base import Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
@@ -40,42 +41,29 @@ from mta.times import MICROSECONDS, to_time
 from mta.windows.intake import Intake
 from mta.windows.late import LateEvents
 
-#: So many events are prefetched at once: few at first, as somebody may look after every event.
+#: The numbers of events to prefetch: few at first, as a program may look at the log after every
+#: event.
 _FEW, MANY = 16, 1024
-#: The most events that go the general way before one tries the quick one again, under a policy on
-#: an aggregate that changes with every event.
+#: Under a policy on an aggregate that changes with every event, the most events that use the
+#: general path before one tries the fast one again.
 _MOST_MISSES = 63
-#: In place of a result that is not known; a member of an enumeration stays itself in copies.
+#: Replaces a result that is not known; a member of an enumeration is identical in copies.
 UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
-#: Times here are doubles, with which Python is quicker than with large integers: whole ones,
-#: as microseconds up to the year 2041 are; others go the general way. So near to 0 a sum with
-#: ``UNIT`` has no place for fractions.
+#: Times are doubles here, because Python handles them faster than large integers: whole
+#: microseconds up to the year 2041. Other times use the general path. A sum of such a time and
+#: ``UNIT`` has no bits for fractions.
 SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
 
 
-class Lag(NamedTuple):
-    """How a frame ends before the newest event, and the stored events that it comes to next.
-
-    An event is in once the newest one is ``delay`` later, and ``rows`` others have come after it.
-    """
-
-    delay: int
-    """In microseconds."""
-    rows: int
-    waiting: Events
-    is_all: bool
-    """Whether these are all that are stored."""
-
-
 class Moved(NamedTuple):
-    """What became of a window while single events came."""
+    """How a window has changed while single events arrived."""
 
     came: int
-    """How many events its frame has more."""
+    """How many events have entered its frame."""
     left: int
-    """And how many it has lost."""
+    """How many have left it."""
     right: Partial
-    """The aggregate of what came; None without any."""
+    """The aggregate of what came; None without any, and where it cannot be computed."""
 
 
 class WindowAhead(NamedTuple):
@@ -85,13 +73,13 @@ class WindowAhead(NamedTuple):
     """In events, or in microseconds."""
     by_count: bool
     length: int
-    """How many events are in it."""
+    """The number of events in it."""
     found: Prefetched
     lag: Lag | None = None
-    """None where the window ends with the newest event."""
+    """None if the window ends with the newest event."""
 
     def room(self, most: int) -> int:
-        """How many events may come, of so many, before more leave than are prefetched."""
+        """Return how many of ``most`` events may arrive before more leave than are prefetched."""
         folds = self.found.size
         if not self.by_count:
             return most
@@ -99,11 +87,11 @@ class WindowAhead(NamedTuple):
 
     @property
     def spare(self) -> int:
-        """How many events may come before any leaves by count."""
+        """Return how many events may arrive before any leaves by count."""
         return self.size - self.length
 
     def bound(self, last: float) -> float:
-        """The time that events must be before; ``last`` is the newest one."""
+        """Return the time that events must be before; ``last`` is the newest time."""
         leaving, most = self.found.leaving, EXACT
         if self.lag is not None and not self.lag.is_all:
             times = self.lag.waiting.times
@@ -122,15 +110,15 @@ class Ahead(NamedTuple):
 
     windows: dict[str, WindowAhead]
     room: int
-    """How many events may come."""
+    """How many events may arrive."""
     late_from: float = inf
-    """From this time on they may come in any order."""
+    """From this time on, they may arrive in any order."""
     is_whole: bool = True
     """Whether these are all windows."""
 
 
 class Owner(Protocol):
-    """The engine of one window or of multiple ones, as far as single events know it."""
+    """The engine of one window or of multiple windows, as far as single events need it."""
 
     busy: bool
     intake: Intake
@@ -139,16 +127,16 @@ class Owner(Protocol):
     timed: bool
 
     def ahead(self, most: int) -> Ahead | None:
-        """Prefetch for so many events; None where the next one needs more."""
+        """Prefetch for at most ``most`` events; None if the next one needs more."""
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events that came since, and be without those that left; no store call."""
+        """Add the events that arrived and evict those that left; no store call."""
 
     def insert(self, value: Any, time: Any) -> None:
-        """Add an event in the way that serves every window, and every value."""
+        """Add an event on the general path, for every window and value."""
 
     def query(self, which: Any, partial: bool) -> Any:
-        """Results in the way that serves every window."""
+        """Return results on the general path, for every window."""
 
 
 class Asked(NamedTuple):
@@ -157,13 +145,13 @@ class Asked(NamedTuple):
     size: int
     """The most events that the window may hold."""
     total: Callable[[Partial], Any]
-    """What the policy sees of the window's aggregate."""
+    """Returns what the policy sees of the window's aggregate."""
     stays: Callable[[], Any]
-    """That for which nothing leaves from this front; None where there is none."""
+    """Returns the value for which nothing leaves from this front; None if there is none."""
 
 
 def busy() -> WindowBusy:
-    """What a call meets while the engine serves another one."""
+    """Return the error of a call while the engine serves another one."""
     return WindowBusy(
         "this window is in the middle of another call, of another thread or of its own monoid or "
         "policy; it takes one call at a time: hold a lock, or give each thread a window"
@@ -171,7 +159,7 @@ def busy() -> WindowBusy:
 
 
 class Reader:
-    """Reads values of which a look tells that they are valid, and fit for pages."""
+    """Reads values that are quickly seen to be valid and pageable."""
 
     __slots__ = ("_kinds", "_monoid", "_numbers", "_paged", "_pick", "_text", "doubles")
 
@@ -182,16 +170,16 @@ class Reader:
         self.learn(proven=False)
 
     def learn(self, proven: bool) -> None:
-        """Whether it is known by now that partials can be paged; those of numbers always can."""
+        """Note whether partials are known to be pageable; those of numbers always are."""
         kinds: frozenset[type] = self._monoid.taken_as_they_come if proven else frozenset()
         self._kinds = kinds & ALWAYS_PLAIN if self._paged else kinds
-        #: Of text only some can be paged.
+        #: Only some text is pageable.
         self._text = str in kinds
-        #: Whether a double is a row as it comes, but for a NaN.
+        #: Whether a double is a row as it is, unless it is NaN.
         self.doubles = float in kinds
 
     def read(self, value: Any) -> Row | None:
-        """A value as a row, if that takes no more than to look at it. Raises InvalidValue."""
+        """Return a value as a row if a type check is enough. Raises InvalidValue."""
         if self._pick is not None:
             try:
                 row = self._pick(value)
@@ -209,36 +197,36 @@ class Reader:
 
 
 class Evictions:
-    """The next evictions of one window, as lists, in which Python is quick."""
+    """The next evictions of one window, as lists, which are fast in Python."""
 
     __slots__ = (
         "at", "entering", "folds", "leaving", "recent", "right", "seen", "shown", "size", "spare",
     )  # fmt: skip
 
     def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
-        #: The aggregate of what was there, after each eviction; empty where nobody has asked yet.
+        #: The aggregate of the older events after each eviction; empty until first requested.
         self.folds = folds
-        #: The times of the events that leave, of a window by time.
+        #: The times of the events that leave a window by time.
         self.leaving: list[float] = []
         self.size, self.spare = 0.0, 0
         #: The aggregate of the new events; None without any.
         self.right: Partial | None = None
-        #: The newest stored events, which late ones may precede; None where none may come late.
+        #: The newest stored events, which late ones may precede; None if none may be late.
         self.recent: Recent | None = None
-        #: What the window has yet to come to, where it ends before the newest event.
+        #: The events that the window has yet to reach, if it ends before the newest event.
         self.entering: Entering | None = None
         if window is not None:
             self.right, self.recent = window.found.right, window.found.recent
             self.size, self.spare = float(window.size), window.spare
             if not window.by_count:
                 self.leaving = window.found.leaving.astype(float).tolist()
-        #: How many have left, as far as anybody asked.
+        #: How many have left, as of the last request.
         self.at = 0
-        #: The result when so many events had come.
+        #: The result after ``seen`` events.
         self.shown, self.seen = None, -1
 
     def gone(self, count: int, last: float) -> int:
-        """How many events have left when so many have come, the newest at a time."""
+        """Return how many events have left after ``count`` arrived, the newest at time ``last``."""
         leaving, at = self.leaving, self.at
         if not leaving:
             gone = count - self.spare
@@ -247,7 +235,7 @@ class Evictions:
             return at
         until = last - self.size
         if leaving[at] <= until:
-            at += 1  # one leaves, most often, for one that comes
+            at += 1  # usually one leaves for each that arrives
             if leaving[at] <= until:
                 at = bisect_right(leaving, until, at)
             self.at = at
@@ -255,30 +243,30 @@ class Evictions:
 
 
 class Entering:
-    """The events that a frame which ends before the newest one has yet to come to.
+    """The stored events that a frame which ends before the newest one has yet to come to.
 
-    First those that waited in the log, then all that came since.
+    Next it comes to those that came since, which all windows have in common.
     """
 
-    __slots__ = ("came", "delay", "rows", "times", "values")
+    __slots__ = ("came", "count", "delay", "rows", "times", "values")
 
     def __init__(self, lag: Lag, values: list[Row]) -> None:
         self.delay, self.rows = float(lag.delay), lag.rows
-        self.values, times = values, lag.waiting.times
-        self.times = [-inf] * len(values) if times is None else times.astype(float).tolist()
-        #: How many have come into the frame.
+        self.values, self.count, times = values, len(values), lag.waiting.times
+        self.times = [] if times is None else times.astype(float).tolist()
+        #: How many have come into the frame, of the stored ones and of the others.
         self.came = 0
 
 
 class SingleEvents:
-    """Single events that have come, and that the log receives later."""
+    """Single events that have arrived, and that the log receives later."""
 
-    # Slots, as Python finds these faster than the attributes of a large object.
+    # Slots, which Python finds faster than the attributes of a large object.
     __slots__ = (
         "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_held", "_intake",
-        "_is_whole", "_kept", "_last", "_late", "_late_from", "_lift", "_live", "_lower", "_misses",
-        "_monoid", "_most", "_only", "_owner", "_reader", "_room", "_rows", "_show", "_skip",
-        "_timed", "_times", "_usual", "_windows",
+        "_is_whole", "_kept", "_last", "_late", "_late_from", "_lift", "_live", "_lower",
+        "_misses", "_monoid", "_most", "_next", "_only", "_owner", "_reader", "_room", "_rows",
+        "_show", "_skip", "_timed", "_times", "_usual", "_windows",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
@@ -288,8 +276,8 @@ class SingleEvents:
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
         bare = isinstance(monoid, Monoid) and monoid.is_bare
-        #: What is done with an aggregate for a result, once; and with that for every query, so that
-        #: nobody gets what another may have changed.
+        #: Converts an aggregate to a result, and for every query converts that result again, so
+        #: that no caller gets an object that another may have changed.
         self._lower: Callable[[Partial], Any] | None = None
         self._show: Callable[[Any], Any] | None = None
         if not (numbers or bare):
@@ -297,16 +285,16 @@ class SingleEvents:
         elif monoid.lower is not same_value:
             self._lower = monoid.lower
             self._show = dict.copy if isinstance(owner.main, Product) else None
-        #: Whether anything is ever prefetched.
+        #: Whether anything can be prefetched.
         self._usual = monoid.is_plain and usual
         self._reader = Reader(monoid, paged)
-        #: ``float`` where a double is a row as it comes, but for a NaN.
+        #: ``float`` if a double is a row as it is, unless it is NaN.
         self._double: type[float] | None = None
-        #: A policy on an aggregate, and what that is for as long as nothing leaves.
+        #: A policy on an aggregate, and its value for as long as nothing leaves.
         self._asked, self._kept = asked, None
-        #: How often in a row it was another one, and how many events are not to try.
+        #: How often in a row the value differed, and how many events do not try.
         self._misses = self._skip = 0
-        #: What has come, and is not in the log yet.
+        #: The events that are not in the log yet.
         self._rows: list[Row] = []
         self._times: list[float] = []
         self._append, self._append_time = self._rows.append, self._times.append
@@ -314,17 +302,18 @@ class SingleEvents:
         self._reset()
 
     def _reset(self) -> None:
-        """Have nothing prefetched."""
+        """Discard what is prefetched."""
         self._held = self._is_whole = False
         self._windows: dict[str, Evictions] = {}
-        #: The only window, if there is but one.
+        #: The only window, if there is but one; and that, if all it does is to have the next event.
         self._only: Evictions | None = None
-        #: Those of which somebody has asked for the result.
+        self._next: Evictions | None = None
+        #: Those of which somebody has asked for the result, and that have each event as it comes.
         self._live: list[Evictions] = []
-        #: How many events may come; the newest time, the one that they must be before, and the one
-        #: from which on they may come in any order.
+        #: How many events may arrive; the newest time, the time that they must be before, and the
+        #: time from which on they may arrive in any order.
         self._room, self._last, self._bound, self._late_from = 0, -inf, -inf, inf
-        #: The folds that late events change, once one has come where the order matters.
+        #: The folds that late events change, after the first late event if the order matters.
         self._late: LateEvents | None = None
 
     # --- what windows call ----------------------------------------------------------------------
@@ -340,22 +329,22 @@ class SingleEvents:
             is_row = value.__class__ is self._double and value == value
             row = value if is_row else self._reader.read(value)
             micros = 0.0
-            if self._timed:  # rounds, half to even
+            if self._timed:  # rounds half to even
                 is_float = time.__class__ is float
                 micros = (time * SECOND + UNIT) - UNIT if is_float else _micros(row, time)
             is_next = self._last <= micros < self._bound
             if self._skip or row is None or not (is_next or self._may_come(micros)):
                 self._insert_otherwise(value, time)
                 return
-            lift, window = self._lift, self._only
+            lift, window = self._lift, self._next
             try:
                 new = row if lift is None else lift(row)
-                if is_next and window and self._asked is None and window.entering is None:
+                if is_next and window:
                     right = window.right
                     window.right = new if right is None else self._combine(right, new)
                     is_in = True
                 else:
-                    is_in = self._add(row, new, micros)
+                    is_in = self._add(new, micros)
             except Exception:  # the general way raises it, if it needs what cannot be had
                 is_in = False
             if not is_in:
@@ -372,17 +361,15 @@ class SingleEvents:
         finally:
             owner.busy = False
 
-    def _add(self, row: Row, new: Partial, micros: float) -> bool:
+    def _add(self, new: Partial, micros: float) -> bool:
         """Add an event to all aggregates; False, and nothing done, where it goes another way."""
-        if self._only is not None and (entering := self._only.entering) is not None:
-            entering.values.append(row)
-            entering.times.append(micros)
-            return True
-        combine, windows = self._combine, self._live if self._only is None else [self._only]
+        combine, windows = self._combine, self._live
         if not windows:
             return True
         if micros < self._last and not self._monoid.commutative:
-            rights = self._late_events(windows).insert(new, micros, self._rows, self._times)
+            rights = self._late_events(windows).insert(
+                new, micros, self._rows, self._times, [window.right for window in windows]
+            )
         else:
             rights = [new if w.right is None else combine(w.right, new) for w in windows]
         if self._asked is not None and not self._stays(rights[0], self._asked):
@@ -392,9 +379,9 @@ class SingleEvents:
         return True
 
     def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
-        """What takes in late events for these windows; at most a page read a level for the first.
+        """Return what adds late events to these windows; at most one page read per level at first.
 
-        All of them have recent events, as none could come late otherwise.
+        All of these windows have recent events; otherwise none could be late.
         """
         if self._late is None:
             recents = [window.recent for window in windows if window.recent is not None]
@@ -403,13 +390,13 @@ class SingleEvents:
         return self._late
 
     def _insert_otherwise(self, value: Any, time: Any) -> None:
-        """Add an event in the way that serves all."""
+        """Add an event on the general path."""
         if self._asked is not None:
             if self._skip:
                 self._skip -= 1
             else:
                 self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
-        # What was of use until here is so again, unless this event comes in between.
+        # What was useful until now is useful again, unless this event changes it.
         most = _FEW if self._is_waiting else self._most
         with np.errstate(all="ignore"):
             self._owner.insert(value, time)
@@ -418,7 +405,7 @@ class SingleEvents:
         self._double = float if self._usual and self._reader.doubles else None
 
     def result(self) -> Any:
-        """The result of the only window; 1 combine, unless it is known."""
+        """Return the result of the only window; 1 combine, unless it is known."""
         window = self._only
         if window is None or self._owner.busy:
             return self.query("")
@@ -427,7 +414,7 @@ class SingleEvents:
         return shown if show is None else show(shown)
 
     def query(self, which: Any = None, partial: bool = False) -> Any:
-        """The result of one window, of all, or of a policy; 1 combine for each that is not known.
+        """Return the result of one window, of all, or of a policy; 1 combine for each unknown one.
 
         See ``SharedWindows.query``.
         """
@@ -445,7 +432,7 @@ class SingleEvents:
             owner.busy = False
 
     def found(self, which: Any) -> Any:
-        """What ``query`` answers, as far as it is known or prefetched; else UNKNOWN."""
+        """Return the result of ``query`` if it is known or prefetched; else UNKNOWN."""
         if which.__class__ is not str:
             if which is not None or not self._is_whole:
                 return UNKNOWN
@@ -457,7 +444,7 @@ class SingleEvents:
         return shown if self._show is None else self._show(shown)
 
     def _result(self, window: Evictions) -> Any:
-        """The result of a window by now; 1 combine, and one for each event that it comes to."""
+        """Return the current result of a window; 1 combine, and one per event that it reaches."""
         if window.entering is not None:
             self._enter(window, window.entering)
         count, right = len(self._rows), window.right
@@ -477,23 +464,38 @@ class SingleEvents:
 
     def _enter(self, window: Evictions, entering: Entering) -> None:
         """Let a frame come to the events that are old enough by now."""
-        values, times, at = entering.values, entering.times, entering.came
-        stop, until, lift = len(values) - entering.rows, self._last - entering.delay, self._lift
-        while at < stop and times[at] <= until:
-            new = values[at] if lift is None else lift(values[at])
-            window.right = new if window.right is None else self._combine(window.right, new)
+        rows, stored, lift, right = self._rows, entering.count, self._lift, window.right
+        stop = self._entered(entering)
+        for at in range(entering.came, stop):
+            row = entering.values[at] if at < stored else rows[at - stored]
+            new = row if lift is None else lift(row)
+            right = new if right is None else self._combine(right, new)
+        window.right, entering.came = right, stop
+
+    def _entered(self, entering: Entering) -> int:
+        """How many events have come into a frame by now."""
+        at, stored, delay = entering.came, entering.count, entering.delay
+        stop = stored + len(self._rows) - entering.rows
+        if not delay:  # as no time is later than the newest one
+            return max(at, stop)
+        times, until = entering.times, self._last - delay
+        while at < min(stop, stored) and times[at] <= until:
             at += 1
-        entering.came = at
+        if at >= stored:
+            times = self._times
+            while at < stop and times[at - stored] <= until:
+                at += 1
+        return at
 
     def note(self, fold: Partial) -> None:
-        """Note the aggregate of the only window, as long as nothing is prefetched."""
+        """Note the aggregate of the only window while nothing is prefetched."""
         self._only = Evictions([fold])
         self._windows = {"": self._only}
 
     def evict(self) -> bool:
-        """Remove the oldest event of the only window, if that is prefetched.
+        """Remove the oldest event of the only window, if that is prefetched; return whether it was.
 
-        Not where late events may read what leaves by itself: for what somebody evicts they may not.
+        Not if late events may read what leaves by policy: they may not read what a caller evicts.
         """
         if self._intake.allowed_lateness:
             return False
@@ -503,7 +505,7 @@ class SingleEvents:
         return True
 
     def write_back(self) -> None:
-        """Let the log have what came, and be without what left; no store call."""
+        """Send the log the events that arrived and those that left; no store call."""
         if self._held:
             with np.errstate(all="ignore"):
                 self._sync()
@@ -515,7 +517,7 @@ class SingleEvents:
             self._windows, self._only = {}, None
 
     def length(self) -> int | None:
-        """How many events more than the log the only window has; None where nothing is known."""
+        """Return how many events more than the log the only window has; None if unknown."""
         if not self._held:
             return None
         window = self._only
@@ -526,7 +528,7 @@ class SingleEvents:
     # --- what is prefetched ---------------------------------------------------------------------
 
     def _may_come(self, micros: float) -> bool:
-        """Whether an event of a time may come, after prefetching again."""
+        """Return whether an event of a time is accepted, after prefetching again."""
         newest = self._intake.newest
         is_late = self._timed and newest is not None and micros < newest
         if is_late and not self._may_be_late(micros):
@@ -538,15 +540,15 @@ class SingleEvents:
         return (self._late_from if is_late else self._last) <= micros < self._bound
 
     def _may_be_late(self, micros: float) -> bool:
-        """Whether an event may come in among others that wait, though it is older than some."""
+        """Return whether an event older than some waiting ones may be added to them."""
         newest, lateness = self._intake.newest, self._intake.allowed_lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
     def _stays(self, right: Partial, asked: Asked) -> bool:
-        """Whether nothing leaves, under a policy on an aggregate, with this one of the new events.
+        """Return whether this event of the new ones evicts nothing under a policy on an aggregate.
 
-        Nothing does while the front and what the policy sees are as they were when nothing left.
-        The combine that this takes is the query's.
+        Nothing leaves while the front and the value that the policy sees are as when nothing left.
+        The combine that this takes is that of the query.
         """
         window = self._only
         assert window is not None
@@ -560,11 +562,11 @@ class SingleEvents:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether something has come, and is not in the log yet."""
+        """Return whether events wait that are not in the log yet."""
         return bool(self._rows)
 
     def _renew(self) -> bool:
-        """Prefetch again; whether an event can come."""
+        """Prefetch again; return whether an event can be added."""
         most = min(2 * self._most, MANY)
         self.write_back()
         self._most = most
@@ -575,8 +577,11 @@ class SingleEvents:
             self._kept = self._asked.stays()
             if self._kept is None:
                 return False
-        with np.errstate(all="ignore"):
-            ahead = self._owner.ahead(most)
+        try:
+            with np.errstate(all="ignore"):
+                ahead = self._owner.ahead(most)
+        except Exception:  # an event that needs what could not be had will say so
+            return False
         if ahead is None:
             return False
         windows, last = ahead.windows.values(), float(last)
@@ -590,7 +595,7 @@ class SingleEvents:
         return True
 
     def _load(self, ahead: Ahead) -> None:
-        """Have what is prefetched as lists."""
+        """Load what is prefetched as lists."""
         listed = self._monoid.partials.listed
         self._windows = {
             name: Evictions(listed(window.found.folds), window)
@@ -602,12 +607,15 @@ class SingleEvents:
                 # Rows without columns are not listed.
                 values = self._monoid.inputs.listed(waiting.rows) or [()] * waiting.size
                 self._windows[name].entering = Entering(window.lag, values)
-        self._live = [window for window in self._windows.values() if window.folds]
-        self._is_whole = ahead.is_whole and len(self._live) == len(self._windows)
+        asked = [window for window in self._windows.values() if window.folds]
+        self._live = [window for window in asked if window.entering is None]
+        self._is_whole = ahead.is_whole and len(asked) == len(self._windows)
         self._only = self._windows.get("")
+        if self._asked is None and self._only in self._live:
+            self._next = self._only
 
     def _has_evictions(self) -> bool:
-        """Whether one is prefetched."""
+        """Return whether an eviction is prefetched."""
         if not self._held:
             return False
         window = self._only
@@ -620,7 +628,7 @@ class SingleEvents:
         window.at, window.seen = window.at + 1, -1
 
     def _sync(self) -> None:
-        """Let the log have them."""
+        """Write the events back to the log."""
         count = len(self._rows)
         moved = {name: self._moved(window) for name, window in self._windows.items()}
         if count or any(each.left for each in moved.values()):
@@ -630,19 +638,22 @@ class SingleEvents:
 
     def _moved(self, window: Evictions) -> Moved:
         """What became of a window by now."""
-        came = len(self._rows)
+        came, entering = len(self._rows), window.entering
         left = window.gone(came, self._last)
-        if window.entering is not None:
-            self._enter(window, window.entering)
-            came = window.entering.came
-        return Moved(came, left, window.right)
+        if entering is None:
+            return Moved(came, left, window.right)
+        try:
+            self._enter(window, entering)
+        except Exception:  # whoever asks for the result will see
+            return Moved(self._entered(entering), left, None)
+        return Moved(entering.came, left, window.right)
 
 
 def _micros(row: Row | None, time: Any) -> float:
-    """The time of a valid event as whole microseconds; before any other where it has none."""
+    """Return the time of a valid event in whole microseconds; before any other if it has none."""
     return -inf if row is None or time is None else float(to_time(time))
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:
-    """How an aggregate is shown, where a result is no plain number."""
+    """Return the function that copies a result, if a result is not a plain number."""
     return lambda fold: plain(lower(fold))

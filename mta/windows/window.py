@@ -47,7 +47,7 @@ class Stats:
     invalid: int
     """Events dropped because they held a null or NaN."""
     ahead: int
-    """Events dropped as they were ahead of the clock."""
+    """Events dropped because they were ahead of the clock."""
 
     @property
     def dropped(self) -> int:
@@ -135,7 +135,7 @@ class Window(EventsWindow[Out]):
 
     @property
     def structure(self) -> Aggregator:
-        """What keeps the events."""
+        """Return the structure with the events."""
         return self.engine.structure
 
     # --- one event at a time --------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Window(EventsWindow[Out]):
     # --- looking at it --------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """How many events are in the window."""
+        """Return the number of events in the window."""
         return len(self.engine)
 
     def stats(self) -> Stats:

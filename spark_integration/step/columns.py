@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from mta.columns.reading import Scaled
 from mta.columns.schemas import Decimals, NullableColumn
-from mta.dataframes.base import split
-from mta.errors import InvalidValue, ResultOutOfRange
+from mta.dataframes.base import Column, split
+from mta.dataframes.of_arrow import read
+from mta.errors import ResultOutOfRange
 from mta.times import TimeUnit
 from mta.windows.settings import Nan, Nulls
 
-Column = npt.NDArray[Any]
+Results = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 MICROS = 1_000_000
@@ -111,6 +112,11 @@ def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.
     return [pa.array(list(v), _raw(t)).cast(t) for v, t in zip(values, types, strict=True)]
 
 
+def shown(key: bytes) -> str:
+    """A packed key as people write it, of several columns with commas between."""
+    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
+
+
 # --- times ----------------------------------------------------------------------------------------
 
 
@@ -184,46 +190,26 @@ def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any
 
     With ``nulls="accept"`` a null is NaN, which only columns of doubles have.
     """
-    kind = column.type
-    if pa.types.is_floating(kind):
-        if nulls == "accept":
-            return NullableColumn(column.fill_null(np.nan).to_numpy())
-        if nan == "skip":
-            column = pc.if_else(pc.is_nan(column), None, column)
-    valid = column.is_valid().to_numpy() if column.null_count else None
-    if valid is None:
-        return NullableColumn(to_numpy(column)) if _is_number(kind) else to_numpy(column)
+    found = read(column, name) if not pa.types.is_decimal(column.type) else _decimals(column, name)
     if nulls == "accept":
-        raise InvalidValue(
-            f"bad value: {column.null_count} rows of a bucket have no {name!r}, and {kind} has no "
-            "NaN to stand for a null, which nulls='accept' needs: set nulls='skip'"
-        )
-    if not _is_number(kind):
-        return column.to_pylist()
-    return NullableColumn(to_numpy(filled(column)), valid)
+        return found.accepted()
+    return (found.with_nans_as_nulls() if nan == "skip" else found).given()
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    """Whether values of a type are read as numbers or moments."""
-    return not (pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
+def _decimals(column: pa.ChunkedArray, name: str) -> Column:
+    """Decimals as integers of their last place (3 ns per value).
 
-
-def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any] | Scaled:
-    """A value column without nulls for ``Window.extend``: numbers without a copy.
-
-    Decimals are read as integers of their last place (3 ns a value). Those that are too long
-    for that are the nearest doubles, read from their text (150 ns): Arrow's own cast rounds twice,
-    and misses the nearest one for one decimal in eight.
+    Those that are too long for that are the nearest doubles, read from their text (150 ns): Arrow's
+    own cast rounds twice, and misses the nearest one for one decimal in eight.
     """
-    kind = column.type
-    if not pa.types.is_decimal(kind):
-        numbers: npt.NDArray[Any] = column.to_numpy()
-        return numbers
+    kind, nulls = column.type, column.is_null().to_numpy() if column.null_count else None
+    column = filled(column)
     digits, fit = _digits(column)
     if kind.scale >= 0 and fit.all():
-        return Scaled(digits, kind.scale)
-    nearest: npt.NDArray[Any] = column.cast(pa.string()).cast(pa.float64()).to_numpy()
-    return nearest
+        values: Any = Scaled(digits, kind.scale)
+    else:
+        values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
+    return Column(name, str(kind), Decimals(kind.scale), values, pa.array, nulls=nulls)
 
 
 def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -271,7 +257,7 @@ def as_input(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def to_arrow(
-    parts: Sequence[Column], kind: pa.DataType, name: str, keeps_nan: bool = False
+    parts: Sequence[Results], kind: pa.DataType, name: str, keeps_nan: bool = False
 ) -> pa.Array:
     """Results, key by key, as one column of the type that the query declared; linear.
 
@@ -288,7 +274,7 @@ def to_arrow(
     return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
 
 
-def _to_arrow(results: Column, kind: pa.DataType, name: str, keeps_nan: bool) -> pa.Array:
+def _to_arrow(results: Results, kind: pa.DataType, name: str, keeps_nan: bool) -> pa.Array:
     try:
         if pa.types.is_string(kind) and results.dtype == object:
             return pa.array([None if r is None else str(r) for r in results], kind)

@@ -63,13 +63,14 @@ def counts_of(
     plan: Plan, read: int, before_cutover: int, ahead: int, done: Advance, incomplete: int
 ) -> Counts:
     """What became of the rows, so many of which were in what the windows began with, or ahead."""
+    options = plan.options
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
     asked = 0 if done.questions is None else len(done.questions)
     taken = len(done.line) + len(done.retracted) + asked
     invalid = read - before_cutover - ahead - taken - late - missing
-    dropped = before_cutover + invalid + missing + (0 if plan.on_late == "side" else late)
-    dropped += 0 if plan.on_ahead == "side" else ahead
+    dropped = before_cutover + invalid + missing + (0 if options.on_late == "side" else late)
+    dropped += 0 if options.on_ahead == "side" else ahead
     return Counts(read, dropped, late, invalid, missing, incomplete, ahead)
 
 
@@ -77,25 +78,26 @@ def results_of(
     plan: Plan, group: Sorted, done: Advance, gone: Expired | None, ahead: pa.Table | None = None
 ) -> pa.Table:
     """All rows that come out."""
+    options = plan.options
     monoid, found = plan.monoid, done.found
-    if plan.peers and len(found):
+    if options.peers and len(found):
         found = _of_peers(plan, found, group.times[done.line[found.at]])
-    last = plan.emit == "last"
-    if last and plan.trigger is not None:
+    last = options.emit == "last"
+    if last and options.trigger is not None:
         found = found.take(monoid, found.lasts)
-    if last and gone is not None and (plan.by_boundaries or plan.idle == "emit"):
+    if last and gone is not None and (options.by_boundaries or options.idle == "emit"):
         of_gone = done.keys.find(gone.table.keys)  # for which something later comes
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
     late = None if done.late is None else group.rows.filter(pa.array(done.late.mask))
     gone_out = group.rows.take(pa.array(done.retracted)) if len(done.retracted) else None
-    if plan.by_boundaries:
+    if options.by_boundaries:
         parts = [_at_boundaries(plan, done.keys, found)]
         if gone is not None and gone.due is not None:
             due = gone.due.take(monoid, gone.due.lasts) if last else gone.due
             parts.append(_at_boundaries(plan, gone.table.keys, due))
         return _marked(plan, pa.concat_tables(parts), {LATE: late, AHEAD: ahead})
     again = None
-    if plan.emit_updates and (found.at < 0).any():
+    if options.emit_updates and (found.at < 0).any():
         again, found = (
             found.take(monoid, np.flatnonzero(is_old)) for is_old in (found.at < 0, found.at >= 0)
         )
@@ -105,7 +107,7 @@ def results_of(
     if len(places) < rows.num_rows or (places[1:] < places[:-1]).any():
         rows = rows.take(pa.array(places))
     rows = _with_results(plan, rows, outputs)
-    if plan.idle == "emit":
+    if options.idle == "emit":
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
     return _marked(plan, rows, {LATE: late, AHEAD: ahead}, corrected, gone_out)
@@ -129,7 +131,7 @@ def _of_peers(plan: Plan, found: Found, times: Ints) -> Found:
     """Results where those of one key and time are that of the last of them, if a window says so."""
     ends = np.flatnonzero(np.append((np.diff(found.of) != 0) | (np.diff(times) != 0), True))
     last = np.repeat(ends, np.diff(ends, prepend=-1))
-    policies, outputs = plan.windows.values(), plan.monoid.outputs
+    policies, outputs = plan.options.windows.values(), plan.monoid.outputs
     results = [
         outputs.take(rows, last) if policy.ties == "peers" else rows
         for policy, rows in zip(policies, found.outputs, strict=True)
@@ -139,7 +141,7 @@ def _of_peers(plan: Plan, found: Found, times: Ints) -> Found:
 
 def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Table:
     columns = rows.column_names
-    for window, of_window in zip(plan.windows, outputs, strict=True):
+    for window, of_window in zip(plan.options.windows, outputs, strict=True):
         for alias, column in plan.monoid.results(of_window).items():
             name = result_name(alias, window)
             rows = rows.append_column(name, _to_arrow(plan, column, name))
@@ -147,7 +149,7 @@ def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Tab
 
 
 def _to_arrow(plan: Plan, column: Any, name: str) -> pa.Array:
-    return to_arrow([column], plan.results[name], name, plan.nan == "propagate")
+    return to_arrow([column], plan.results[name], name, plan.options.nan == "propagate")
 
 
 def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
@@ -162,6 +164,7 @@ def _given_again(
     plan: Plan, group: Sorted, done: Advance, again: Found, schema: pa.Schema
 ) -> pa.Table:
     """Rows of events that were there before; linear."""
+    options = plan.options
     assert again.times is not None
     values: dict[str, Any] = plan.monoid.named(again.rows)
     # The key's columns as any of its rows has them.
@@ -169,10 +172,10 @@ def _given_again(
     alone = np.flatnonzero(np.diff(done.bounds)[again.of] == 0)  # of these there are retractions
     any_row[alone] = done.retracted[np.searchsorted(done.retracted_of, again.of[alone])]
     of_keys = group.rows.take(pa.array(any_row))
-    columns = {name: of_keys.column(name) for name in plan.keys}
-    columns[plan.on] = from_micros(again.times, schema.field(plan.on).type, plan.time_unit)
-    if plan.retractions is not None:
-        columns[plan.retractions] = pa.repeat(pa.scalar(False), len(again))
+    columns = {name: of_keys.column(name) for name in options.keys}
+    columns[options.on] = _as_times(plan, again.times, schema)
+    if options.retractions is not None:
+        columns[options.retractions] = pa.repeat(pa.scalar(False), len(again))
     for name in plan.values:
         if name not in columns:
             columns[name] = as_input(_as_array(values[name]), schema.field(name).type)
@@ -184,12 +187,13 @@ def _emptied(
     plan: Plan, done: Advance, group: Sorted, gone: Expired | None
 ) -> tuple[list[bytes], list[int], list[int]]:
     """Key and moment of windows that became empty, and the place in the line of the next event."""
+    options = plan.options
     keys: list[bytes] = []
     moments: list[int] = []
     before: list[int] = []
-    lifetime = plan.lifetime
+    lifetime = options.lifetime
     assert lifetime is not None
-    if plan.lateness is None and plan.emit != "last" and done.last is not None:
+    if options.lateness is None and options.emit != "last" and done.last is not None:
         # Where events may be late no moment is certain.
         times = group.times[done.line]
         previous = np.empty_like(times)
@@ -222,7 +226,8 @@ def _with_emptied(
         return rows
     emptied = _rows_of_keys(plan, keys, np.array(moments))
     empty = empties(plan.monoid, len(keys))
-    emptied = _with_results(plan, emptied, [empty] * len(plan.windows)).select(rows.column_names)
+    outputs = [empty] * len(plan.options.windows)
+    emptied = _with_results(plan, emptied, outputs).select(rows.column_names)
     order = np.insert(
         np.arange(rows.num_rows),
         np.searchsorted(given, before),
@@ -239,15 +244,16 @@ def _marked(
     retracted: pa.Table | None = None,
 ) -> pa.Table:
     """All rows, with columns that mark those given again, and those set aside, by these columns."""
+    options = plan.options
     parts = {"": rows}
     if again is not None:
         parts[CORRECTED] = again
-    if retracted is not None and plan.retractions is not None:
-        parts[plan.retractions] = _without_results(plan, retracted)
+    if retracted is not None and options.retractions is not None:
+        parts[options.retractions] = _without_results(plan, retracted)
     for mark, others in aside.items():
-        if others is not None and mark in plan.marks:
+        if others is not None and mark in options.marks:
             parts[mark] = _without_results(plan, others)
-    for mark in plan.marks:
+    for mark in options.marks:
         for name, part in parts.items():
             parts[name] = part.append_column(mark, pa.repeat(pa.scalar(name == mark), len(part)))
     return pa.concat_tables(parts.values())
@@ -261,13 +267,20 @@ def _without_results(plan: Plan, rows: pa.Table) -> pa.Table:
 
 def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
     """The input's columns in rows that belong to no event: null but for keys and times."""
+    options = plan.options
     schema = plan.row_schema
     columns = {field.name: pa.nulls(len(keys), field.type) for field in schema}
     if keys:
-        types = [schema.field(name).type for name in plan.keys]
-        columns |= zip(plan.keys, key_columns(keys, types), strict=True)
-    columns[plan.on] = from_micros(times, schema.field(plan.on).type, plan.time_unit)
+        types = [schema.field(name).type for name in options.keys]
+        columns |= zip(options.keys, key_columns(keys, types), strict=True)
+    columns[options.on] = _as_times(plan, times, schema)
     return pa.table({name: columns[name] for name in plan.columns})
+
+
+def _as_times(plan: Plan, micros: Ints, schema: pa.Schema) -> pa.Array:
+    """Microseconds as the time column of a schema."""
+    options = plan.options
+    return from_micros(micros, schema.field(options.on).type, options.time_unit)
 
 
 def _as_array(column: Any) -> Any:

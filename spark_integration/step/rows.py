@@ -29,6 +29,7 @@ from spark_integration.step.columns import (
     joined,
     packed_parts,
     plain,
+    shown,
     to_micros,
 )
 from stores.errors import WindowStoreError
@@ -56,8 +57,8 @@ class Sorted:
     bounds: Ints
 
     def key(self, number: int) -> str:
-        """One as people write it, of several columns with commas between."""
-        return ", ".join(map(str, msgpack.unpackb(self.keys.packed(number), timestamp=3)))
+        """One as people write it."""
+        return shown(self.keys.packed(number))
 
 
 def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
@@ -65,25 +66,31 @@ def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
 
     Raises AheadEvent, unless these are dropped or set aside.
     """
-    if plan.ahead_by is None or NOW not in rows.column_names:
+    options = plan.options
+    if options.ahead_by is None or NOW not in rows.column_names:
         return rows, None
     now, rows = rows.column(NOW).to_numpy(), rows.drop_columns([NOW])
-    times = to_micros(filled(rows.column(plan.on)), plan.time_unit)
-    ahead = times > now + plan.ahead_by
-    if plan.asks is not None:
-        ahead &= ~pc.fill_null(rows.column(plan.asks), False).to_numpy()
+    times = times_of(rows, plan)
+    ahead = times > now + options.ahead_by
+    if options.asks is not None:
+        ahead &= ~pc.fill_null(rows.column(options.asks), False).to_numpy()
     if not ahead.any():
         return rows, None
-    if plan.on_ahead == "raise":
+    if options.on_ahead == "raise":
         first = int(np.argmax(ahead))
         raise AheadEvent(
             f"{int(ahead.sum())} of {len(ahead)} rows of a bucket are ahead of the micro-batch's "
-            f"time, {clock(int(now[first]))}, by more than {as_text(plan.ahead_by)}, the first by "
-            f"{plan.on!r} at {clock(int(times[first]))}; correct the source's clock, or set "
+            f"time, {clock(int(now[first]))}, by more than {as_text(options.ahead_by)}, the first "
+            f"by {options.on!r} at {clock(int(times[first]))}; correct the source's clock, or set "
             "on_ahead='drop' to drop and count them, or on_ahead='side' to have them marked among "
             "the results"
         )
     return rows.filter(pa.array(~ahead)), rows.filter(pa.array(ahead))
+
+
+def times_of(rows: pa.Table, plan: Plan) -> Ints:
+    """The times of rows as ``to_micros``; ``NO_TIME`` where they are null."""
+    return to_micros(filled(rows.column(plan.options.on)), plan.options.time_unit)
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
@@ -93,14 +100,15 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
     values InvalidValue, unless they are those of retractions. A time beyond ``TIME_LIMIT`` is none
     (NaT as a number is such a one); a value's NaN is the window's to judge.
     """
-    roles = {plan.on: "time"}
-    if plan.nulls in ("raise", "drop_row"):
+    options = plan.options
+    roles = {options.on: "time"}
+    if options.nulls in ("raise", "drop_row"):
         roles = {name: "value" for name in plan.values if name in plan.valued} | roles
-    roles |= dict.fromkeys(plan.keys, "key")
+    roles |= dict.fromkeys(options.keys, "key")
     for name, role in roles.items():
         column = rows.column(name)
-        if column.null_count and role == "value" and plan.without_values is not None:
-            marks = pc.fill_null(rows.column(plan.without_values), False)
+        if column.null_count and role == "value" and options.without_values is not None:
+            marks = pc.fill_null(rows.column(options.without_values), False)
             good = pc.or_(pc.is_valid(column), marks)
             if not pc.all(good).as_py():
                 rows = _kept(rows, good, "null value", f"have no {name!r}", role, plan)
@@ -113,23 +121,25 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
 
 def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
     """The rows whose time is one; a number without a stated unit must be one in seconds."""
-    column = rows.column(plan.on)
-    known = to_micros(column, plan.time_unit) != NO_TIME
+    options = plan.options
+    column = rows.column(options.on)
+    known = times_of(rows, plan) != NO_TIME
     what = "more than 146,000 years from 1970; is its unit right?"
-    if plan.time_unit is None and not pa.types.is_temporal(column.type):
+    if options.time_unit is None and not pa.types.is_temporal(column.type):
         known &= np.abs(column.cast(pa.float64(), safe=False).to_numpy()) < CERTAIN
         if not known.all():
             what = doubt_of(column[int(np.argmin(known))].as_py())
     if known.all():
         return rows
-    what = f"have in {plan.on!r} what is no time: {what}"
+    what = f"have in {options.on!r} what is no time: {what}"
     return _kept(rows, pa.array(known), "bad time", what, "time", plan)
 
 
 def _kept(
     rows: pa.Table, good: pa.Array | pa.ChunkedArray, fault: str, what: str, role: str, plan: Plan
 ) -> pa.Table:
-    choice = plan.nulls if role == "value" else plan.on_invalid
+    options = plan.options
+    choice = options.nulls if role == "value" else options.on_invalid
     if choice == "raise":
         remedy = "on_invalid='drop' to drop and count them"
         if role == "value":
@@ -143,10 +153,11 @@ def _kept(
 
 def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
     """The rows by key, time, then all other columns that have an order; O(rows * log rows)."""
+    options = plan.options
     rows = rows.combine_chunks()
-    keys, codes = _keys_of(rows, plan.keys)
-    times = to_micros(rows.column(plan.on), plan.time_unit)
-    order = _order(rows, codes, times, len(keys), plan.retractions)
+    keys, codes = _keys_of(rows, options.keys)
+    times = times_of(rows, plan)
+    order = _order(rows, codes, times, len(keys), options.retractions)
     rows = rows.take(pa.array(order))
     bounds = bounds_of(np.bincount(codes, minlength=len(keys)))
     return Sorted(rows, times[order], keys, bounds)

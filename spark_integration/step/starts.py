@@ -28,7 +28,7 @@ from mta.keyed.changes import side_by_side
 from mta.pages.snapshot import corrupt, seal, unseal
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
-from spark_integration.step.columns import to_micros
+from spark_integration.step.rows import times_of
 from spark_integration.step.states import Fixed
 from stores import open_store
 from stores.base import PageStore
@@ -115,9 +115,7 @@ def after_cutover(rows: pa.Table, plan: Plan) -> pa.Table:
     """The rows that are not in the start."""
     if plan.start is None or plan.start.until is None:
         return rows
-    return rows.filter(
-        pa.array(to_micros(rows.column(plan.on), plan.time_unit) >= plan.start.until)
-    )
+    return rows.filter(pa.array(times_of(rows, plan) >= plan.start.until))
 
 
 def require_suitable(start: Start, name: str, buckets: int, fixed: Fixed) -> None:

@@ -70,10 +70,11 @@ def step(
     LateEvent, AheadEvent, StateMismatch, CorruptState, and what the windows and the store raise;
     nothing is lost then, since the old state still stands.
     """
+    options = plan.options
     before = None if state is None else State.decode(state).snapshot_for(plan.buckets, plan.fixed)
     read = rows.num_rows
     rows, ahead = split_ahead(rows, plan)
-    if plan.idle == "emit" or plan.by_boundaries:  # rows of no event have these types
+    if options.idle == "emit" or options.by_boundaries:  # rows of no event have these types
         rows, ahead = rows.cast(plan.row_schema), ahead and ahead.cast(plan.row_schema)
     known = complete(rows, plan)
     later = after_cutover(known, plan)

@@ -16,7 +16,7 @@ Where events may come late, the watermark must be past that moment by the latene
 ``patience``): then no event that is late by no more than that, even from the watermark, can have
 belonged into the window.
 
-Where results belong to boundaries (``Plan.period``), a key is expired once the watermark is past
+Where results belong to boundaries (``Options.period``), a key is expired once the watermark is past
 the first one at which its window is empty: then all up to it are given, as they would be with the
 key's next event, and events up to it are late.
 """
@@ -66,21 +66,23 @@ class Windows:
         before: bytes | None,
         start: tuple[bytes, PageStore] | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan, options = plan, plan.options
         settings: dict[str, Any] = {
-            "on_late": "drop", "on_missing": "drop", "retain": plan.retain, "timed": True,
-            "nulls": "accept" if plan.nulls == "accept" or plan.nan == "propagate" else "drop_row",
+            "on_late": "drop", "on_missing": "drop", "retain": options.retain, "timed": True,
+            "nulls": "accept" if options.nulls == "accept" or options.nan == "propagate"
+            else "drop_row",
         }  # fmt: skip
-        if plan.sized or not vectorizes(plan):
-            settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
+        if options.sized or not vectorizes(plan):
+            settings["leaf_arity"], settings["arity"] = plan.sizes
         if plan.by_time:
-            settings["allowed_lateness"] = (plan.lateness or 0) / 1e6
-            settings["on_duplicate"] = plan.on_duplicate
-            if plan.retained_for is not None:
-                settings["retain_for"] = timedelta(microseconds=plan.retained_for)
+            settings["allowed_lateness"] = (options.lateness or 0) / 1e6
+            settings["on_duplicate"] = options.on_duplicate
+            if options.retained_for is not None:
+                settings["retain_for"] = timedelta(microseconds=options.retained_for)
         if before is not None:
             settings["promote_at"] = PROMOTE_AT
-            self.keyed = KeyedWindows.restore(before, plan.monoid, plan.window, store, **settings)
+            window = options.window
+            self.keyed = KeyedWindows.restore(before, plan.monoid, window, store, **settings)
         else:
             # With all rows in hand, and no more to come, a batch query needs no pages.
             most = 1 << 24 if plan.temporary else PROMOTE_AT
@@ -118,30 +120,30 @@ class Windows:
 
     def advance(self, group: Sorted) -> Advance:
         """Take in sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
-        plan = self.plan
+        plan, options = self.plan, self.plan.options
         codes = np.repeat(np.arange(len(group.keys)), np.diff(group.bounds))
         columns = {
-            name: to_values(group.rows.column(name), name, plan.nulls, plan.nan)
+            name: to_values(group.rows.column(name), name, options.nulls, options.nan)
             for name in plan.values
         }
         count, marks = group.rows.num_rows, None
-        if plan.without_values is not None and count:
-            marked = pc.fill_null(group.rows.column(plan.without_values), False).to_numpy()
+        if options.without_values is not None and count:
+            marked = pc.fill_null(group.rows.column(options.without_values), False).to_numpy()
             marks = marked if marked.any() else None
-        asks, retracts = (marks, None) if plan.asks is not None else (None, marks)
+        asks, retracts = (marks, None) if options.asks is not None else (None, marks)
         batch = self.keyed.batch(
             group.keys, codes, columns or range(count), group.times, retracts, asks
         )
         batch.late_first = batch.unordered = True
         done = self.bucket.advance(batch, _wanted(plan))
-        if done.late is not None and plan.on_late == "raise":
+        if done.late is not None and options.on_late == "raise":
             raise _late_event(done.late, group, codes, plan)
-        if len(done.missing) and plan.on_missing == "raise":
+        if len(done.missing) and options.on_missing == "raise":
             raise _no_such_event(done.missing, group, plan)
         bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
         bad -= len(done.retracted) + len(done.missing)
         bad -= 0 if done.questions is None else len(done.questions)
-        if bad and plan.nulls != "drop_row":
+        if bad and options.nulls != "drop_row":
             raise InvalidValue(
                 f"bad value: {bad} of {count} rows of a bucket hold a NaN, or what no aggregation "
                 "takes; filter them out, or set nulls='drop_row' to drop and count them, or for "
@@ -151,10 +153,10 @@ class Windows:
 
     def expire(self, watermark: int | None) -> Expired | None:
         """Expire the keys whose windows are empty by the watermark; None if there are none."""
-        plan, lifetime = self.plan, self.plan.lifetime
-        if watermark is None or lifetime is None or plan.idle == "keep" or plan.temporary:
+        options, lifetime = self.plan.options, self.plan.options.lifetime
+        if watermark is None or lifetime is None or options.idle == "keep" or self.plan.temporary:
             return None
-        past, period = watermark - plan.patience - 1, plan.period
+        past, period = watermark - options.patience - 1, options.period
         if period is not None:  # the last boundary for which all events have come
             past = period.last_boundary(past)
         # An event at a boundary belongs to it, and so is late once it is given.
@@ -168,8 +170,9 @@ class Windows:
 
     def _end_of(self, newest: Any) -> Any:
         """When windows become empty after their newest events, or the first boundaries then."""
-        assert self.plan.lifetime is not None
-        end, period = newest + self.plan.lifetime, self.plan.period
+        options = self.plan.options
+        assert options.lifetime is not None
+        end, period = newest + options.lifetime, options.period
         return end if period is None else period.boundary(end)
 
     def timer(self, watermark: int | None) -> int | None:
@@ -178,34 +181,37 @@ class Windows:
         Pages that are to be deleted are looked at again with the watermark's next move. Where keys
         are kept, that is for a query to come which forgets them.
         """
+        options = self.plan.options
         if self.bucket.is_deleting:
             return watermark or 0
-        if self.plan.idle == "keep":
-            return (watermark or 0) + (self.plan.lifetime or DAY)
+        if options.idle == "keep":
+            return (watermark or 0) + (options.lifetime or DAY)
         earliest = self.bucket.earliest()
-        return None if earliest is None else int(self._end_of(earliest)) + self.plan.patience
+        return None if earliest is None else int(self._end_of(earliest)) + options.patience
 
 
 def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
     """The windows without peers: their results are those of the last of them (``results``)."""
-    if isinstance(plan.window, AbstractPolicy):
-        return by_rows(plan.window)
-    return {name: by_rows(policy) for name, policy in plan.windows.items()}
+    options = plan.options
+    if isinstance(options.window, AbstractPolicy):
+        return by_rows(options.window)
+    return {name: by_rows(policy) for name, policy in options.windows.items()}
 
 
 def vectorizes(plan: Plan) -> bool:
     """Whether windows are vectorized by columns, in place of each key's by itself."""
-    return is_vectorized(plan.monoid, list(plan.windows.values()))
+    return is_vectorized(plan.monoid, list(plan.options.windows.values()))
 
 
 def _wanted(plan: Plan) -> Want:
-    if plan.period is not None:
-        return Boundaries(plan.period, ends=plan.temporary)
-    if isinstance(plan.trigger, EveryCount):
-        return plan.trigger
-    if plan.emit_updates and plan.by_time:
-        return "changed" if plan.emit == "all" else "newest"
-    return "each" if plan.emit == "all" else "last"
+    options = plan.options
+    if options.period is not None:
+        return Boundaries(options.period, ends=plan.temporary)
+    if isinstance(options.trigger, EveryCount):
+        return options.trigger
+    if options.emit_updates and plan.by_time:
+        return "changed" if options.emit == "all" else "newest"
+    return "each" if options.emit == "all" else "last"
 
 
 def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
@@ -215,8 +221,8 @@ def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
     key = group.key(number)
     return NoSuchEvent(
         f"{len(missing)} retractions of a bucket find no event to take out, the first of key "
-        f"{key}, by {plan.on!r} at {clock(int(group.times[place]))}: it never came, was taken "
-        "out before, or has left; set on_missing='drop' to drop and count them"
+        f"{key}, by {plan.options.on!r} at {clock(int(group.times[place]))}: it never came, was "
+        "taken out before, or has left; set on_missing='drop' to drop and count them"
     )
 
 
@@ -225,27 +231,28 @@ def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
 
 def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent:
     """The error for the first key that has late rows: in which way they are, and what helps."""
+    options = plan.options
     place = int(np.argmax(late.mask))
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1
     first, end = group.bounds[number], group.bounds[number + 1]
     key = group.key(number)
     floor, last = int(late.floors[codes[place]]), int(late.newest[codes[place]])
     remedy = "let the source deliver sooner, or set a greater allowed_lateness"
-    if plan.asks is not None:
+    if options.asks is not None:
         remedy += ", or for questions a greater retain_for"
-    if plan.lateness is None:
+    if options.lateness is None:
         remedy = "let the source deliver in order, or set allowed_lateness"
     if last == NEVER:
         old = f"older than {clock(floor)}, by which idle keys expired, and it may be one of them"
         remedy = "let the source deliver sooner, or the watermark wait longer"
-    elif floor == last - plan.patience:
-        by = f"more than {plan.patience / 1e6} s " if plan.patience else ""
+    elif floor == last - options.patience:
+        by = f"more than {options.patience / 1e6} s " if options.patience else ""
         old = f"{by}older than its last one, at {clock(last)}"
     else:
         old = f"older than {clock(floor)}, before which no event is kept"
     return LateEvent(
         f"{int(late.mask[first:end].sum())} of {end - first} events of key {key} are {old}, the "
-        f"oldest by {plan.on!r} at {clock(int(group.times[place]))}; {remedy}, or set "
+        f"oldest by {options.on!r} at {clock(int(group.times[place]))}; {remedy}, or set "
         "on_late='drop' to drop and count them, or on_late='side' to have them marked among the "
         "results"
     )

@@ -23,9 +23,8 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
-from stores.base import Capabilities, PageStore
+from stores.base import Capabilities, PageStore, WrapperStore
 from stores.forks import start_over_in_children
-from stores.wrapper import WrapperStore
 
 
 class Delay(Protocol):

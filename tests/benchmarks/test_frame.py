@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,6 +21,7 @@ from matplotlib.figure import Figure as Plot
 from benchmarks import running
 from benchmarks.__main__ import main
 from benchmarks.registry import EXPERIMENTS
+from benchmarks.report.beside import Figure
 from benchmarks.report.experiment import (
     UNEXPLAINED,
     Experiment,
@@ -28,6 +29,7 @@ from benchmarks.report.experiment import (
     Journal,
     Progress,
     Rows,
+    now,
 )
 from benchmarks.report.fits import (
     UNDECIDED,
@@ -298,9 +300,27 @@ def test_a_page_is_written_of_what_runs_have_left_and_measures_nothing(
     plots = re.findall(r"!\[\w+\]\((\S+)\)", text)
     assert len(plots) == 4 and all((page.parent / plot).exists() for plot in plots)
     assert len(list((page.parent / "report").iterdir())) == 4
-    assert "Not measured yet: `mta_streams`." in text and "Alone on it." in text
+    assert "Not measured: mta_streams." in capsys.readouterr().out and "Alone on it." in text
     assert "(unfinished: 2 cells)" in text and "2 cells are shown" in text
     assert "Toy \\<mta\\_bulk\\>" in text and "*One: x and y & more.*" in text
+
+
+def test_the_page_of_figures_has_a_command_and_a_table_for_each_experiment(tmp_path: Path) -> None:
+    run, page = tmp_path / "run", tmp_path / "figures.md"
+    assert running.write_figures_page([], str(run), str(page)) == 1
+    figures = [
+        Figure("max | of 4", "12 ns", "24 ns, a*b", 0.5, "<= 0.9"),
+        Figure("pages", "3", "", held=True),
+    ]
+    write_rows(run / "batch.csv", [asdict(figure) for figure in figures])
+    kept = {"size": 0.5, "finished": now(), "python": "3.11", "machine": "m", "kernels": "native"}
+    write_record(run / "batch.json", kept)
+    assert running.write_figures_page([], str(run), str(page)) == 0
+    assert page.read_text().endswith(
+        "```\npython -m benchmarks batch --size 0.5\n```\n\n"
+        "| | mta-windows | compared with | ratio | limit |\n|---|---|---|---|---|\n"
+        "| max \\| of 4 | 12 ns | 24 ns, a\\*b | 0.50 | ≤ 0.9 |\n| pages | 3 |  |  |  |\n"
+    )
 
 
 def test_plots_say_what_they_show_and_which_sizes_were_run(toy: Toy, tmp_path: Path) -> None:
@@ -375,7 +395,9 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     main(["mta", "--full"])
     main(["--size", "0.25", "--fresh"])
     main(["batch"])
+    monkeypatch.setattr(running, "write_figures_page", lambda *options: given.append(options))
     main(["mta", "--output", "there", "--page", "docs/report.md", "--note", "Busy."])
+    main(["batch", "--figures", "docs/figures.md"])
     usual = {"folder": "bench-output", "fresh": False}
     assert given == [
         {"names": ["fiba"], "size": "quick", "folder": "there", "fresh": False},
@@ -383,6 +405,7 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
         {"names": [], "size": 0.25, "folder": "bench-output", "fresh": True},
         {"names": ["batch"], "size": 1.0, **usual},
         (["mta"], "there", "docs/report.md", "Busy."),
+        (["batch"], "bench-output", "docs/figures.md", ""),
     ]
 
 

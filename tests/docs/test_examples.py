@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import inspect
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -280,21 +277,18 @@ def test_windows_by_boundaries(
 # --- pages that are one script --------------------------------------------------------------------
 
 
-def run_as_written(page: Path, folder: Path) -> str:
-    """Return what the blocks of a page print, run in one process with nothing replaced."""
-    from spark_integration.java import find_java
-    from tests.support.spark.session import quick_environment
+@pytest.fixture
+def run_page(spark: SparkSession, tmp_path: Path) -> Callable[[Path], str]:
+    """Runs the blocks of a page as one script, with nothing replaced; returns what it prints."""
+    from tests.support.spark.scripts import as_a_users, run_script
 
-    script = "\n".join(blocks(page, "python"))
-    (folder / "page.py").write_text(script)
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, timeout=540,
-        env=os.environ | quick_environment()
-        | {"PYTHONPATH": path, "JAVA_HOME": str(find_java().parents[1])},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    def run_blocks(page: Path) -> str:
+        script = tmp_path / "page.py"
+        script.write_text("\n".join(blocks(page, "python")))
+        with as_a_users(spark, tmp_path):
+            return run_script(script)
+
+    return run_blocks
 
 
 def with_results(readings: Any, window: str) -> Any:
@@ -319,9 +313,9 @@ def results_in(folder: Path) -> Any:
     return pd.read_parquet(folder).sort_values(["device", "ts"])
 
 
-def test_the_readme_runs_as_written(tmp_path: Path) -> None:
+def test_the_readme_runs_as_written(run_page: Callable[[Path], str], tmp_path: Path) -> None:
     """Its second block is a stream of Spark; the first has a test above, too."""
-    printed = run_as_written(README, tmp_path)
+    printed = run_page(README)
     assert "|  3.0| 3.0| 1.5|" in printed
     found = results_in(tmp_path / "out")
     wanted = with_results(found[["device", "ts", "watts"]], "24h")
@@ -330,23 +324,27 @@ def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     assert found["mean"].tolist() == pytest.approx(wanted["mean"].tolist(), abs=1e-9)
 
 
-def test_the_page_on_spark_runs_as_written_and_goes_on(tmp_path: Path) -> None:
+def test_the_page_on_spark_runs_as_written_and_goes_on(
+    run_page: Callable[[Path], str], tmp_path: Path
+) -> None:
     page = DOCS / "for-spark.md"
-    printed = run_as_written(page, tmp_path)
+    printed = run_page(page)
     assert "|meter-2|2024-01-01 00:01:00|  2.5| 2.5|1.25|" in printed
     assert printed.endswith("4320 rows\n")
     wanted = add_later_readings(tmp_path, "6h")
-    assert run_as_written(page, tmp_path).endswith("8640 rows\n")
+    assert run_page(page).endswith("8640 rows\n")
     found = results_in(tmp_path / "out")
     for column in ("watts", "peak", "mean"):
         assert found[column].tolist() == pytest.approx(wanted[column].tolist(), abs=1e-9)
 
 
-def test_the_page_on_own_functions_runs_as_written_and_goes_on(tmp_path: Path) -> None:
+def test_the_page_on_own_functions_runs_as_written_and_goes_on(
+    run_page: Callable[[Path], str], tmp_path: Path
+) -> None:
     page = DOCS / "own.md"
-    run_as_written(page, tmp_path)
+    run_page(page)
     wanted = add_later_readings(tmp_path, "24h")
-    run_as_written(page, tmp_path)
+    run_page(page)
     outputs = ("peaks_by_key", "peaks_by_partition", "peaks_of_stream", "peaks_of_batches")
     for output in outputs:
         found = results_in(tmp_path / output)
@@ -357,8 +355,10 @@ def test_the_page_on_own_functions_runs_as_written_and_goes_on(tmp_path: Path) -
         )  # of ended tasks none is left
 
 
-def test_the_page_on_changes_runs_as_written(tmp_path: Path) -> None:
-    printed = run_as_written(DOCS / "change.md", tmp_path)
+def test_the_page_on_changes_runs_as_written(
+    run_page: Callable[[Path], str], tmp_path: Path
+) -> None:
+    printed = run_page(DOCS / "change.md")
     readings = pytest.importorskip("pandas").read_parquet(tmp_path / "incoming")
     for meter, of_meter in readings.set_index("ts").groupby("meter").watts:
         newest = of_meter.rolling("12h")
@@ -367,8 +367,8 @@ def test_the_page_on_changes_runs_as_written(tmp_path: Path) -> None:
     assert "datetime64('2024-01-02T05:50:00.000000')" in printed
 
 
-def test_the_page_on_history_runs_as_written(tmp_path: Path) -> None:
-    printed = run_as_written(DOCS / "history.md", tmp_path)
+def test_the_page_on_history_runs_as_written(run_page: Callable[[Path], str]) -> None:
+    printed = run_page(DOCS / "history.md")
     assert printed.endswith("864 results since the cutover\nTrue\n")
 
 

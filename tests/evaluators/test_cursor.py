@@ -23,7 +23,7 @@ from mta import (
     Window,
 )
 from mta.errors import EventsGone, InvalidTime
-from mta.evaluators import cursor
+from mta.evaluators import cursor, searched
 from mta.evaluators.cursor import Chunk, Cursor, Leaf
 from mta.folds.blocks import Blocks
 from mta.folds.sliding import Events
@@ -56,8 +56,9 @@ SECOND = 1_000_000
 def few(request: pytest.FixtureRequest) -> Iterator[None]:
     """For how many events fronts are searched for one by one, and how many leaves stay alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cursor, "_FEW", request.param)
-        patch.setattr(cursor, "_MANY", 4 * request.param)
+        patch.setattr(cursor, "_NEAR", request.param)
+        patch.setattr(searched, "_FEW", request.param)
+        patch.setattr(searched, "_MANY", 4 * request.param)
         yield
 
 

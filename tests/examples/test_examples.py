@@ -1,6 +1,8 @@
-"""Every example at a small size, as a user would run it: a process of its own, to its end.
+"""Every example at a small size, to its end.
 
-Each compares itself with pandas and dies of a difference; here its last word is asked for.
+Each compares its results with pandas, and fails if they differ; the tests read its last line. An
+example that is about processes, memory or imports runs in a process of its own. The others run in
+the process of the tests, on the Spark that the suites share.
 """
 
 from __future__ import annotations
@@ -10,11 +12,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.servers import RedisServer
-from tests.support.spark.session import quick_environment
+from tests.support.spark.scripts import as_a_users, run_script
+from tests.support.spark.session import quick_environment, spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["spark"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {
@@ -127,7 +136,8 @@ def test_recovery_after_kills() -> None:
 
 def test_features_of_history_and_stream() -> None:
     sizes = "--payments", 1500, "--cards", 8, "--live", 60
-    first, second = (run("feature_store/feature_store.py", *sizes) for _ in range(2))
+    script = EXAMPLES / "feature_store" / "feature_store.py"
+    first, second = (run_script(script, *sizes) for _ in range(2))
     assert first == second
     assert "stream    60 payments one by one" in first
     assert "all 13,500 features equal pandas, those of the stream too\n" in first
@@ -136,7 +146,8 @@ def test_features_of_history_and_stream() -> None:
 
 def test_late_sensors_put_results_right() -> None:
     sizes = "--events", 3000, "--masts", 5, "--batch", 40
-    first, second = (run("late_sensors/late_sensors.py", *sizes) for _ in range(2))
+    script = EXAMPLES / "late_sensors" / "late_sensors.py"
+    first, second = (run_script(script, *sizes) for _ in range(2))
     assert first == second
     corrected = sum(int(count) for count in re.findall(r"(\d+) results put right", first))
     refused = sum(int(count) for count in re.findall(r"(\d+) readings too late", first))
@@ -145,13 +156,20 @@ def test_late_sensors_put_results_right() -> None:
     assert f"all {3000 - refused:,} results on the dashboard equal pandas" in first
 
 
-def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
+def run_on(spark: SparkSession, folder: Path, script: str, *options: object) -> str:
+    """What an example prints that runs on the shared Spark."""
+    with as_a_users(spark, folder):
+        return run_script(EXAMPLES / script, *options)
+
+
+def test_spark_with_pages_in_redis(spark: SparkSession, tmp_path: Path) -> None:
     redis = pytest.importorskip("redis")
     server = RedisServer(tmp_path)  # skips, and says so, where there is none
     try:
         sizes = "--events", 3000, "--meters", 2, "--files", 2
-        output = run("spark_redis/spark_redis.py", "--store", server.url, *sizes)
+        output = run_on(
+            spark, tmp_path, "spark_redis/spark_redis.py", "--store", server.url, *sizes
+        )
         assert "more files have come, the job starts again\n" in output
         assert re.search(r"in Redis: \d+ pages", output)
         assert output.endswith("all 3,000 results equal pandas: peak to the bit, mean to 1e-9\n")
@@ -161,32 +179,25 @@ def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
         server.stop()
 
 
-def readings_through_kafka(folder: Path, events: int, limit: int, kills: int) -> None:
+@pytest.mark.soak
+def test_soak_of_readings_through_kafka(tmp_path: Path) -> None:
+    """``tests/spark/test_kafka.py`` runs the example at a small size."""
     pytest.importorskip("pyspark")
     pytest.importorskip("redis")
     from tests.support.kafka import broker, connector
 
-    server = RedisServer(folder)
+    kills = 5
+    server = RedisServer(tmp_path)
     try:
-        with broker(folder) as kafka:
+        with broker(tmp_path) as kafka:
             given = "--servers", kafka.servers, "--store", server.url, "--jars", connector()
-            sizes = "--events", events, "--limit", limit, "--kills", kills
+            sizes = "--events", 200_000, "--limit", 20_000, "--kills", kills
             output = run("kafka/readings.py", *given, *sizes, patience=600 * (kills + 1))
     finally:
         server.stop()
     assert output.count("killed while it wrote batch") == kills
     assert "1 x late" in output
-    assert output.endswith(f"all {events + 1:,} results equal lists, each once\n")
-
-
-@pytest.mark.proves("PySpark", "Kafka in and out")
-def test_readings_through_kafka(tmp_path: Path) -> None:
-    readings_through_kafka(tmp_path, 2000, limit=500, kills=1)
-
-
-@pytest.mark.soak
-def test_soak_of_readings_through_kafka(tmp_path: Path) -> None:
-    readings_through_kafka(tmp_path, 200_000, limit=20_000, kills=5)
+    assert output.endswith("all 200,001 results equal lists, each once\n")
 
 
 def windows_between_tables(kind: str, *options: object, kills: int) -> None:
@@ -214,14 +225,13 @@ def test_soak_of_windows_between_tables(kind: str) -> None:
     windows_between_tables(kind, kills=3)
 
 
-def test_features_are_served_while_the_stream_goes_on(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
+def test_features_are_served_while_the_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     pytest.importorskip("uvicorn", reason="NOT TESTED: mta serve, as the extra serve is missing")
     redis = pytest.importorskip("redis")
     server = RedisServer(tmp_path)  # skips, and says so, where there is none
     try:
         sizes = "--payments", 2000, "--cards", 10, "--files", 2
-        output = run("serving/serving.py", "--store", server.url, *sizes)
+        output = run_on(spark, tmp_path, "serving/serving.py", "--store", server.url, *sizes)
         assert output.count("questions, each answer as a list has it\n") == 2
         assert output.endswith("all 100 answers equal a list of the payments\n")
         with redis.Redis(port=server.port) as client:
@@ -230,7 +240,8 @@ def test_features_are_served_while_the_stream_goes_on(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_history_first_has_no_gap(tmp_path: Path) -> None:
-    output = run("history_first/history_first.py", "--folder", tmp_path / "f", "--events", 8000)
+def test_history_first_has_no_gap(spark: SparkSession, tmp_path: Path) -> None:
+    options = "--folder", tmp_path / "f", "--events", 8000
+    output = run_on(spark, tmp_path, "history_first/history_first.py", *options)
     assert output.count("and is stopped") == 2
     assert output.endswith("results since the cutover equal pandas over the whole year\n")

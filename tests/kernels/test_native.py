@@ -494,6 +494,7 @@ DIGESTS = {
     8: "3940f0d67eb0da69",
     9: "000ecda9dc6d56bb",
     10: "7f2dbae2fe6a2a1e",
+    11: "ee5a40a810913656",
 }
 
 

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from mta.kernels import segments
-from mta.kernels.segments import bounds_of, first_later, group, running_max, sort_within, spread
+from mta.kernels.segments import (
+    bounds_of,
+    first_later,
+    group,
+    order_by,
+    running_max,
+    sort_within,
+    spread,
+)
 
 #: Values near each other, far apart, and so far that lanes of them do not fit 64 bits.
 SPANS = [(0, 3), (-50, 50), (-(2**40), 2**40), (-(2**61), 2**61), (-(2**63), 2**63 - 1)]
@@ -63,6 +71,15 @@ def test_sort_within(seed: int) -> None:
     assert expected == (list(range(len(codes))) if found is None else found.tolist())
     ordered = np.array(values, "i8")[expected]
     assert sort_within(ordered, np.array(codes, "i8")) is None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_order_by(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.choice([0, 1, 2, 50, 500])
+    codes, values = [rng.randrange(9) for _ in range(count)], numbers(rng, count)
+    expected = sorted(range(count), key=lambda row: (codes[row], values[row]))
+    assert order_by(np.array(codes, "i8"), np.array(values, "i8")).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", range(120))

@@ -15,7 +15,7 @@ from mta import Collect, CountWindow, KeyedWindows, Max, Monoid, Product, TimeWi
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
-from stores.wrapper import WrapperStore
+from stores.base import WrapperStore
 
 pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")

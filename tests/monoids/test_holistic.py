@@ -19,11 +19,13 @@ from mta import (
     Rank,
     Sum,
     SumDistinct,
+    TimeWindow,
     Window,
     rolling,
 )
 from mta.columns import codec
 from mta.errors import CorruptPage, InvalidValue
+from mta.frames.base import AbstractPolicy
 from mta.monoids import holistic
 from mta.monoids.holistic import SortedRuns
 from mta.windows.engine import WindowEngine
@@ -38,19 +40,38 @@ def values(count: int, seed: int = 1) -> np.ndarray:
     return np.where(rng.random(count) < 0.3, rng.integers(0, 9, count), rng.normal(4, 3, count))
 
 
+def frames(size: int) -> list[tuple[AbstractPolicy, int]]:
+    """Frames of so many events, one a second, and how many before the newest one they end."""
+    return [
+        (CountWindow(size), 0),
+        (CountWindow(size, exclude_current=True), 1),
+        (TimeWindow(size, closed="left"), 1),
+        (TimeWindow(size, delay=40), 40),
+    ]
+
+
 @pytest.mark.parametrize("batch", [1, 7, 500, 4 * LONG])
-def test_quantiles_of_a_long_window_however_its_events_come(batch: int) -> None:
-    stream = values(4 * LONG)
-    window = Window(Quantile([0.0, 0.25, 0.5, 1.0]), CountWindow(LONG), leaf_arity=512)
-    window.extend(stream[:LONG], emit="last")
-    stop = LONG + (60 if batch == 1 else 3 * LONG)
+@pytest.mark.parametrize(("frame", "lag"), frames(LONG), ids=repr)
+@pytest.mark.parametrize("lateness", [None, 5])
+def test_quantiles_of_a_long_window_however_its_events_come(
+    batch: int, frame: AbstractPolicy, lag: int, lateness: int | None
+) -> None:
+    stream, times = values(5 * LONG), np.arange(5 * LONG)
+    late: Any = {} if lateness is None else {"allowed_lateness": lateness}
+    window = Window(Quantile([0.0, 0.25, 0.5, 1.0]), frame, leaf_arity=512, **late)
+    start = LONG + LONG // 2
+
+    def extend(at: int, stop: int, **emit: Any) -> Any:
+        moments = times[at:stop] if frame.needs_times or late else None
+        return window.extend(stream[at:stop], moments, **emit)
+
+    extend(0, start, emit="last")
+    stop = start + (60 if batch == 1 else 3 * LONG)
     found = [
-        result
-        for at in range(LONG, stop, batch)
-        for result in window.extend(stream[at : min(at + batch, stop)])
+        result for at in range(start, stop, batch) for result in extend(at, min(at + batch, stop))
     ]
     for at in range(0, len(found), 37):
-        last = stream[LONG + at + 1 - LONG : LONG + at + 1]
+        last = stream[start + at + 1 - lag - LONG : start + at + 1 - lag]
         np.testing.assert_allclose(found[at], np.quantile(last, [0.0, 0.25, 0.5, 1.0]), rtol=1e-12)
 
 
@@ -150,31 +171,43 @@ class CountedMedian(Median):
         return super()._combine(left, right)
 
 
-def long_window(median: Median) -> tuple[Window[float], np.ndarray]:
-    """A window of 20,000 events, and 12,000 values to come."""
+def long_window(
+    median: Median, frame: AbstractPolicy | None = None
+) -> tuple[Window[float], np.ndarray]:
+    """A window of 20,000 events, by its frame one a second, and 12,000 values to come."""
     stream = np.random.default_rng(1).normal(size=42_000)
-    window = Window(median, CountWindow(20_000))
-    window.extend(stream[:30_000], emit="last")
+    window = Window(median, frame or CountWindow(20_000))
+    timed = window.policy.needs_times
+    window.extend(stream[:30_000], np.arange(30_000) if timed else None, emit="last")
     return window, stream[30_000:]
 
 
+@pytest.mark.parametrize("frame", [frame for frame, _ in frames(20_000)], ids=repr)
 def test_single_values_are_taken_without_a_call_of_the_structure(
-    monkeypatch: pytest.MonkeyPatch,
+    frame: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     median = CountedMedian()
-    window, stream = long_window(median)
+    window, stream = long_window(median, frame)
     slow = general_inserts(monkeypatch, WindowEngine)
     median.combines = 0
-    for value in stream[:1000].tolist():
-        window.insert(value)
+    for at, value in enumerate(stream[:1000].tolist(), 30_000):
+        window.insert(value, at if frame.needs_times else None)
         window.query()
     assert len(slow) <= 5 and median.combines <= 2 * 1010
 
 
-def test_a_small_batch_does_not_sort_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("frame", [frame for frame, _ in frames(20_000)], ids=repr)
+def test_a_small_batch_does_not_sort_the_window(
+    frame: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its results look into the runs that there are: few values of the window are merged again."""
-    window, stream = long_window(Median())
-    window.extend(stream[:50])
+    window, stream = long_window(Median(), frame)
+
+    def extend(at: int) -> None:
+        moments = np.arange(30_000 + at, 30_050 + at) if frame.needs_times else None
+        window.extend(stream[at : at + 50], moments)
+
+    extend(0)
     merge, sizes = holistic.merged, list[int]()
 
     def counted(runs: Any) -> Any:
@@ -184,7 +217,7 @@ def test_a_small_batch_does_not_sort_the_window(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(holistic, "merged", counted)
     for at in range(50, 1000, 50):
-        window.extend(stream[at : at + 50])
+        extend(at)
     assert sum(sizes) <= 20 * 950
 
 

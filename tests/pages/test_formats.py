@@ -318,3 +318,12 @@ def test_the_same_window_gives_the_same_bytes(aggregator: type) -> None:
         )
         crossed.check()
         assert crossed.query() == data[-9:].max()
+
+
+@pytest.mark.parametrize("size", [0, 255, 256, 65_535, 65_536])
+def test_a_page_is_one_msgpack_array_whatever_its_columns_weigh(size: int) -> None:
+    layout = Layout(Record([Array("u1"), Objects()]), timed=False, named=False)
+    numbers, objects = np.arange(size, dtype="u1"), [None] * size
+    data = encode("w", 0, 3, Group((numbers, objects), None, [], size), layout)
+    columns = [["|u1", numbers.tobytes()], ["msgpack", msgpack.packb(objects)]]
+    assert data == msgpack.packb(["mta-page", 1, "w", 0, 3, size, columns])

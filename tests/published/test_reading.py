@@ -32,6 +32,7 @@ from mta import (
     unpublish,
 )
 from mta.errors import (
+    CorruptPage,
     EventsGone,
     InvalidTime,
     NotPageable,
@@ -339,6 +340,42 @@ def test_an_event_loop_learns_which_pages_to_fetch() -> None:
     assert store.reset().get.calls == 0
     with pytest.raises(NotCached):
         open_published(store, "many", refresh=None, cache=0).query_cached(17)
+
+
+def test_a_lookup_resumes_where_it_stopped_once_its_pages_are_fetched() -> None:
+    store, height = many_keys()
+    features = open_published(store, "many", refresh=None)
+    with pytest.raises(NotCached) as raised:
+        features.query_cached(17)
+    missing = raised.value
+    for _ in range(height):
+        features.fetch(missing.pages)
+        with pytest.raises(NotCached) as raised:
+            features.resume(missing)
+        missing = raised.value
+    with pytest.raises(NotCached):
+        features.resume(missing)  # its pages are not fetched yet
+    features.fetch(missing.pages)
+    store.reset()
+    assert features.resume(missing) == 17
+    assert store.reset().get.calls == 0
+
+
+@pytest.mark.parametrize("remote", [True, False])
+def test_a_damaged_page_is_an_error_until_the_store_has_a_good_copy(remote: bool) -> None:
+    store: Any = Server() if remote else MemoryStore()
+    windows = KeyedWindows(Sum("int64"), CountWindow(5), store, name="many", page_bytes=64)
+    windows.publish("many")
+    windows.extend(range(100), range(100), emit="last")
+    windows.checkpoint()
+    features = open_published(store, "many", refresh=None)
+    good = {key: store.get_many([key])[0] for key in store.keys("many/0/")}
+    store.put_many({key: page[:-1] + b"?" for key, page in good.items()})
+    for keys in (17, [17, 18]):
+        with pytest.raises(CorruptPage, match="its bytes do not match its name"):
+            features.query(keys)
+    store.put_many(good)
+    assert (features.query(17), features.query([17, 18]).tolist()) == (17, [17, 18])
 
 
 def test_what_is_not_simple_is_left_to_a_query() -> None:

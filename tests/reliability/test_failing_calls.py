@@ -17,7 +17,7 @@ from mta import AmortizedMTA, Window
 from mta.errors import StoreUnavailable
 from mta.logs.base import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
-from stores.wrapper import WrapperStore
+from stores.base import WrapperStore
 from tests.support import oracle
 from tests.support.patience import LONG, send_what_is_held, set_deadline
 

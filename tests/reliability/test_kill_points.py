@@ -16,8 +16,8 @@ import pytest
 
 from mta import Window
 from stores import HeadCache, PageStore, WriteBuffer
+from stores.base import WrapperStore
 from stores.local_disk import LocalDiskStore
-from stores.wrapper import WrapperStore
 from tests.support import oracle
 from tests.support.writers import Life, save, start
 

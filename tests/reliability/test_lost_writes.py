@@ -10,7 +10,7 @@ from mta import Window
 from mta.errors import MissingPage
 from mta.logs.base import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
-from stores.wrapper import WrapperStore
+from stores.base import WrapperStore
 from tests.support import oracle
 
 SIZE = 80

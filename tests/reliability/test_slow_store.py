@@ -16,7 +16,7 @@ import pytest
 
 from mta import Window
 from stores import HeadCache, PageStore, WriteBuffer, open_store
-from stores.wrapper import WrapperStore
+from stores.base import WrapperStore
 from tests.support import oracle
 from tests.support.patience import LONG
 from tests.support.proxy import Proxy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from tests.spark.test_every import (
 from tests.spark.test_idle_stream import IdleJob
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import SCHEMA, Stream, rows_of
+from tests.support.spark.plans import changed
 
 WINDOWS: dict[str, tuple[AbstractPolicy, Any, int | None]] = {
     "short": (TimeWindow(9), within(9), 9 * SECOND),
@@ -44,7 +44,7 @@ def several(names: tuple[str, ...], every: EveryPeriod, **changes: Any) -> Plan:
     results = {f"all_{name}": pa.list_(pa.float64()) for name in names}
     results |= {f"n_{name}": pa.int64() for name in names}
     policies = {name: WINDOWS[name][0] for name in names}
-    return replace(every_plan(every, TimeWindow(1), results=results, **changes), window=policies)
+    return changed(every_plan(every, TimeWindow(1), results=results, **changes), window=policies)
 
 
 def results_of(tables: list[pa.Table], name: str) -> list[Result]:
@@ -107,10 +107,10 @@ def test_last_gives_the_last_boundary_of_a_key_and_batch(names: tuple[str, ...] 
     for batches, temporary in ((1, False), (12, False), (1, True)):
         changes: dict[str, Any] = {"temporary": temporary}
         plan = several(names, every) if names else every_plan(every, TimeWindow(9))
-        plan = replace(plan, **changes)
+        plan = changed(plan, **changes)
         events = stream(200, 4, seed=batches)
         whole = run(plan, events, batches)
-        newest = run(replace(plan, emit="last"), events, batches)
+        newest = run(changed(plan, emit="last"), events, batches)
         assert [ordered(table) for table in newest] == [
             sorted(last_of_keys(ordered(table)), key=lambda row: row["device"]) for table in whole
         ]

@@ -28,6 +28,7 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
+from tests.support.spark.plans import changed
 
 
 def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:
@@ -53,8 +54,8 @@ def last_of_keys(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
     """Feed all parts with ``emit_every`` and without; how many rows came out."""
     plan, whole = (
-        replace(plan, emit_every=k),
-        replace(plan, emit_every=None, emit="all"),
+        changed(plan, emit_every=k),
+        changed(plan, emit_every=None, emit="all"),
     )
     stores = MemoryStore(), MemoryStore()
     state: bytes | None = None
@@ -66,7 +67,7 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
         again = step(state, rows.take(pa.array(range(rows.num_rows))[::-1]), plan, stores[0])
         assert (again.state, ordered(again.rows)) == (done.state, ordered(done.rows))
         expected = picked(all_rows.rows.to_pylist(), k, counts)
-        if plan.emit == "last":
+        if plan.options.emit == "last":
             expected = last_of_keys(expected)
         assert done.rows.to_pylist() == expected
         assert done.counts == all_rows.counts
@@ -114,7 +115,7 @@ def test_rows_that_are_dropped_do_not_count() -> None:
         late_plan(on_invalid="drop", nulls="drop_row", allowed_lateness=2),
     ):
         assert compare(plan, rows, 3)
-        marked = replace(plan, on_late="side", emit_every=1000)
+        marked = changed(plan, on_late="side", emit_every=1000)
         state = step(None, rows[1], marked, MemoryStore()).state
         assert step(state, rows_of(("a", 1, 7.0)), marked, MemoryStore()).rows["late"].to_pylist()
 
@@ -125,7 +126,7 @@ def test_a_batch_without_a_kth_event_is_not_scanned_for_results() -> None:
     events = [rows_of(*(("a", 32 * b + i, 1.0) for i in range(32))) for b in range(9)]
     for every in (None, 300):
         state, store = None, MemoryStore()
-        counted, calls = _counting(replace(plan, emit_every=every))
+        counted, calls = _counting(changed(plan, emit_every=every))
         for rows in events:
             state = step(state, rows, counted, store).state
         combines.append(len(calls))

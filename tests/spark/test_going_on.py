@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tests.support.spark.events import last_n, make_events, oracle
 from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.late_streams import late_plan
 from tests.support.spark.places import check_places
-from tests.support.spark.plans import make_plan
+from tests.support.spark.plans import changed, make_plan
 from tests.support.spark.saved import snapshot_in
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -101,7 +100,7 @@ def test_a_snapshot_takes_any_lateness_and_no_event_that_it_has_too_little_for()
     done = step(state, rows_of(("a", 959, 1.0), ("a", 960, 1.0)), plans[50], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
     with pytest.raises(LateEvent, match="before which no event is kept"):
-        step(state, rows_of(("a", 959, 1.0)), replace(plans[50], on_late="raise"), store)
+        step(state, rows_of(("a", 959, 1.0)), changed(plans[50], on_late="raise"), store)
     done = step(state, rows_of(("a", 965, 1.0), ("a", 985, 1.0)), plans[10], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
     state = step(done.state, rows_of(("a", 1000, 1.0)), plans[30], store).state

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import partitions_of, states_by_bucket
 from spark_integration.migration import migrate
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.starting import (
     CHECKPOINTS,
     FILES,
@@ -110,7 +110,7 @@ def test_partitions_that_do_not_fit_the_cores_are_reported(
 
 @pytest.mark.parametrize(
     ("buckets", "why"),
-    [(None, None), (1, "1 have nothing to do"), (2, None), (16, None), (17, "8 in a row")],
+    [(None, None), (1, "1 cores have nothing to do"), (2, None), (16, None), (17, "8 in a row")],
 )
 def test_buckets_that_do_not_fit_the_cores_are_reported(
     spark: SparkSession, tmp_path: Path, buckets: int | None, why: str | None

@@ -26,6 +26,7 @@ from spark_integration.plan import Plan
 from spark_integration.step import windows
 from spark_integration.step.step import Advanced, step
 from stores import MemoryStore
+from tests.support.sampling import some
 from tests.support.spark.plans import make_plan
 
 SECOND = 1_000_000
@@ -102,7 +103,7 @@ class Clock:
     def __init__(self, rng: random.Random, plan: Plan) -> None:
         self._rng, self._plan, self.now = rng, plan, 1000
         self._keys = rng.choice([1, 4, 20])
-        self._late = 0.4 if plan.lateness is not None else 0.03
+        self._late = 0.4 if plan.options.lateness is not None else 0.03
 
     def rows(self, count: int) -> pa.Table:
         rng, columns = self._rng, [[], [], []]
@@ -133,7 +134,7 @@ def of_each_key(rows: pa.Table) -> dict[Any, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), by_default=14))
 def test_both_ways_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     plan = some_plan(rng)
@@ -145,7 +146,7 @@ def test_both_ways_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     watermark: int | None = None
     for _ in range(rng.choice([1, 8, 25])):
         rows = clock.rows(rng.choice([0, 1, 3, 20, 60]))
-        if plan.idle != "keep" and rng.random() < 0.6:
+        if plan.options.idle != "keep" and rng.random() < 0.6:
             watermark = max(watermark or 0, (clock.now - rng.choice([5, 40, 90])) * SECOND)
         found = []
         for way, state, store in zip((False, True), states, stores, strict=True):
@@ -173,16 +174,16 @@ def shuffled(rows: pa.Table, rng: random.Random) -> pa.Table:
     return rows.take(pa.array(order, pa.int64()))
 
 
-@pytest.mark.parametrize("sized", [False, True])
-def test_a_key_of_many_rows_has_larger_pages_unless_sizes_are_given(sized: bool) -> None:
+@pytest.mark.parametrize("leaf_arity", [None, 100])
+def test_a_key_of_many_rows_has_larger_pages_unless_sizes_are_given(leaf_arity: int | None) -> None:
     """Of a window on values each key has one by itself from its first row on, of one size."""
     product = Product({"peak": ("watts", Max())})
-    sizes: list[int] = []
+    shares: list[float] = []
     for policy in (TimeWindow(10_000), BoundWindow(("watts", Sum()), at_most=1e6)):
         store = MemoryStore()
         plan = make_plan(
-            monoid=product, window=policy, results={"peak": pa.float64()}, arity=16,
-            leaf_arity=100, sized=sized, schema=SCHEMA,
+            monoid=product, window=policy, results={"peak": pa.float64()}, arity=None,
+            leaf_arity=leaf_arity, schema=SCHEMA,
         )  # fmt: skip
         times = pa.array([at * SECOND for at in range(8_000)], SCHEMA.field("ts").type)
         watts = pa.array([float(at % 991) for at in range(8_000)])
@@ -192,10 +193,10 @@ def test_a_key_of_many_rows_has_larger_pages_unless_sizes_are_given(sized: bool)
         again = step(done.state, rows.slice(0, 0), plan, store)
         assert len(again.rows) == 0
         places = [key.split("/") for key in store.keys("")]
-        sizes.append(sum(":" in window and level == "0" for window, level, *_ in places))
-    by_itself = 8_000 // 100
-    assert sizes[1] > by_itself * 0.5
-    assert sizes[0] > by_itself * 0.5 if sized else sizes[0] < 25
+        leaves = sum(":" in window and level == "0" for window, level, *_ in places)
+        shares.append(leaves * plan.sizes[0] / 8_000)
+    assert shares[1] > 0.5
+    assert shares[0] > 0.5 if leaf_arity else shares[0] < 0.3
 
 
 def test_a_state_of_other_settings_is_refused() -> None:

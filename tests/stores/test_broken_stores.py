@@ -15,11 +15,10 @@ from uuid import uuid4
 
 import pytest
 
-from stores.base import Capabilities, PageStore, check_keys
+from stores.base import Capabilities, PageStore, WrapperStore, check_keys
 from stores.errors import StoreClosed
 from stores.memory import MemoryStore
 from stores.testing.conformance import PageStoreConformance
-from stores.wrapper import WrapperStore
 
 
 class Broken(WrapperStore):

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from io import StringIO
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from tests.support.documents import ROOT
@@ -24,14 +25,22 @@ class Done(NamedTuple):
 
 
 class Console:
-    """Runs one command after the other; leaving the context ends the process and its Spark."""
+    """Runs one command after the other; leaving the context ends the process and its Spark.
 
-    def __init__(self, before: Callable[[], None] | None = None) -> None:
+    What it prints besides, and its Spark, goes to ``errors``.
+    """
+
+    def __init__(
+        self, before: Callable[[], None] | None = None, errors: Path | None = None, **more: str
+    ) -> None:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.console"], preexec_fn=before, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        with ExitStack() as files:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.console"], preexec_fn=before, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=files.enter_context(errors.open("w")) if errors else None,
+                env={**os.environ, "PYTHONPATH": path, **more},
+            )  # fmt: skip
 
     def __call__(self, *arguments: object) -> Done:
         assert self.process.stdin is not None and self.process.stdout is not None

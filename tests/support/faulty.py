@@ -6,8 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from stores.base import Capabilities, PageStore
-from stores.wrapper import WrapperStore
+from stores.base import Capabilities, PageStore, WrapperStore
 from tests.support.patience import LONG
 
 

@@ -21,8 +21,8 @@ from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import Aggregator
 from stores import PageStore, StoreUnavailable
+from stores.base import WrapperStore
 from stores.memory import MemoryStore
-from stores.wrapper import WrapperStore
 
 #: The aggregators that keep events in the order in which they come.
 IN_ORDER: list[type[Aggregator]] = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator]

@@ -11,8 +11,8 @@ import mta.windows.shared_engine
 from mta import CountWindow, Max, TimeWindow
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
+from stores.base import WrapperStore
 from stores.testing.counting import CountingStore
-from stores.wrapper import WrapperStore
 from tests.support.counted import Counted
 from tests.support.naive import pages_of
 from tests.support.shared_windows import ARITY, FOUR, LEAF, N, counted_windows, values

@@ -36,7 +36,7 @@ from mta.in_order import DABA, TwoStacks
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted
-from mta.logs.finger_tree.fingers import before_time
+from mta.logs.finger_tree.fingers import after_time
 from mta.monoids.base import AbstractMonoid
 
 OPERATORS = ("Sum", "GeoMean", "Bloom")
@@ -359,7 +359,7 @@ class Shared:
             tree.evict_oldest()
             tree.insert(new, value)
             lower(tree.query())
-            lower(tree.fold_between(before_time(oldest), "all before"))
+            lower(tree.fold_between(after_time(oldest - 1), "all before"))
             taken.append(thread_time_ns() - began)
         return np.array(taken)
 

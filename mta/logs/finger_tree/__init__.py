@@ -3,7 +3,7 @@
 - ``node``, ``btree``: nodes and their rows, and the classic B-tree
 - ``fingers``, ``bulk``: FiBA, one event at a time and many at once
 - ``node_cache``, ``pages``: nodes as pages, and a tree as pages and snapshots, read by position
-- ``log``: the events by time, for windows that share them
+- ``log``: the events by time, for multiple windows
 """
 
 from mta.logs.finger_tree.btree import Tree

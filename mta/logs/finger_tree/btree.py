@@ -40,7 +40,7 @@ from mta.logs.finger_tree.node import Kind, Node, parent_of
 from mta.logs.finger_tree.node_cache import NodeCache
 from mta.monoids.base import AbstractMonoid, Partial, Refold
 
-#: The aggregate of each subtree and how many events it has, folded from the events.
+#: The aggregate of each subtree and its number of events, folded from the events.
 Folds = dict[Node, tuple[Refold, int]]
 
 
@@ -63,13 +63,13 @@ class Tree:
         self._least = (min_arity if leaf_min_arity is None else leaf_min_arity, min_arity)
         if min(self._least) < 2:
             raise ValueError(f"a minimal arity is 2 or more, not {min(self._least)}")
-        #: Splits, merges and moves so far: what the paper counts in coins.
+        #: Splits, merges and moves so far, which the paper counts in coins.
         self.steps = {"split": 0, "merge": 0, "move": 0}
         self._touched: list[dict[int, Node]] = []
         self._begin()
 
     def _begin(self) -> None:
-        """Be a single leaf without values."""
+        """Start as a single leaf without values."""
         self.root = self.kind.node(0)
         self.root.agg = self.monoid.identity
         self.size = 0
@@ -79,11 +79,11 @@ class Tree:
         return self._least[level > 0]
 
     def child(self, node: Node, index: int) -> Node:
-        """A child of a node; where it is a page, one page read."""
+        """Return a child of a node; one page read if it is a page."""
         return self.cache.child(node, index)
 
     def is_spine(self, node: Node) -> bool:
-        """Whether a node is kept in memory for its place alone."""
+        """Return whether a node stays in memory because of its place."""
         return node is self.root
 
     def __len__(self) -> int:
@@ -92,12 +92,12 @@ class Tree:
     # --- the interface of the paper ---------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of all values in the order of time; no combine."""
+        """Return the aggregate of all values in the order of time; no combine."""
         return self.root.agg
 
     def insert(self, time: int, row: Row) -> None:
         """Add a value, after others of its time; O(arity * log n) combines."""
-        self.monoid.lift(row)  # what cannot be lifted must not get in
+        self.monoid.lift(row)  # what cannot be lifted must not be added
         time = whole_number(time)
         node, index = self._place_after(time)
         node.entries.insert(index, (time, row))
@@ -107,7 +107,7 @@ class Tree:
         self.repair()
 
     def evict(self, time: int) -> bool:
-        """Remove the value at a time, the oldest of several; whether there was one."""
+        """Remove the value at a time, the oldest of several; return whether there was one."""
         place = self.find(whole_number(time))
         if place is None:
             return False
@@ -115,7 +115,7 @@ class Tree:
         return True
 
     def replace(self, node: Node, index: int, row: Row) -> Row:
-        """Put another value into an entry; the one that was there. Combines as ``remove``."""
+        """Replace the value of an entry; return the previous one. Combines as for ``remove``."""
         self.monoid.lift(row)
         time, before = node.entries.at(index)
         node.entries.put(index, (time, row))
@@ -140,22 +140,22 @@ class Tree:
         self.repair()
 
     def _substitute(self, node: Node, index: int) -> tuple[Node, bool]:
-        """The leaf with the entry next to that of an inner node, and whether it is the younger."""
+        """Return the leaf with the entry next to an inner node's, and whether it is later."""
         younger = self.child(node, index + 1).arity > self.least(node.level - 1)
         leaf = self._next_to(node, index, younger)
-        if not leaf.count:  # the left end has nothing to give
+        if not leaf.count:  # the left end has no entry to give
             leaf, younger = self._next_to(node, index, True), True
         return leaf, younger
 
     def _next_to(self, node: Node, index: int, younger: bool) -> Node:
-        """The leaf before the entry of an inner node, or after it."""
+        """Return the leaf before the entry of an inner node, or after it."""
         leaf = self.child(node, index + younger)
         while leaf.level:
             leaf = self.child(leaf, 0 if younger else leaf.count)
         return leaf
 
     def _load_neighbours(self, node: Node) -> None:
-        """Read what rebalancing may need, as far as a removal may have to go up."""
+        """Read what rebalancing may need, as far as a removal may propagate upwards."""
         while node.parent is not None and node.arity <= self.least(node.level):
             left = max(node.parent.index_of(node) - 1, 0)
             for index in range(left, min(left + 2, node.parent.arity)):
@@ -165,7 +165,7 @@ class Tree:
     # --- finding ----------------------------------------------------------------------------------
 
     def find(self, time: int) -> tuple[Node, int] | None:
-        """The oldest entry of a time: its node and index, or None."""
+        """Return the oldest entry of a time, its node and index, or None."""
         node, found = self._start(time, True), None
         while True:
             index = bisect_left(node.times, time)
@@ -176,7 +176,7 @@ class Tree:
             node = self.child(node, index)
 
     def _place_after(self, time: int) -> tuple[Node, int]:
-        """The leaf where a value belongs, after others of its time, and the index."""
+        """Return the leaf where a value belongs, after others of its time, and the index."""
         node = self._start(time, False)
         while True:
             index = bisect_right(node.times, time)
@@ -185,20 +185,20 @@ class Tree:
             node = self.child(node, index)
 
     def _start(self, time: int, at_first: bool) -> Node:
-        """A node below which, or in which, the first entry of a time is, or the place after all."""
+        """Return a node at or above the first entry of a time, or the place after all."""
         return self.root
 
     # --- rebalancing ------------------------------------------------------------------------------
 
     def split_up(self, node: Node, ends: Sequence[int] = ()) -> None:
-        """Split overfull nodes from here up; the first one at these entries, if there are any."""
+        """Split overfull nodes from here up; the first one at these entries, if given."""
         while node.arity > 2 * self.least(node.level):
             parent = self.parent_above(node)
             self.split(node, parent, ends)
             node, ends = parent, ()
 
     def parent_above(self, node: Node) -> Node:
-        """The parent of a node; a new root above it where it is the root."""
+        """Return the parent of a node; for the root, a new root above it."""
         if node is self.root:
             self.root = self.kind.node(node.level + 1)
             self.root.adopt(0, node, self.monoid.identity)
@@ -216,7 +216,7 @@ class Tree:
             for end, stop in zip(ends, [*ends[1:], node.count], strict=True)
         ]
         between = node.entries.schema.take(node.entries.rows, np.array(ends))
-        # A copy, as the room of a whole batch is not to stay for the first of its nodes.
+        # A copy, so that the first node does not retain the memory of a whole batch.
         node.entries = node.entries.copy(0, ends[0])
         if node.level:
             node.sums.truncate(ends[0] + 1)
@@ -224,7 +224,7 @@ class Tree:
         self.put_behind(node, parent, rights, between)
 
     def put_behind(self, node: Node, parent: Node, rights: Sequence[Node], between: Rows) -> None:
-        """Put new nodes behind one, with the entries that stand before each of them."""
+        """Insert new nodes after one, with the entries that precede each of them."""
         at, sums = parent.index_of(node), self._sums(rights)
         if not node.level:
             parent.sums.put(at, (self.kind.fold(node), node.count))
@@ -241,7 +241,7 @@ class Tree:
         self.touch(parent)
 
     def _piece(self, node: Node, start: int, stop: int) -> Node:
-        """Some entries of a node, and the subtrees around them, as a node."""
+        """Return some entries of a node, and the subtrees around them, as a node."""
         piece = self.kind.node(node.level, node.entries.copy(start, stop))
         if node.level:
             piece.sums = node.sums.copy(start, stop + 1)
@@ -250,7 +250,7 @@ class Tree:
         return piece
 
     def _sums(self, nodes: Sequence[Node]) -> Rows:
-        """What a parent has of new leaves; of other nodes that is still to be put right."""
+        """Return what a parent stores of new leaves; for other nodes it is computed later."""
         schema, identity = self.kind.sums, self.monoid.identity
         sums = schema.new(len(nodes))
         for at, node in enumerate(nodes):
@@ -266,9 +266,9 @@ class Tree:
             self.lower()
 
     def fill(self, node: Node) -> Node:
-        """Merge an underfull node with a neighbour, or fill it up from there; the parent.
+        """Merge an underfull node with a neighbour, or fill it up from there; return the parent.
 
-        One that has none is left as it is.
+        A node without neighbours is left unchanged.
         """
         parent = parent_of(node)
         if parent.arity == 1:
@@ -283,7 +283,7 @@ class Tree:
         return parent
 
     def lower(self) -> None:
-        """Take away a root without entries."""
+        """Remove a root without entries."""
         while self.root.level and not self.root.count:
             old, self.root = self.root, self.child(self.root, 0)
             self.root.parent = None
@@ -293,7 +293,7 @@ class Tree:
             self.touch(self.root)
 
     def _merge(self, parent: Node, at: int, left: Node, right: Node) -> None:
-        """Make one of two neighbours and the entry between them."""
+        """Merge two neighbours and the entry between them into one."""
         self.steps["merge"] += 1
         time, row = parent.entries.remove(at)
         left.entries.insert(left.count, (time, row))
@@ -311,7 +311,7 @@ class Tree:
         self._replaced(right, left)
 
     def _move(self, parent: Node, at: int, left: Node, right: Node) -> None:
-        """Fill up one of two neighbours with half of what the other has to spare."""
+        """Fill up one of two neighbours with half of the spare entries of the other."""
         self.steps["move"] += 1
         count = abs(left.arity - right.arity) // 2
         between = parent.entries.at(at)
@@ -348,17 +348,17 @@ class Tree:
     # --- where trees with fingers take part -------------------------------------------------------
 
     def may_lack(self, node: Node) -> bool:
-        """Whether a node may have less than the least arity."""
+        """Return whether a node may have less than the least arity."""
         return False
 
     def _raised(self, old: Node) -> None:
-        """There is a new root above the old one."""
+        """Note that there is a new root above the old one."""
 
     def _lowered(self) -> None:
-        """The root was taken away."""
+        """Note that the root was removed."""
 
     def _replaced(self, old: Node, new: Node) -> None:
-        """The right end of what was in one node is in another now."""
+        """Note that the right end of a node's content is in another node now."""
 
     # --- aggregates -------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ class Tree:
             self._touched[node.level].pop(id(node), None)
 
     def repair(self) -> None:
-        """Compute the aggregates again of all nodes that have changed, and of those above."""
+        """Compute again the aggregates of all nodes that have changed, and of those above."""
         for touched in self._touched:
             while touched:
                 _, node = touched.popitem()
@@ -387,7 +387,7 @@ class Tree:
         self._tell_parent(node, node.agg)
 
     def _tell_parent(self, node: Node, aggregate: Partial) -> None:
-        """Put a node's up-aggregate and size where its parent keeps them."""
+        """Store a node's up-aggregate and size in its parent."""
         parent = node.parent
         if parent is not None:
             parent.sums.put(parent.index_of(node), (aggregate, self.kind.size(node)))
@@ -396,7 +396,7 @@ class Tree:
     # --- looking at it ----------------------------------------------------------------------------
 
     def nodes(self) -> Iterator[Node]:
-        """Every node, a parent before its children; reads every page."""
+        """Yield every node, a parent before its children; reads every page."""
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
@@ -404,7 +404,7 @@ class Tree:
             waiting.extend(self.child(node, i) for i in range(len(node.links)))
 
     def resident(self) -> Iterator[Node]:
-        """Every node that is in memory."""
+        """Yield every node that is in memory."""
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
@@ -412,7 +412,7 @@ class Tree:
             waiting.extend(link.node for link in node.links if link.node is not None)
 
     def entries(self) -> Iterator[tuple[int, Row]]:
-        """Every event in the order of time; reads every page once."""
+        """Yield every event in the order of time; reads every page once."""
         yield from self._entries(self.root)
 
     def _entries(self, node: Node) -> Iterator[tuple[int, Row]]:
@@ -428,13 +428,13 @@ class Tree:
     def check(self) -> None:
         """Assert the size, order and aggregation invariants (FiBA paper, sections 3.1 and 3.2).
 
-        All is folded again from the events: O(n) combines, and every page is read. Changes nothing.
-        Raises InvariantViolation.
+        Everything is folded again from the events: O(n) combines, and every page is read. Changes
+        nothing. Raises InvariantViolation.
         """
         require_same("the root's aggregate", self.query(), self._check_all()[self.root][0])
 
     def _check_all(self) -> Folds:
-        """Sizes, order, and the sums of subtrees off the spines."""
+        """Check sizes, order, and the sums of subtrees off the spines."""
         for node in self.nodes():
             self._check_node(node)
         last = None
@@ -465,7 +465,7 @@ class Tree:
             require(fits, f"a child of {where} is not where its parent says")
 
     def _check_sums(self, node: Node, folds: Folds) -> tuple[Refold, int]:
-        """Check what is known of the subtrees below a node; the fold and the size of all of it."""
+        """Check the sums of the subtrees below a node; return the fold and the size of all."""
         size = node.count
         for index in range(len(node.links)):
             below = self.child(node, index)
@@ -483,7 +483,7 @@ class Tree:
         return fold, size
 
     def _items(self, node: Node, folds: Folds) -> list[Refold]:
-        """Every subtree and entry of a node in turn; all entries of a leaf as one."""
+        """Yield the subtrees and entries of a node alternately; all entries of a leaf as one."""
         lifted = [self.monoid.lift(node.entries.at(index)[1]) for index in range(node.count)]
         if not node.level:
             return [Refold(self.monoid, lifted)]
@@ -497,11 +497,11 @@ class Tree:
 
 
 def require(holds: bool, what: str) -> None:
-    """Raises InvariantViolation with what is wrong unless something holds."""
+    """Raises InvariantViolation with a message unless a condition holds."""
     if not holds:
         raise InvariantViolation(f"{what}; report this as a bug")
 
 
 def require_same(what: str, found: Partial, fold: Refold) -> None:
-    """Raises InvariantViolation unless an aggregate is what was folded again."""
+    """Raises InvariantViolation unless an aggregate equals a newly folded one."""
     require(fold.agrees(found), f"{what} is {found!r} instead of {fold!r}")

@@ -25,12 +25,12 @@ from mta.columns.schemas import Rows
 from mta.logs.finger_tree.fingers import FingerTree
 from mta.logs.finger_tree.node import Node, RowBuffer
 
-#: So many values are put into a leaf one after the other.
+#: Up to this many values are added to a leaf one after the other.
 _FEW = 2
 
 
 def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
-    """Add values in the order of time, each after those of its time that are there.
+    """Add values in the order of time, each after existing ones of its time.
 
     A failed read changes nothing.
     """
@@ -46,16 +46,16 @@ def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
 
 
 def _require_liftable(tree: FingerTree, rows: Rows, count: int) -> None:
-    """What cannot be lifted must not get in."""
+    """Lift all values, so that one that cannot be lifted is not added."""
     if not tree.monoid.is_columnar:
         tree.monoid.lift_rows(rows, count)
 
 
 def _ends_of_last(tree: FingerTree, node: Node, arity: int) -> list[int]:
-    """Where a last leaf that would be overfull is split; of another one nothing: it is halved.
+    """Return where an overfull last leaf is split; None for others, which are halved.
 
-    Its pieces are as full as may be, so that they are fewer pages, and the new last leaf, to which
-    events in order will go, has the rest, or the least arity.
+    Its pieces are as full as possible, so that they need fewer pages. The new last leaf, to which
+    events in order are added, gets the rest, or the least arity.
     """
     if node is not tree.last_leaf:
         return []
@@ -87,9 +87,9 @@ def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool
 
 
 def _append_leaves(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> bool:
-    """Add values behind the last leaf as leaves, unless it has to give some of its own to them.
+    """Add values as leaves after the last one, unless that has to give up some of its entries.
 
-    What they and this leaf would be split into is made of them at once, each copied once.
+    The leaves into which these would be split are created directly, each copied once.
     """
     held, schema, new = leaf.count, leaf.entries.schema, (times, rows)
     ends = [end - held for end in _ends_of_last(tree, leaf, leaf.arity + count)]
@@ -112,7 +112,7 @@ def _append_leaves(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, 
 
 
 def _load(tree: FingerTree, node: Node, times: np.ndarray) -> None:
-    """Read the nodes that values of these times belong in."""
+    """Read the nodes where values of these times belong."""
     if not node.level:
         return
     cuts = [0, *times.searchsorted(node.times).tolist(), len(times)]
@@ -122,7 +122,7 @@ def _load(tree: FingerTree, node: Node, times: np.ndarray) -> None:
 
 
 def _pour(tree: FingerTree, node: Node, times: np.ndarray, rows: Rows, count: int) -> None:
-    """Distribute values over a subtree, splitting what is overfull but for its root."""
+    """Distribute values over a subtree, splitting overfull nodes except its root."""
     tree.touch(node)
     if not node.level:
         _merge(tree, node, times, rows, count)

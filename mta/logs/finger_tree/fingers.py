@@ -1,15 +1,15 @@
 """FiBA, the finger B-tree aggregator (FiBA paper, sections 3.2 and 3.3).
 
 Fingers point at the first and the last leaf, and the *spines* are the nodes from there up to the
-root. Searches start at the finger that is nearer; and so that a change far from the root need not
-reach it, a node keeps the aggregate that suits its place (Figure 2):
+root. Searches start at the nearer finger. A change far from the root need not reach it, because
+each node keeps the aggregate for its place (Figure 2):
 
     up      off the spines: the whole subtree (kept in the parent, see ``node``)
     inner   the root: everything but the first and the last subtree
     left    on the left spine: everything of the root's first subtree but its own first subtree
     right   on the right spine: the same from the other side
 
-so that the fingers and the root have the result between them. The paper's Figure 3(A), values
+so the fingers and the root together have the result. The paper's Figure 3(A), values
 named by letters, left and right of them the spines:
 
                         [ . g . o . ]                    root: ghijklmno
@@ -27,7 +27,7 @@ True
 'bcdefg!h'
 >>> tree.left[0].agg, tree.root.agg, tree.right[0].agg
 ('bc', 'def', 'g!h')
->>> tree.fold_between(before_time(20), after_time(50)), tree.rank(before_time(20))
+>>> tree.fold_between(after_time(19), after_time(50)), tree.rank(after_time(19))
 ('cdef', 1)
 >>> tree.fold_between(tree.at_position(5), "all before")  # to the end
 'g!h'
@@ -64,24 +64,15 @@ from mta.logs.finger_tree.btree import Folds, Tree, require, require_same
 from mta.logs.finger_tree.node import Node, Piece, parent_of
 from mta.monoids.base import Partial, Refold
 
-#: A way through a tree between two entries. In each node that it comes to it passes through one
-#: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before
-#: that entry, or on which side of it that whole subtree is.
+#: A path through a tree between two entries. In each node it passes through or beside one subtree:
+#: the index of the entry after it, and how it continues in the subtree before that entry, or on
+#: which side of it that subtree is.
 Cut = Callable[[Node], "tuple[int, Passage]"]
 Passage = Cut | Literal["all before", "all after"]
 
 
-def before_time(time: int) -> Cut:
-    """The cut before the entries of a time."""
-
-    def cut(node: Node) -> tuple[int, Passage]:
-        return int(node.times.searchsorted(time, side="left")), cut
-
-    return cut
-
-
 def after_time(time: int) -> Cut:
-    """The cut after the entries of a time."""
+    """Return the cut after the entries of a time."""
 
     def cut(node: Node) -> tuple[int, Passage]:
         return int(node.times.searchsorted(time, side="right")), cut
@@ -100,8 +91,8 @@ class FingerTree(Tree):
         self.right: list[Node] = []
         #: Whether the root and the right spine have their aggregates.
         self.is_folded = True
-        #: The level from which down the left spine has got other nodes, and the levels of both
-        #: spines to be repaired downwards from.
+        #: The level from which down the left spine has new nodes, and the levels of both spines to
+        #: be repaired downwards from.
         self._new_left = -1
         self._lowest = [-1, -1]
 
@@ -109,11 +100,11 @@ class FingerTree(Tree):
 
     @property
     def left(self) -> list[Node]:
-        """The left spine, from the finger up; made when it is first needed, one page per level."""
+        """Return the left spine from the finger up; created on first use, one page per level."""
         return self.load_left() if self._left is None else self._left
 
     def load_left(self) -> list[Node]:
-        """As ``left``: there is one from now on."""
+        """Create the left spine and return it."""
         if self._left is None:
             spine, node = [], self.root
             while node.level:
@@ -125,25 +116,25 @@ class FingerTree(Tree):
 
     @property
     def last_leaf(self) -> Node:
-        """The leaf with the newest entries."""
+        """Return the leaf with the newest entries."""
         return self.right[0] if self.right else self.root
 
     @property
     def has_left(self) -> bool:
-        """Whether there is a left spine."""
+        """Return whether there is a left spine."""
         return self._left is not None
 
     def on_left(self, node: Node) -> bool:
-        """Whether a node is on the left spine, below the root."""
+        """Return whether a node is on the left spine, below the root."""
         spine = self._left
         return spine is not None and node.level < len(spine) and spine[node.level] is node
 
     def on_right(self, node: Node) -> bool:
-        """Whether a node is on the right spine, below the root."""
+        """Return whether a node is on the right spine, below the root."""
         return node.level < len(self.right) and self.right[node.level] is node
 
     def is_spine(self, node: Node) -> bool:
-        """Whether a node is the root or on a spine."""
+        """Return whether a node is the root or on a spine."""
         return node is self.root or self.on_left(node) or self.on_right(node)
 
     def may_lack(self, node: Node) -> bool:
@@ -162,7 +153,7 @@ class FingerTree(Tree):
         if self._left is not None:
             self._left.pop()
         self.right.pop()
-        # Below a root the aggregates no longer reach as far as below a node of the spines.
+        # The aggregates below a root do not extend as far as those below a node of the spines.
         for spine in (self._left, self.right):
             if spine:
                 self.touch(spine[-1])
@@ -174,7 +165,7 @@ class FingerTree(Tree):
     # --- the interface of the paper ---------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of all values in the order of time; 2 combines, no page read."""
+        """Return the aggregate of all values in the order of time; 2 combines, no page read."""
         self._fold_spine()
         if not self.root.level:
             return self.root.agg
@@ -200,10 +191,10 @@ class FingerTree(Tree):
         self.cache.mark_dirty(leaf)
 
     def evict_oldest(self, count: int = 1) -> int:
-        """Remove the oldest values; the time of the last of them, 0 for none.
+        """Remove the oldest values; return the time of the last of them, 0 for none.
 
         Amortised 2 combines for one value, O(log m) for m, and at most one page read per level.
-        Raises EmptyWindow when there are too few. A failed read changes nothing.
+        Raises EmptyWindow if there are too few. A failed read changes nothing.
         """
         count = whole_number(count)
         if not 0 <= count <= self.size:
@@ -225,16 +216,16 @@ class FingerTree(Tree):
         suffix = monoid.combine(monoid.partials.at(stack.suffixes, stack.at), stack.added)
         leaf.entries.drop(count)
         leaf.agg, leaf.stack = self._with_left_of(leaf, suffix), stack
-        # A root that is a leaf has been folded with that; what comes in is to be added to the fold.
+        # A root that is a leaf is now folded; new entries are added to that fold.
         self.is_folded |= leaf is self.root
         self.size -= count
         self.cache.mark_dirty(leaf)
         return newest
 
     def _cut_off(self, count: int) -> None:
-        """Cut the tree along one path, and drop what is before it unread.
+        """Cut the tree along one path, and drop everything before it unread.
 
-        Without a left spine the path begins at the root, and ends where whole subtrees go.
+        Without a left spine the path starts at the root, and ends where whole subtrees are dropped.
         """
         if count == self.size:
             self.clear()
@@ -260,9 +251,10 @@ class FingerTree(Tree):
         self.repair()
 
     def _path_to(self, node: Node, count: int) -> list[tuple[Node, int, Passage]]:
-        """The way of the cut after so many entries of a subtree; reads its nodes.
+        """Return the path of the cut after ``count`` entries of a subtree; reads its nodes.
 
-        Down to where whole subtrees go; with a left spine on to the leaf, unless that goes too.
+        It ends where whole subtrees are dropped; with a left spine at the leaf, unless that is
+        dropped too.
         """
         path: list[tuple[Node, int, Passage]] = []
         while node.level:
@@ -275,7 +267,7 @@ class FingerTree(Tree):
         return [*path, (node, count, "all after")]
 
     def _empty_before(self, node: Node) -> list[Node]:
-        """Put a subtree without entries before the first entry of a node; its nodes, going down."""
+        """Put an empty subtree before the first entry of a node; return its nodes, going down."""
         nodes = []
         while node.level:
             below = self.kind.node(node.level - 1)
@@ -286,9 +278,9 @@ class FingerTree(Tree):
         return nodes
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """What single events need at both ends; None without a left spine, and without events.
+        """Return what single events need at both ends; None without a left spine or without events.
 
-        With each eviction the root's aggregate is on the right of what is left of the first leaf.
+        With each eviction the root's aggregate is on the right of the rest of the first leaf.
         """
         leaf, monoid = self.last_leaf, self.monoid
         if self._left is None:
@@ -298,7 +290,7 @@ class FingerTree(Tree):
         if not first.count:
             return None
         stack = first.stack or self.kind.stack(first)
-        if stack.size - stack.at < min(most, first.count):  # of some events it knows no suffix
+        if stack.size - stack.at < min(most, first.count):  # it lacks suffixes of some events
             stack = self.kind.stack(first)
         first.stack = stack
         count = min(most, stack.size - stack.at, first.count - 1)
@@ -316,11 +308,11 @@ class FingerTree(Tree):
 
     @property
     def room(self) -> int:
-        """How many values the last leaf has room for."""
+        """Return how many values fit into the last leaf."""
         return 2 * self.least(0) - self.last_leaf.arity
 
     def append(self, times: np.ndarray, rows: Rows, count: int) -> None:
-        """Add values at the end, for which the last leaf has room; no combine."""
+        """Add values at the end, which must fit into the last leaf; no combine."""
         leaf = self.last_leaf
         leaf.entries.extend((times, rows), count)
         self.size += count
@@ -328,14 +320,14 @@ class FingerTree(Tree):
         self.unfold()
 
     def unfold(self) -> None:
-        """Leave the aggregates of the root and the right spine until somebody asks for them."""
+        """Defer the aggregates of the root and the right spine until they are requested."""
         self.last_leaf.stack, self.is_folded = None, False
 
     def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
-        """As ``append``, after ``prefetched``: all stays folded, for at most 1 combine.
+        """Append like ``append``, after ``prefetched``: all stays folded, with at most 1 combine.
 
-        ``fold`` is the aggregate of the last leaf then; where it is the root, of those added to its
-        stack, as ``prefetched`` had it.
+        ``fold`` is the new aggregate of the last leaf; if that is the root, of the entries added to
+        its stack, as ``prefetched`` had it.
         """
         leaf, stack = self.last_leaf, self.last_leaf.stack
         self.append(times, rows, count)
@@ -348,7 +340,7 @@ class FingerTree(Tree):
             leaf.agg = self.monoid.combine(suffix, fold)
 
     def remove_at(self, position: int) -> None:
-        """Remove the value of a position, counted from the oldest. Raises EmptyWindow."""
+        """Remove the value at a position, counted from the oldest. Raises EmptyWindow."""
         position = whole_number(position)
         if not 0 <= position < self.size:
             raise EmptyWindow(f"there is no event {position} in a window of {self.size}")
@@ -361,7 +353,7 @@ class FingerTree(Tree):
         self._begin()
 
     def set_left(self, path: list[Node]) -> None:
-        """The left spine, if there is one, ends with these nodes now, the highest first.
+        """Set the nodes at the end of the left spine, if there is one, the highest first.
 
         It may be the root.
         """
@@ -374,22 +366,22 @@ class FingerTree(Tree):
     # --- saving and restoring -----------------------------------------------------------------
 
     def settle_left(self) -> None:
-        """Bring up to date what parents know of the left spine, so that it can be written."""
+        """Update what parents store of the left spine, so that it can be written."""
         for node in [*self._left[1:], self.root] if self._left else ():
             node.sums.put(0, (self.whole(node, 0), self.size_of(node, 0)))
 
     def restore(self, spine: list[Node], size: int) -> None:
-        """Be a tree of this root and right spine; no combine."""
+        """Set the tree to this root and right spine; no combine."""
         self.root, self.right = spine[0], spine[:0:-1]
         self._left, self.is_folded, self.size = None, False, size
 
     # --- finding ----------------------------------------------------------------------------------
 
     def entry_at(self, position: int) -> tuple[Node, int]:
-        """The entry of a position, counted from the oldest: its node and index.
+        """Return the node and index of the entry at a position, counted from the oldest.
 
-        O(log d) nodes at distance d from the nearer end, if there is a left spine, and at most a
-        page read a level; of a leaf only where the entry is in it.
+        Visits O(log d) nodes at distance d from the nearer end, if there is a left spine, and reads
+        at most one page per level; a leaf only if the entry is in it.
         """
         node, before = self._near(position)
         position -= before
@@ -402,14 +394,14 @@ class FingerTree(Tree):
         return node, position
 
     def subtree_for(self, first: int, last: int) -> Node:
-        """A node of the spines below which values between two times belong, or the root."""
+        """Return a node of the spines with all values between two times below it, or the root."""
         node = self._start(first, False)
         while self.on_left(node) and not self.on_right(node) and not self._is_beside(node, last):
             node = parent_of(node)
         return node
 
     def _is_beside(self, node: Node, time: int) -> bool:
-        """Whether a time is before the entry that follows a node of the left spine."""
+        """Return whether a time is before the entry that follows a node of the left spine."""
         above = parent_of(node)
         return above.count > 0 and time < above.time_at(0)
 
@@ -459,7 +451,7 @@ class FingerTree(Tree):
                 node.agg = self.monoid.combine(above.agg, node.agg)
 
     def _fold_spine(self) -> None:
-        """Compute the aggregates of the root and the right spine, if that is still to be done."""
+        """Compute the aggregates of the root and the right spine, if this was deferred."""
         if not self.is_folded:
             self.is_folded = True
             self.root.agg = self.kind.fold(self.root)
@@ -472,31 +464,31 @@ class FingerTree(Tree):
         return self.monoid.combine(aggregate, parent.agg)
 
     def spine_child(self, node: Node, index: int) -> Node | None:
-        """A child, if it is on a spine and in memory."""
+        """Return a child if it is on a spine and in memory."""
         below = node.links[index].node
         return below if below and (self.on_left(below) or self.on_right(below)) else None
 
     def whole(self, node: Node, index: int) -> Partial:
-        """The up-aggregate of a child, on the spines too: there O(arity * levels) combines."""
+        """Return the up-aggregate of a child; on the spines with O(arity * levels) combines."""
         below = self.spine_child(node, index)
         return (
             node.fold_at(index) if below is None else self._fold(below, "all after", "all before")
         )
 
     def size_of(self, node: Node, index: int) -> int:
-        """The events below a child, on the spines too."""
+        """Return the number of events below a child, also on the spines."""
         below = self.spine_child(node, index)
         if below is None:
             return node.size_at(index)
         return self.size_below(below)
 
     def size_below(self, node: Node) -> int:
-        """The events in the subtree of a node, on the spines too."""
+        """Return the number of events in the subtree of a node, also on the spines."""
         count = node.entries.count
         return count + int(self.sizes_of(node).sum()) if node.level else count
 
     def sizes_of(self, node: Node) -> np.ndarray:
-        """The events below each child of an inner node."""
+        """Return the number of events below each child of an inner node."""
         sizes = node.sizes()
         if self.is_spine(node):
             sizes = sizes.copy()
@@ -505,12 +497,12 @@ class FingerTree(Tree):
         return sizes
 
     def places_of(self, node: Node) -> np.ndarray:
-        """Of each entry of an inner node, how many events of its subtree come before it."""
+        """Return how many events of an inner node's subtree precede each of its entries."""
         sums, first = node.sums, -1
         if self._left and (node is self.root or self.on_left(node)):
             first = self.size_below(self._left[node.level - 1])
         if sums.derived is None or sums.derived[0] != first:
-            sizes = node.sizes()[: node.count] + 1  # the last subtree comes before no entry
+            sizes = node.sizes()[: node.count] + 1  # the last subtree precedes no entry
             if first >= 0:
                 sizes[:1] = first + 1
             sums.derived = first, sizes.cumsum() - 1
@@ -518,18 +510,18 @@ class FingerTree(Tree):
         return places
 
     def child_with(self, node: Node, position: int) -> tuple[int, int]:
-        """Which child of an inner node has a position, counted in the node's subtree, or is before.
+        """Return the child of an inner node with a position of its subtree, or after it.
 
-        Also, how many events come before that child.
+        The second result is the number of events before that child.
         """
         places = self.places_of(node)
         index = int(places.searchsorted(position))
         return index, int(places[index - 1]) + 1 if index else 0
 
     def above_leaf(self, position: int) -> tuple[Node, int]:
-        """The node above the leaf that has a position, or the root where that is the leaf.
+        """Return the node above the leaf with a position, or the root if that is the leaf.
 
-        Also, how many events come before its subtree. A page read a level.
+        The second result is the number of events before its subtree. One page read per level.
         """
         node, first = self.root, 0
         while node.level > 1:
@@ -539,13 +531,13 @@ class FingerTree(Tree):
         return node, first
 
     def events_before(self, node: Node, index: int) -> int:
-        """How many events come before a child of an inner node, in the node's subtree."""
+        """Return how many events of a node's subtree precede one of its children."""
         return int(self.places_of(node)[index - 1]) + 1 if index else 0
 
     # --- between two cuts -------------------------------------------------------------------------
 
     def at_position(self, position: int) -> Cut:
-        """The cut before the entry of a position, which counts from the oldest in the subtree."""
+        """Return the cut before the entry of a position, counted from the oldest in the subtree."""
 
         def cut(node: Node) -> tuple[int, Passage]:
             if not node.level:
@@ -559,9 +551,9 @@ class FingerTree(Tree):
         return cut
 
     def fold_between(self, start: Passage, stop: Passage) -> Partial:
-        """The aggregate of the entries between two cuts, the identity where there are none.
+        """Return the aggregate of the entries between two cuts, the identity for none.
 
-        O(arity * log n) combines, and at most two page reads per level.
+        Costs O(arity * log n) combines, and at most two page reads per level.
         """
         return self._fold(self.root, start, stop)
 
@@ -571,7 +563,7 @@ class FingerTree(Tree):
         return self.monoid.fold(*self._joined(pieces)) if pieces else self.monoid.identity
 
     def _joined(self, pieces: list[Piece]) -> Piece:
-        """Pieces, at least one, one after the other."""
+        """Concatenate at least one piece."""
         if len(pieces) == 1:
             return pieces[0]
         partials, size, at = self.monoid.partials, sum(count for _, count in pieces), 0
@@ -582,7 +574,7 @@ class FingerTree(Tree):
         return rows, size
 
     def _gather(self, node: Node, start: Passage, stop: Passage, pieces: list[Piece]) -> None:
-        """The aggregates of what is between two cuts, in order, to be folded all at once."""
+        """Collect the aggregates between two cuts, in order, to be folded all at once."""
         first, left = (0, start) if isinstance(start, str) else start(node)
         end, right = (node.count, stop) if isinstance(stop, str) else stop(node)
         if node.level and first == end:
@@ -601,7 +593,7 @@ class FingerTree(Tree):
     def _gather_child(
         self, node: Node, index: int, start: Passage, stop: Passage, pieces: list[Piece]
     ) -> None:
-        """What is between two cuts of a subtree; it is only read where a cut goes through it."""
+        """Collect the aggregates between two cuts of a subtree, read only if a cut is in it."""
         if start == "all before" or stop == "all after":
             return
         whole = isinstance(start, str) and isinstance(stop, str)
@@ -612,9 +604,10 @@ class FingerTree(Tree):
             self._gather(below, start, stop, pieces)
 
     def fold_positions(self, start: int, stop: int) -> Partial:
-        """The aggregate of the entries from a position to another, counted from the oldest.
+        """Return the aggregate from one position to another, counted from the oldest.
 
-        O(arity * log d) combines and O(log d) nodes at distance d of ``start`` from the newest.
+        Costs O(arity * log d) combines and O(log d) nodes at distance d of ``start`` from the
+        newest.
         """
         if start >= stop:
             return self.monoid.identity
@@ -623,10 +616,10 @@ class FingerTree(Tree):
         return self._fold(node, self.at_position(start - before), end)
 
     def folds_behind(self, position: int) -> tuple[np.ndarray, Rows]:
-        """The aggregate from a position to the end, and from some behind it; beside the positions.
+        """Return positions from one on, and the aggregates from each to the end.
 
-        Where a leaf begins at the first, they are those at which leaves of its parent begin; else
-        it is alone. Costs as ``fold_positions``, for all of them together.
+        If a leaf starts at the first, they are the starts of the leaves of its parent; otherwise it
+        is the only one. All together cost as much as one ``fold_positions``.
         """
         schema, (node, first) = self.monoid.partials, self.above_leaf(position)
         index, before = self.child_with(node, position - first) if node.level else (0, 0)
@@ -641,18 +634,19 @@ class FingerTree(Tree):
     def longest_prefix(
         self, position: int, prefix: Partial, accepts: Callable[[Partial], bool]
     ) -> int:
-        """Where the longest run from a position on ends whose fold, after a prefix, is accepted.
+        """Return where the longest run ends whose fold after a prefix is accepted.
 
-        O(arity * log n) combines, and at most two page reads per level; asks O(log n) times.
+        Costs O(arity * log n) combines, and at most two page reads per level; calls ``accepts``
+        O(log n) times.
         """
         return self._accepted(self.root, self.at_position(position), prefix, accepts)[0]
 
     def _accepted(
         self, node: Node, start: Passage, prefix: Partial, accepts: Callable[[Partial], bool]
     ) -> tuple[int, Partial, bool]:
-        """Where in a subtree the longest accepted run after a cut ends, its fold, and if it is all.
+        """Return the end of the longest accepted run after a cut, its fold, and if it is complete.
 
-        Counted from the subtree's first entry, whether or not the cut is before it.
+        The end counts from the subtree's first entry, also if the cut is after that.
         """
         first, left = (0, start) if isinstance(start, str) else start(node)
         pieces: list[Piece] = []
@@ -676,7 +670,7 @@ class FingerTree(Tree):
             return self.size_below(node), prefix, True
         if not node.level:
             return first + found, prefix, False
-        # A subtree and the entry after it take turns.
+        # Subtrees and entries alternate.
         index, is_entry = divmod(found + (left != "all after"), 2)
         if is_entry:
             return int(self.places_of(node)[first + index]), prefix, False
@@ -685,9 +679,9 @@ class FingerTree(Tree):
         return self.events_before(node, first + index) + end, prefix, False
 
     def _holds(self, position: int) -> tuple[Node, int]:
-        """The lowest node of the right spine, or the root, that has all from a position on below.
+        """Return the lowest node of the right spine, or the root, with all from a position on.
 
-        Also, how many entries come before those below it.
+        The second result is the number of entries before those below it.
         """
         below = 0
         for node in self.right:
@@ -697,9 +691,9 @@ class FingerTree(Tree):
         return self.root, 0
 
     def _near(self, position: int) -> tuple[Node, int]:
-        """The lowest node of either spine that has a position below it, or the root.
+        """Return the lowest node of either spine that has a position below it, or the root.
 
-        Also, how many entries come before those below it.
+        The second result is the number of entries before those below it.
         """
         first = last = 0
         for level, node in enumerate(self.right):
@@ -714,7 +708,7 @@ class FingerTree(Tree):
         return self.root, 0
 
     def rank_after(self, time: int) -> int:
-        """How many entries are not later than a time; O(log d) nodes at distance d from an end.
+        """Return how many entries are not later than a time; O(log d) nodes at distance d.
 
         At most one page read per level.
         """
@@ -723,9 +717,9 @@ class FingerTree(Tree):
         return before + self.rank(after_time(time), node=node)
 
     def rank(self, cut: Passage, reads_leaf: bool = True, node: Node | None = None) -> int:
-        """How many entries of the tree or a node are before a cut; at most one page read per level.
+        """Return how many entries of the tree or a node precede a cut; one page read per level.
 
-        Without reading a leaf: before the leaf that the cut goes through, or one before it.
+        Without reading a leaf, return a position before the cut, in the same leaf.
         """
         node, found = node or self.root, 0
         while not isinstance(cut, str):
@@ -744,9 +738,9 @@ class FingerTree(Tree):
     # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """As ``Tree.check``, of the spines and their aggregates too.
+        """Check as ``Tree.check``, including the spines and their aggregates.
 
-        Changes nothing: what is not there yet is not made.
+        Changes nothing: deferred aggregates stay deferred.
         """
         with self.cache.preserving_state():
             self._check_spine(self.right, -1)
@@ -755,7 +749,7 @@ class FingerTree(Tree):
             self._check_fingers(self._check_all())
 
     def _check_spine(self, spine: list[Node], end: int) -> None:
-        """A spine is the end nodes of each level, and its finger is a leaf."""
+        """Check that a spine has the end nodes of each level, and that its finger is a leaf."""
         node = self.root
         for below in reversed(spine):
             is_end = bool(node.level) and node.links[end].node is below
@@ -764,7 +758,7 @@ class FingerTree(Tree):
         require(not node.level, "a spine does not reach the leaves")
 
     def _check_fingers(self, folds: Folds) -> None:
-        """The inner, left and right aggregates that there are, from the root to the fingers."""
+        """Check the existing inner, left and right aggregates, from the root to the fingers."""
         left = right = Refold(self.monoid)
         for node in reversed(self._left or []):
             left = self._refold(self._items(node, folds)[node.level > 0 :]) + left

@@ -1,11 +1,11 @@
-"""The log of a finger tree: events in order of time, whatever order they come in, in pages.
+"""The log of a finger tree: events in order of time, in any order of arrival, in pages.
 
-An event goes behind others of its time; or, if the setting says so, it replaces or joins the one
-that is there. One that comes so late that a newer one has left for good has left as well, as soon
-as it comes.
+An event is placed after others of its time, or, if the setting says so, it replaces or combines
+with the existing one. A late event for which a newer one has already left for good leaves on
+arrival.
 
-``FingerTreeLog`` serves windows that share the events, each with a cursor that reads here; FiBA is
-the log with one window of its own (``evaluators.fiba``).
+``FingerTreeLog`` serves windows that share the events, each with a cursor that reads here. FiBA is
+this log with a single window (``evaluators.fiba``).
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from mta.monoids.base import AbstractMonoid
 from mta.pages.snapshot import Snapshot
 from mta.times import clock
 
-#: How many events of a batch go in at once: so many, or as many as these leaves hold.
+#: How many events of a batch are added at once: this many, or as many as these leaves hold.
 RUN, _RUN_LEAVES = 8192, 16
-#: So many leaves of events that have left may be in the tree before they are cut off in one go, at
-#: most and at least, and between these one event in so many.
+#: How many leaves of events that have left may remain in the tree before they are cut off together,
+#: at most and at least; and between these, one event in so many.
 _LEAVES_LEFT_BEHIND, _LEAST_LEFT_BEHIND, LEFT_BEHIND = 64, 16, 16
-#: Where the order matters, single events may come late among so many of the newest stored ones.
+#: If the order matters, single late events are accepted among so many of the newest stored ones.
 _NEWEST = 256
 
 
 def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
-    """Raises UnsuitableMonoid if events are to be one, and the monoid has no value of two."""
+    """Raises UnsuitableMonoid if events are to be combined, and the monoid cannot do it."""
     if on_duplicate == "combine" and not monoid.joins_values:
         raise UnsuitableMonoid(
             f"{monoid.name} cannot make one value of two: take on_duplicate='replace', or a monoid "
@@ -55,13 +55,13 @@ class FingerTreeLog(TreePages):
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
-        #: Whether the event that was added last has left at once.
+        #: Whether the last added event left on arrival.
         self._added_left = False
-        #: The value in whose place the last one was put, in a list; None where in nobody's.
+        #: The value that the last one replaced, in a list; None if it replaced none.
         self._put_aside: list[Row] | None = None
-        #: How many events have taken the place of others, or joined them.
+        #: How many events have replaced others, or combined with them.
         self._met = 0
-        #: Events older than this are late, though none as new may be left: it was retracted.
+        #: Events older than this are late, even if the newest event was retracted.
         self._newest_ever: int | None = None
         require_joins(self.monoid, setting.on_duplicate)
 
@@ -71,13 +71,13 @@ class FingerTreeLog(TreePages):
 
     @property
     def discards(self) -> bool:
-        """Whether events may be released at any time, as no snapshot needs them."""
+        """Return whether events may be released at any time, as no snapshot needs them."""
         return self.setting.store is None or not self.paged.retain
 
     # --- single events --------------------------------------------------------------------------
 
     def _make_ready(self, count: int = 1) -> None:
-        """Do beforehand what needs the store, so that nothing can fail halfway."""
+        """Do everything that needs the store first, so that nothing fails halfway."""
         del count
         self.trim()
 
@@ -86,13 +86,13 @@ class FingerTreeLog(TreePages):
         self._insert(row, time)
 
     def _insert(self, row: Row, time: int | None) -> int | None:
-        """The position of the new event; None where it has left, and where one was there."""
+        """Return the position of the new event; None if it has left, or replaced another."""
         assert time is not None
         self._make_ready()
         self.last_insert, self._put_aside = time, None
         self._added_left = self._has_left(time)
         if self._added_left:
-            self.monoid.lift(row)  # what cannot be lifted must not get in
+            self.monoid.lift(row)  # what cannot be lifted must not be added
             self._count_left(1)
             return None
         if (met := self._met_by(time)) is not None:
@@ -100,7 +100,7 @@ class FingerTreeLog(TreePages):
             return None
         position, back = self.place_of(time), self.back
         if position < back:
-            self.tree.unfold()  # a query seldom asks for the spine, and pays no more
+            self.tree.unfold()  # queries rarely need the spine, and pay no more
         self.tree.insert(time, row)
         if position < back:
             self._note_late(position, 1)
@@ -121,14 +121,14 @@ class FingerTreeLog(TreePages):
 
     @property
     def spare(self) -> int:
-        """How many events may come in order without a store call."""
+        """Return how many events in order can be added without a store call."""
         return self.tree.room if self.setting.on_duplicate == "append" else 0
 
     def newest(self, length: int) -> Events:
-        """The newest events, as views: behind the first of them others may come late, unread.
+        """Return the newest events as views; late ones may be added after the first of them.
 
-        They are in the last leaf. Where the order matters they are few, and no more than half of a
-        window of this length. None of them where no event may come late.
+        They are in the last leaf. If the order matters they are few, and at most half of a window
+        of this length. Empty if no event may be late.
         """
         leaf, count = self.tree.last_leaf, self._unsettled(length)
         if self.monoid.commutative and self.setting.allowed_lateness:
@@ -137,7 +137,7 @@ class FingerTreeLog(TreePages):
         return Events(leaf.values(start, leaf.count), leaf.times[start:], count)
 
     def _unsettled(self, length: int) -> int:
-        """How many of the newest events others may precede, where the order matters."""
+        """Return how many of the newest events others may precede if the order matters."""
         if self.monoid.commutative or not self.setting.allowed_lateness:
             return 0
         return min(self.tree.last_leaf.count, _NEWEST, length // 2)
@@ -147,9 +147,9 @@ class FingerTreeLog(TreePages):
         return self.back - self._unsettled(self.back - front)
 
     def take_in(self, new: Events) -> int | None:
-        """Have the events that came one at a time, no more than there was room for.
+        """Add the events that arrived one at a time, at most as many as there was room for.
 
-        Late ones go into the last leaf, all in one bulk; no combine, and no store call. Returns
+        Late ones are inserted into the last leaf together; no combine, and no store call. Returns
         the position of the first late one, None without any.
         """
         rows, times, count = _sorted(self.monoid, new)
@@ -167,29 +167,29 @@ class FingerTreeLog(TreePages):
     # --- events at times that have one already ----------------------------------------------------
 
     def _has_left(self, time: int) -> bool:
-        """Whether an event of a time has left as soon as it comes, as a newer one has.
+        """Return whether an event of a time leaves on arrival, because a newer one has left.
 
-        So has one that would replace or join the newest that has left.
+        So does one that would replace or combine with the newest event that has left.
         """
         beside = self.setting.on_duplicate == "append"
         return self.newest_left is not None and time < self.newest_left + (not beside)
 
     def _met_by(self, time: int) -> int | None:
-        """The position of the event that one of a time replaces or joins, if there is any."""
+        """Return the position of the event that one of a time replaces or combines with, if any."""
         newest = self.newest_time()
         if self.setting.on_duplicate == "append" or newest is None or time > newest:
             return None
         return self._position_of(time)
 
     def _position_of(self, time: int) -> int | None:
-        """The position of the newest event of a time; None without one. One page per level."""
+        """Return the position of the newest event of a time, if any. One page per level."""
         position = self.first_after(time) - 1
         if position < self.kept_from or self.time_at(position) != time:
             return None
         return position
 
     def _joined(self, older: Row, newer: Row) -> Row:
-        """The value that stands in place of two."""
+        """Return the value that replaces two."""
         return (
             newer
             if self.setting.on_duplicate == "replace"
@@ -197,7 +197,7 @@ class FingerTreeLog(TreePages):
         )
 
     def _put(self, position: int, row: Row) -> Row:
-        """Let a value replace or join that of a position; the one that was there."""
+        """Replace or combine the value at a position; return the previous one."""
         node, index = self.tree.entry_at(position - self.kept_from)
         older = node.entries.part_at(1, index)
         self.tree.replace(node, index, self._joined(older, row))
@@ -206,7 +206,7 @@ class FingerTreeLog(TreePages):
         return older
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
-        """One event that meets another, or as many as meet none, each of a time of its own."""
+        """Return up to where events are added together: one that replaces, or many that do not."""
         if self.setting.on_duplicate == "append":
             return stop
         assert times is not None
@@ -229,9 +229,9 @@ class FingerTreeLog(TreePages):
     # --- retractions ------------------------------------------------------------------------------
 
     def retract(self, time: int) -> Row:
-        """Take out the newest event of a time; its value.
+        """Remove the newest event of a time, and return its value.
 
-        O(arity * log d) combines and O(log d) nodes at distance d from the nearer end. Raises
+        Costs O(arity * log d) combines and O(log d) nodes at distance d from the nearer end. Raises
         NoSuchEvent, EventsGone.
         """
         self.trim()
@@ -250,18 +250,18 @@ class FingerTreeLog(TreePages):
         return row
 
     def count_at(self, time: int) -> int:
-        """How many events of a time there are to be retracted; at most a page or two a level."""
+        """Return how many events of a time can be retracted; one or two pages per level."""
         start, stop = self.first_after(time - 1), self.first_after(time)
         while start < stop and self._is_gone(start):
             start += 1
         return stop - start
 
     def _is_gone(self, position: int) -> bool:
-        """Whether neither the window nor a late event may ask for a position any more."""
+        """Return whether neither the window nor a late event can need a position."""
         return position < self.front
 
     def write_back(self, row: Row, time: int) -> None:
-        """Undo the last ``retract``, which nothing has followed."""
+        """Undo the last ``retract``, if nothing has followed it."""
         position = self.first_after(time)
         self.tree.insert(time, row)
         self._note_late(position, 1)
@@ -270,7 +270,7 @@ class FingerTreeLog(TreePages):
 
     @property
     def _most(self) -> int:
-        """How many events go in at once."""
+        """Return how many events are added at once."""
         return max(RUN, _RUN_LEAVES * self.setting.leaf_arity)
 
     @property
@@ -291,7 +291,7 @@ class FingerTreeLog(TreePages):
         return count
 
     def _insert_run(self, rows: Rows, times: np.ndarray, count: int, position: int) -> None:
-        """Insert events in order of time, the first of which gets a position.
+        """Insert events in order of time, the first of them at a position.
 
         A failed read changes nothing.
         """
@@ -313,21 +313,21 @@ class FingerTreeLog(TreePages):
             self._note_late(-1 if left else position, max(before, left))
 
     def _count_left(self, count: int) -> None:
-        """So many events have left as soon as they came: all others are that much further on."""
+        """Note that events left on arrival: all positions grow by their number."""
         self.kept_from += count
         self._note_late(-1, count)
 
     def _note_late(self, position: int, before: int) -> None:
-        """Events came in at a position before the back, so many of them before the front.
+        """Note events inserted at a position before the back, some of them before the front.
 
-        What is known of those before it stays known.
+        What is known of events before them remains valid.
         """
         self._note_moved(position)
         if position < self.front:
             self.front += before
 
     def _note_moved(self, position: int) -> None:
-        """Events from a position on have changed, or are at others."""
+        """Note that events from a position on have changed, or have moved."""
         self.stamp += 1
         self._drop_leaves_from(position)
 
@@ -338,11 +338,11 @@ class FingerTreeLog(TreePages):
         count: int,
         stop: Callable[[], int] | None = None,
     ) -> tuple[Chunk, np.ndarray | None]:
-        """New events in order of time, and the stored ones among them, as one chunk.
+        """Return new events in order of time, with the stored ones among them, as one chunk.
 
-        Of the stored ones those up to ``stop``, by default those not later than the last new one,
-        and without the one that a new one by itself replaces or joins. Beside it, which are new;
-        None where all are. A page read a leaf.
+        It includes stored events up to ``stop``, by default those not later than the last new one,
+        but not an event that a single new one replaces. The second result says which are new; None
+        if all are. One page read per leaf.
         """
         assert times is not None
         met = self._met_by(int(times[0])) if count == 1 else None
@@ -366,7 +366,7 @@ class FingerTreeLog(TreePages):
         return Chunk(self.monoid, start, seen, joined[order], len(order)), order >= size
 
     def _stored(self, start: int, stop: int) -> Chunk:
-        """Stored events as a chunk; one page read per leaf, and one store call per parent."""
+        """Return stored events as a chunk; one page read per leaf, one store call per parent."""
         schema, at, count = self.monoid.inputs, 0, stop - start
         rows, times = schema.new(count), np.empty(count, "<i8")
         while at < count:
@@ -379,10 +379,10 @@ class FingerTreeLog(TreePages):
         return Chunk(self.monoid, start, rows, times, count)
 
     def keep(self, chunk: Chunk) -> None:
-        """Late events may come among those of a chunk, so none is retained."""
+        """Do nothing: late events may be inserted among those of a chunk."""
 
     def release(self) -> None:
-        """There is no chunk to drop."""
+        """Do nothing: no chunk is retained."""
 
     # --- what leaves ------------------------------------------------------------------------------
 
@@ -392,34 +392,34 @@ class FingerTreeLog(TreePages):
         self.front = position
 
     def _cut_off(self, position: int) -> None:
-        """Take the events before a position out of the tree. A failed read changes nothing."""
+        """Remove the events before a position from the tree. A failed read changes nothing."""
         gone = position - self.kept_from
         if gone > 0:
             self._note_left(self.tree.evict_oldest(gone), position)
 
     def _note_left(self, newest: int, position: int) -> None:
-        """The events before a position have left, the last of them of this time."""
+        """Note that the events before a position have left, the last of them of this time."""
         self.newest_left = max(newest, newest if self.newest_left is None else self.newest_left)
         self.kept_from = position
 
     def needed_from(self, window: Any, front: int) -> int:
-        """From where on a window with a front may still be asked for, as late events look back."""
+        """Return the position from which on a window with a front may be needed for late events."""
         newest, reach, policy = self.newest_time(), self.setting.reach, window.policy
         if not reach or newest is None or not (policy.positional or policy.merges):
             return front
         return min(front, self._as_of(window, newest - reach, self.first_after))
 
     def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
-        """The front of the window that ends with the events of a time.
+        """Return the front of the window that ends with the events of a time.
 
-        ``after`` gives the position of the oldest event later than a time.
+        ``after`` maps a time to the position of the oldest later event.
         """
         view = Positions(lambda: after(time), after, partial(self._total_until, window, time))
         cut: int = window.policy.cut(view, time)
         return max(self.kept_from, cut)
 
     def _total_until(self, window: Any, time: int, policy: AbstractPolicy) -> Any:
-        """What a policy observes in all retained events up to a time."""
+        """Return what a policy observes in all retained events up to a time."""
         monoid, pick = window.lens(policy)
         return monoid.lower(pick(self.fold(self.kept_from, self.first_after(time))))
 
@@ -429,7 +429,7 @@ class FingerTreeLog(TreePages):
 
 
 def _sorted(monoid: AbstractMonoid, events: Events) -> Events:
-    """Events in order of time, those of one time as they came."""
+    """Return events in order of time; ties keep their order of arrival."""
     rows, times, count = events
     assert times is not None
     if (times[1:] >= times[:-1]).all():

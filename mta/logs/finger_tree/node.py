@@ -2,10 +2,10 @@
 
     inner node of arity 4:   [c0] e0 [c1] e1 [c2] e2 [c3]     e = time and value, c = subtree
 
-As in the FiBA paper, section 3.1, values stand in inner nodes too, and the *arity* of a node is one
-more than its entries; a leaf's counts the places where subtrees would be. A subtree's up-aggregate,
-the fold of all that is in it, stands in its parent beside the name of its page, so that a node can
-be folded without its children. On the spines it is not kept up to date (see ``fingers``).
+As in the FiBA paper, section 3.1, inner nodes have values too, and the *arity* of a node is one
+more than its entries, also in a leaf. The up-aggregate of a subtree, the fold of everything in it,
+is in its parent with the name of its page, so that a node can be folded without its children. On
+the spines it is not kept up to date (see ``fingers``).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ WHOLE_NUMBERS = Array("<i8")
 #: Partial aggregates in order, and how many.
 Piece = tuple[Rows, int]
 _NOTES_LAYOUT = Layout(Record([WHOLE_NUMBERS] * 3), timed=False, named=True)
-#: What stands for no note of any time.
+#: Stands for no note.
 NO_NOTE: tuple[int, Note] = (0, [])
 
 
 class RowBuffer:
-    """Rows of one schema in order, with room for more; what a node keeps its entries and sums in.
+    """Rows of one schema in order, with room for more: the entries and sums of a node.
 
-    Rows that came out of a page, or are shared, are not written to; the first change copies them.
+    Rows that were read from a page, or are shared, are immutable; the first change copies them.
     """
 
     __slots__ = (
@@ -42,51 +42,51 @@ class RowBuffer:
     def __init__(self, schema: Record, rows: Rows = None, count: int = 0) -> None:
         self.schema, self.count = schema, count
         self._room = schema.new(0) if rows is None else rows
-        #: Rows that there is room for; 0 while the room is somebody else's.
+        #: The capacity in rows; 0 if the memory belongs to another object.
         self._capacity = 0
-        #: Where the rows end, counted from the beginning of the room, that others may look at.
+        #: The end of the rows that other objects may read, and their start, in the buffer.
         self._shared = self._start = 0
-        #: What somebody has computed of the rows; None after every change to them.
+        #: A value computed from the rows by a caller; None after every change to them.
         self.derived: Any = None
-        #: How many rows have been dropped; and the row, counted with these, before which all are
-        #: as they were when somebody last set this.
+        #: How many rows have been dropped; and the row, counted with these, before which nothing
+        #: has changed since this was last set.
         self.dropped = self.unchanged = 0
 
     @property
     def rows(self) -> Rows:
-        """All rows, as a view."""
+        """Return all rows, as a view."""
         return self.cut(0, self.count)
 
     def share(self, start: int, stop: int) -> Rows:
-        """Some rows, as a view that stays as it is: the first change to them is made to a copy."""
+        """Return some rows as an immutable view: the first change to them is made to a copy."""
         self._shared = max(self._shared, self._start + stop)
         return self.cut(start, stop)
 
     def cut(self, start: int, stop: int) -> Rows:
-        """Some rows, as a view."""
+        """Return some rows, as a view."""
         return self.schema.cut(self._room, self._start + start, self._start + stop)
 
     def group(self, start: int, stop: int) -> Group:
-        """Some rows, of a leaf's times and values, as the columns of a page."""
+        """Return some rows of a leaf's times and values as the columns of a page."""
         times, values = self.cut(start, stop)
         return Group(values, times, [], stop - start)
 
     def numbers(self, which: int) -> np.ndarray:
-        """One of the columns that are arrays, as a view."""
+        """Return one of the columns that are arrays, as a view."""
         column: np.ndarray = self._room[which][self._start : self._start + self.count]
         return column
 
     def part(self, which: int, start: int, stop: int) -> Rows:
-        """Some rows of one of the columns, as a view."""
+        """Return some rows of one of the columns, as a view."""
         first = self._start
         return self.schema.schemas[which].cut(self._room[which], first + start, first + stop)
 
     def at(self, index: int) -> Row:
-        """One row."""
+        """Return one row."""
         return self.schema.at(self._room, self._start + index)
 
     def part_at(self, which: int, index: int) -> Row:
-        """One row of one of the columns."""
+        """Return one row of one of the columns."""
         return self.schema.schemas[which].at(self._room[which], self._start + index)
 
     def put(self, index: int, row: Row) -> None:
@@ -95,7 +95,7 @@ class RowBuffer:
         self.schema.put(self._room, self._start + index, row)
 
     def insert(self, index: int, row: Row) -> None:
-        """Put a row before the one at an index; those after it move on."""
+        """Insert a row before the one at an index."""
         self._own(self.count + 1, index)
         schema, room, at = self.schema, self._room, self._start + index
         if index < self.count:
@@ -104,7 +104,7 @@ class RowBuffer:
         self.count += 1
 
     def insert_many(self, index: int, rows: Rows, count: int) -> None:
-        """Put rows before the one at an index; those after it move on."""
+        """Insert rows before the one at an index."""
         self._own(self.count + count, index)
         schema, room, at = self.schema, self._room, self._start + index
         if index < self.count:
@@ -113,7 +113,7 @@ class RowBuffer:
         self.count += count
 
     def remove(self, index: int) -> Row:
-        """Take a row out; those after it move back, unless it was the first."""
+        """Remove a row; those after it move back, unless it was the first."""
         row = self.at(index)
         if index == 0:
             self.drop(1)
@@ -149,12 +149,12 @@ class RowBuffer:
         self.derived = None
 
     def truncate(self, count: int) -> None:
-        """Keep the first rows alone."""
+        """Keep only the first rows."""
         self.count = count
         self._changed(count)
 
     def copy(self, start: int, stop: int, capacity: int = 0) -> RowBuffer:
-        """Some rows in a buffer of their own, that has room for so many, or for no others."""
+        """Return some rows in a separate buffer, with the given capacity, or with no spare room."""
         capacity = max(capacity, stop - start)
         room = self.schema.new(capacity)
         self.schema.put_many(room, 0, self.cut(start, stop))
@@ -163,16 +163,16 @@ class RowBuffer:
         return copied
 
     def has_room(self, count: int) -> bool:
-        """Whether so many rows can be added where these are."""
+        """Return whether rows can be added without moving the existing ones."""
         return self._start + self.count + count <= self._capacity
 
     def _changed(self, index: int) -> None:
-        """Rows from an index on are others than before."""
+        """Note that rows from an index on have changed."""
         self.derived = None
         self.unchanged = min(self.unchanged, self.dropped + index)
 
     def _own(self, size: int, index: int) -> None:
-        """Make the room ours and large enough for so many rows; those from an index on change."""
+        """Own the memory, with room for ``size`` rows; those from an index on will change."""
         self._changed(index)
         if self._start + size <= self._capacity and self._start + index >= self._shared:
             return
@@ -183,14 +183,14 @@ class RowBuffer:
 
 
 class Link:
-    """What a node knows of a child without reading it."""
+    """What a node stores of a child without reading it."""
 
     __slots__ = ("name", "node", "number")
 
     def __init__(self, node: Node | None, number: int = 0, name: bytes = NO_NAME) -> None:
-        #: The child, where it is in memory.
+        #: The child, if it is in memory.
         self.node = node
-        #: The page that holds the child as it is now; NO_NAME while there is none.
+        #: The page with the current content of the child; NO_NAME if there is none.
         self.number, self.name = number, name
 
 
@@ -206,96 +206,96 @@ class Node:
         self.level = level
         #: Times and values, in order.
         self.entries = entries
-        #: The subtrees; none in a leaf.
+        #: The subtrees; empty in a leaf.
         self.links: list[Link] = []
-        #: The up-aggregate of each subtree, and how many events are in it.
+        #: The up-aggregate of each subtree, and its number of events.
         self.sums = sums
         self.parent: Node | None = None
-        #: What the parent knows of this node; a root's is nobody's.
+        #: What the parent stores of this node; unused for a root.
         self.link = Link(self)
-        #: The aggregate that the node's place in the tree asks for.
+        #: The aggregate that the node's place in the tree needs.
         self.agg: Partial = None
         #: The suffix folds of a leaf from which events are evicted one by one.
         self.stack: LeafStack | None = None
-        #: The names of the subtrees in the page that this node was last.
+        #: The names of the subtrees in the last page of this node.
         self.paged: list[bytes] = []
-        #: What has been noted of that page since this node differs from it, and when.
+        #: What has been noted for that page since this node differs from it, and when.
         self.note: tuple[int, Note] = NO_NOTE
-        #: What stands for this node in a snapshot, for as long as it has not changed since.
+        #: The columns of this node in a snapshot, as long as it has not changed since.
         self.saved: list[Any] | None = None
 
     @property
     def count(self) -> int:
-        """How many entries."""
+        """Return the number of entries."""
         return self.entries.count
 
     @property
     def arity(self) -> int:
-        """How many subtrees there are, or would be."""
+        """Return the arity: the number of subtrees, or of places for them."""
         return self.entries.count + 1
 
     @property
     def times(self) -> np.ndarray:
-        """The entries' times, as a view."""
+        """Return the entries' times, as a view."""
         return self.entries.numbers(0)
 
     def values(self, start: int, stop: int) -> Rows:
-        """The values of some entries, as a view."""
+        """Return the values of some entries, as a view."""
         return self.entries.part(1, start, stop)
 
     def time_at(self, index: int) -> int:
-        """The time of an entry."""
+        """Return the time of an entry."""
         return int(self.entries.part_at(0, index))
 
     def index_of(self, child: Node) -> int:
-        """Where a child stands."""
+        """Return the index of a child."""
         links = self.links
         return len(links) - 1 if links[-1] is child.link else links.index(child.link)
 
     def folds(self, start: int, stop: int) -> Rows:
-        """The up-aggregates of some subtrees, as a view."""
+        """Return the up-aggregates of some subtrees, as a view."""
         return self.sums.part(0, start, stop)
 
     def sizes(self) -> np.ndarray:
-        """How many events are in each subtree, as a view."""
+        """Return the number of events in each subtree, as a view."""
         return self.sums.numbers(1)
 
     def fold_at(self, index: int) -> Partial:
-        """The up-aggregate of one subtree."""
+        """Return the up-aggregate of one subtree."""
         return self.sums.part_at(0, index)
 
     def size_at(self, index: int) -> int:
-        """How many events are in one subtree."""
+        """Return the number of events in one subtree."""
         return int(self.sums.numbers(1)[index])
 
     def adopt(self, index: int, child: Node, aggregate: Partial) -> None:
-        """Take a child in before the one at an index; its sum is to be put right."""
+        """Insert a child before the one at an index; its sum must be set later."""
         child.parent = self
         self.links.insert(index, child.link)
         self.sums.insert(index, (aggregate, 0))
 
     def adopt_many(self, index: int, children: Sequence[Node], sums: Rows) -> None:
-        """Take children in before the one at an index, with their sums."""
+        """Insert children before the one at an index, with their sums."""
         for child in children:
             child.parent = self
         self.links[index:index] = [child.link for child in children]
         self.sums.insert_many(index, sums, len(children))
 
     def take(self, links: Sequence[Link]) -> None:
-        """Be the parent of these children from now on."""
+        """Become the parent of these children."""
         for link in links:
             if link.node is not None:
                 link.node.parent = self
 
 
 def parent_of(node: Node) -> Node:
-    """The parent of a node that is not the root."""
+    """Return the parent of a node that is not the root."""
     assert node.parent is not None
     return node.parent
 
 
 class LeafStack:
-    """A leaf as Two-Stacks: the folds of its oldest entries, and the fold of those added since.
+    """A leaf as Two-Stacks: the folds of its oldest entries, and the fold of the newer ones.
 
     So evicting one event at a time from a leaf of any size takes O(1) combines amortised.
     """
@@ -303,30 +303,30 @@ class LeafStack:
     __slots__ = ("added", "at", "size", "suffixes")
 
     def __init__(self, suffixes: Rows, size: int, added: Partial) -> None:
-        #: The folds of the last ``size``, size - 1, ... 0 of the entries.
+        #: The folds of the last ``size``, size - 1, ... 0 entries.
         self.suffixes, self.size = suffixes, size
         self.at = 0
         self.added = added
 
 
 class Kind:
-    """How the nodes of one tree are made and folded."""
+    """Creates and folds the nodes of one tree."""
 
     def __init__(self, monoid: AbstractMonoid) -> None:
         self.monoid = monoid
         self.entries = Record([WHOLE_NUMBERS, monoid.inputs])
         self.sums = Record([monoid.partials, WHOLE_NUMBERS])
         inner = Record([monoid.partials, monoid.inputs, WHOLE_NUMBERS, WHOLE_NUMBERS])
-        #: How leaf pages and inner pages are loaded out (``node_cache``).
+        #: The layouts of leaf pages and inner pages (``node_cache``).
         self._layouts = (
             Layout(monoid.inputs, timed=True, named=False),
             Layout(inner, timed=True, named=True),
         )
-        # Nothing is written to them: a buffer that came with rows copies them first.
+        # These are never modified: a buffer created from rows copies them first.
         self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
 
     def layout_of(self, level: int) -> Layout:
-        """How the pages of a level are loaded out."""
+        """Return the layout of the pages of a level."""
         return _NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
 
     def node(
@@ -336,7 +336,7 @@ class Kind:
         sums: RowBuffer | None = None,
         links: Sequence[Link] = (),
     ) -> Node:
-        """A node, without entries and subtrees or with these."""
+        """Return a node, empty or with these entries and subtrees."""
         entries = entries or RowBuffer(self.entries, self._no_entries)
         node = Node(level, entries, sums or RowBuffer(self.sums, self._no_sums))
         node.links.extend(links)
@@ -344,13 +344,13 @@ class Kind:
         return node
 
     def lift(self, node: Node, start: int, stop: int) -> Rows:
-        """Some entries of a node as partial aggregates."""
+        """Return some entries of a node as partial aggregates."""
         return self.monoid.lift_rows(node.values(start, stop), stop - start)
 
     def fold(self, node: Node) -> Partial:
-        """Everything but the first and the last subtree; at most 2 * arity combines.
+        """Return the fold of all but the first and last subtree; at most 2 * arity combines.
 
-        Of a leaf that has not changed since, none.
+        None for a leaf that has not changed since.
         """
         entries, count = node.entries, node.count
         if not count:
@@ -362,9 +362,9 @@ class Kind:
         return entries.derived
 
     def piece(self, node: Node, start: int, stop: int, before: bool = False) -> Piece:
-        """Some entries of a node, at least one, and the subtrees between them in turn.
+        """Return at least one entry of a node, and the subtrees between them, alternately.
 
-        Also, if wanted, the subtree before the first of them.
+        If ``before``, include the subtree before the first of them.
         """
         count, lifted = stop - start, self.lift(node, start, stop)
         if not node.level or count + before == 1:
@@ -376,23 +376,23 @@ class Kind:
         return mixed, size
 
     def but_first(self, node: Node) -> Partial:
-        """Everything but the first subtree."""
+        """Return the fold of everything but the first subtree."""
         fold = self.fold(node)
         return self.monoid.combine(fold, node.fold_at(node.count)) if len(node.links) > 1 else fold
 
     def but_last(self, node: Node) -> Partial:
-        """Everything but the last subtree."""
+        """Return the fold of everything but the last subtree."""
         fold = self.fold(node)
         return self.monoid.combine(node.fold_at(0), fold) if len(node.links) > 1 else fold
 
     def whole(self, node: Node) -> Partial:
-        """Everything, of a node whose sums are all up to date."""
+        """Return the fold of everything in a node whose sums are all up to date."""
         if not node.level:
             return self.fold(node)
         return self.monoid.combine(node.fold_at(0), self.but_first(node))
 
     def refold(self, node: Node) -> Refold:
-        """As ``whole``, for a check of what the parent has."""
+        """Return the same for a check of what the parent stores."""
         fold = Refold(self.monoid)
         if node.count:
             fold = Refold.of_rows(self.monoid, *self.piece(node, 0, node.count))
@@ -403,11 +403,11 @@ class Kind:
         return fold
 
     def size(self, node: Node) -> int:
-        """The events in a subtree whose sums are all up to date."""
+        """Return the number of events in a subtree whose sums are all up to date."""
         return node.count + (int(node.sizes().sum()) if node.level else 0)
 
     def stack(self, leaf: Node) -> LeafStack:
-        """The suffix folds of a leaf; a combine an entry."""
+        """Return the suffix folds of a leaf; one combine per entry."""
         identity = self.monoid.identity
         lifted = self.lift(leaf, 0, leaf.count)
         return LeafStack(self.monoid.suffixes(lifted, leaf.count, identity), leaf.count, identity)

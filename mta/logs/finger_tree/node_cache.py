@@ -1,20 +1,19 @@
-"""Nodes as pages: which are in memory, which are written, and which may be deleted.
+"""Nodes as pages: which nodes are in memory, which are written, and which pages may be deleted.
 
-In memory are the root, the spines and the nodes that were needed last; every other node is an
+The root, the spines and the most recently used nodes are in memory; every other node is an
 immutable page, named like the groups of level queues (``pages.page``). A node that changes is
 written again, under a new number, when it is released or when a snapshot is taken; so are the nodes
-above it. Large leaves are released as soon as no event can come into them any more. A page
-therefore never comes back with other content, and its parent knows its number and name.
+above it. Large leaves are released as soon as no event can be added to them. So a page never
+changes, and its parent has its number and name.
 
-    leaf page    events: their values, and times
-    inner page   a row a subtree: its up-aggregate, the value of the entry after it, how many events
-                 it has, its page's number; times of those entries; names of the subtrees' pages.
-                 The last subtree has no entry after it: the one before it stands there again, or
-                 zeros where it is the only one, as may be at the left end of a level.
+    leaf page events: their values, and times inner page one row per subtree: its up-aggregate, the
+    value of the entry after it, how many events it has, its page's number; times of those entries;
+    names of the subtrees' pages. The last subtree has no entry after it: the one before it is
+    repeated there, or zeros if it is the only one, as at the left end of a level.
 
-Pages that the tree no longer needs are retired (``pages.pager``). With a page goes all that is
-below the first ``gone`` of its subtrees, so that evicting any number of events at once takes a note
-a level. Many notes are put into a page of their own (level ``NOTES``).
+Pages that the tree no longer needs are retired (``pages.pager``). A retired page includes
+everything below the first ``gone`` of its subtrees, so that evicting any number of events at once
+takes one note per level. Many notes are written to a separate page (level ``NOTES``).
 """
 
 from __future__ import annotations
@@ -32,62 +31,62 @@ from mta.pages.pager import NOTES, Note, RetiredPages, StorePager, check_note
 from stores import PageStore
 
 _MOST_NOTES = 256
-#: A few leaves are one of so many.
+#: A few leaves are at most one in so many.
 _FEW = 8
-#: So many leaves are fetched ahead of a front.
+#: The number of leaves that are prefetched before a front.
 _AHEAD = 4
-#: Leaves of so many bytes are written as soon as so many of them will not change any more; smaller
-#: ones when they have not been needed for long.
+#: Leaves of so many bytes are written as soon as so many of them can no longer change; smaller ones
+#: when they have not been used for long.
 _LARGE, _AT_ONCE = 1 << 16, 16
 
 
 class NodeCache:
     """Keeps every node in memory."""
 
-    #: How many leaves have been made, at most, that wait to be written as they will not change.
+    #: An upper bound on the number of leaves that wait to be written because they cannot change.
     made = 0
 
     def child(self, node: Node, index: int) -> Node:
-        """A child of a node; where it is a page, one page read."""
+        """Return a child of a node; one page read if it is a page."""
         child = node.links[index].node
         assert child is not None
         return child
 
     def children(self, node: Node, start: int, stop: int) -> list[Node]:
-        """Some children of a node; one store call for those that are pages."""
+        """Return some children of a node; one store call for those that are pages."""
         return [self.child(node, index) for index in range(start, stop)]
 
     def ahead(self, node: Node, index: int) -> None:
-        """The children after this one will be asked for soon."""
+        """Hint that the children after this one will be needed soon."""
 
     def mark_dirty(self, node: Node) -> None:
-        """A node is about to differ from the page that it was."""
+        """Note that a node will differ from its page."""
 
     def discard(self, node: Node) -> None:
-        """A node is no more; its children have got another parent."""
+        """Note that a node was removed; its children have another parent."""
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
-        """Subtrees of this level, the first of a parent, are no more."""
+        """Note that the first subtrees of a parent, of this level, were removed."""
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """What is read meanwhile is released at the end, as though nobody had asked for it."""
+        """Release at the end what is read in this context, so that reading has no side effects."""
         yield
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
-        """Release nodes that have not been needed for long, but for those of the spines."""
+        """Release nodes that have not been used for long, except those of the spines."""
 
     @property
     def has_made_some(self) -> bool:
-        """Whether it is time to ``settle``."""
+        """Return whether it is time to ``settle``."""
         return False
 
     def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
-        """Events up to a time will come no more: release the leaves that have no later ones."""
+        """Release the leaves without later events than a time up to which no event can arrive."""
 
 
 class PagedNodeCache(NodeCache):
-    """Keeps a bounded number of nodes in memory, the others in a store."""
+    """Keeps a bounded number of nodes in memory, and the others in a store."""
 
     def __init__(
         self, kind: Kind, store: PageStore, window: str, most: int, leaf_arity: int
@@ -95,16 +94,16 @@ class PagedNodeCache(NodeCache):
         self.kind = kind
         self.pager = StorePager(store, window, kind.layout_of)
         self._most = most
-        #: Whether leaves are large ones.
+        #: Whether leaves are large.
         self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
-        #: Nodes in memory beside those on the spines, the one not needed for longest first.
+        #: Nodes in memory apart from those on the spines, the least recently used first.
         self._recent: OrderedDict[int, Node] = OrderedDict()
         #: The number of the next page.
         self.serial = 0
         self.retired = RetiredPages(self.pager, self.below)
-        #: How many snapshots are kept; 0 until one has been taken.
+        #: How many snapshots are retained; 0 until one has been taken.
         self.retain = 0
-        #: Notes of this epoch may still be added to.
+        #: Notes of this epoch may still be extended.
         self._epoch = 1
 
     # --- from pages to nodes ----------------------------------------------------------------------
@@ -128,7 +127,7 @@ class PagedNodeCache(NodeCache):
         return super().children(node, start, stop)
 
     def _taken_in(self, parent: Node, link: Link, group: Group) -> Node:
-        """A page that was read, as a node in memory."""
+        """Return a page that was read as a node in memory."""
         child = self.to_node(parent.level - 1, group)
         child.link, child.parent, link.node = link, parent, child
         child.paged = group.names
@@ -146,7 +145,7 @@ class PagedNodeCache(NodeCache):
             )
 
     def to_node(self, level: int, group: Group) -> Node:
-        """A page, or the same columns in a snapshot, as a node. Raises CorruptPage."""
+        """Return a page, or the same columns in a snapshot, as a node. Raises CorruptPage."""
         count = group.count
         if not level:
             return self.kind.node(0, RowBuffer(self.kind.entries, (group.times, group.rows), count))
@@ -160,7 +159,7 @@ class PagedNodeCache(NodeCache):
         return self.kind.node(level, entries, known, links)
 
     def to_group(self, node: Node) -> Group:
-        """A node as the columns of its page."""
+        """Return a node as the columns of its page."""
         count = node.count
         if not node.level:
             return Group(node.values(0, count), node.times, [], count)
@@ -187,7 +186,7 @@ class PagedNodeCache(NodeCache):
     # --- from nodes to pages ----------------------------------------------------------------------
 
     def write(self, nodes: list[Node]) -> None:
-        """Write nodes, whose children all are pages already; one store call."""
+        """Write nodes whose children are pages already; one store call."""
         groups = [
             (node.level, self.serial + i, self.to_group(node)) for i, node in enumerate(nodes)
         ]
@@ -213,9 +212,9 @@ class PagedNodeCache(NodeCache):
             above = above.parent
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
-        """Release the nodes not needed for longest, written first; then fewer are left.
+        """Release the least recently used nodes after writing them, with some slack.
 
-        When the store fails, all stay.
+        If the store fails, all stay.
         """
         self._limit_notes()
         while len(self._recent) > self._most:
@@ -237,9 +236,9 @@ class PagedNodeCache(NodeCache):
         return self._are_large and self.made >= _AT_ONCE
 
     def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
-        """As in the base class, for large leaves; some at once, while they are still in the cache.
+        """Do as the base class for large leaves, several at once while they are in the cache.
 
-        When the store fails, all stay.
+        If the store fails, all stay.
         """
         settled = [
             node
@@ -254,14 +253,14 @@ class PagedNodeCache(NodeCache):
         self.made = len(settled)
 
     def _let_go_of(self, nodes: list[Node]) -> None:
-        """Write those that are not pages, and keep none in memory."""
+        """Write those that are not pages, and release all."""
         self.write([node for node in nodes if node.link.name == NO_NAME])
         for node in nodes:
             del self._recent[id(node)]
             node.link.node = None
 
     def write_changed(self, nodes: list[Node]) -> None:
-        """Write what is below some nodes, but not these, and not in pages yet; the lowest first."""
+        """Write the unwritten nodes below some nodes, without these; the lowest first."""
         changed = [
             link.node
             for node in nodes
@@ -280,9 +279,9 @@ class PagedNodeCache(NodeCache):
         node.link.node = None
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
-        """Retire subtrees as a whole: in the note of their parent's page, if it is one.
+        """Retire whole subtrees, in the note of their parent's page if it has one.
 
-        Of a large page a few leaves are noted by themselves, so that it need not be read again.
+        For a large page, a few leaves are noted individually, so that it need not be read again.
         """
         for link in links:
             self._let_go(link)
@@ -300,15 +299,15 @@ class PagedNodeCache(NodeCache):
                 self.retired.add([(level, link.number, link.name)], whole)
 
     def _let_go(self, link: Link) -> None:
-        """Forget the nodes of a subtree that are in memory, and retire what is below changed ones.
+        """Discard the nodes of a subtree in memory, and retire what is below changed ones.
 
-        A changed node's own page has been retired when it changed.
+        The page of a changed node was retired when it changed.
         """
         node = link.node
         if node is None:
             return
         self._recent.pop(id(node), None)
-        link.node = None  # so that it goes at once, not with the next cycles that Python looks for
+        link.node = None  # so that it is freed at once, not by the next garbage collection
         if link.name == NO_NAME:
             self.drop(node.level - 1, node.links, node)
         else:
@@ -330,7 +329,7 @@ class PagedNodeCache(NodeCache):
             self.serial += 1
 
     def below(self, level: int, group: Group, gone: int) -> Iterator[Note]:
-        """What goes with a retired page, as notes."""
+        """Return what is retired with a page, as notes."""
         if level == NOTES:
             levels, numbers, gaps = (column.tolist() for column in group.rows)
             notes = [*map(list, zip(levels, numbers, group.names, gaps, strict=True))]
@@ -344,12 +343,12 @@ class PagedNodeCache(NodeCache):
             yield [level - 1, number, name, whole]
 
     def prepare(self) -> None:
-        """All is written: delete what only snapshots needed that are no longer kept."""
-        self.made = 0  # so that a window out of the snapshot writes as this one does
+        """Delete the pages that only discarded snapshots needed, once everything is written."""
+        self.made = 0  # so that a window restored from the snapshot writes the same pages
         self.retired.delete(self.retain)
 
     def hold(self, retain: int) -> None:
-        """A snapshot has been taken that needs the pages as they are."""
+        """Note that a snapshot was taken that needs the current pages."""
         self.retain = retain
         self._epoch += 1
         self.retired.hold()

@@ -1,13 +1,13 @@
-"""A tree by time as pages and snapshots: what all structures over such a tree share.
+"""A tree by time as pages and snapshots, shared by all structures over such a tree.
 
-In a snapshot, beside the common fields:
+In a snapshot, after the common fields:
 
     state    = [kept, serial, retired, left, spine, newest, parts]
-    kept     = position of the oldest event in the tree, which late events may ask for
+    kept     = position of the oldest event in the tree, which late events may need
     serial   = number of the next page
     retired  = see ``pages.pager``
     left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
-               many events it has, as in the root's columns; of no meaning where the root is a leaf
+               many events it has, as in the root's columns; unused if the root is a leaf
     spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
                the last subtree of each is the next one here, and has no name
     newest   = microseconds since 1970 of the newest event that has left, nil where none has
@@ -41,7 +41,7 @@ from mta.pages.pager import Note
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 
 _MAX_POSITION = 1 << 62
-#: How many leaves are remembered: for each of some windows the one its front is in.
+#: The number of leaves that are remembered: for each of some windows the one with its front.
 _LEAVES = 8
 
 
@@ -50,19 +50,19 @@ class Retired(Named):
     """A page that only earlier snapshots need, or a page of such notes."""
 
     gone: int = 0
-    """Below how many of its subtrees all is retired as well; -1 for all."""
+    """The number of its first subtrees that are retired as well; -1 for all."""
 
 
 class TreePages(EventLog):
-    """A tree's events by position, in pages which the root, the spines and changed nodes name.
+    """A tree's events by position, in pages named by the root, the spines and changed nodes.
 
-    Positions count from ``kept_from``, which grows with every event that is evicted for good. An
-    event that comes so late that a newer one has left for good has left as well, as soon as it
-    comes: it takes a position before that. So what is kept never has a hole.
+    Positions count from ``kept_from``, which grows with every event that is evicted for good. A
+    late event for which a newer one has left for good leaves on arrival, at a position before that.
+    So the retained events never have a gap.
     """
 
     by_time = has_parts = True
-    #: Nodes in memory beside the spines.
+    #: The number of nodes in memory apart from the spines.
     resident_nodes = 64
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
@@ -77,15 +77,15 @@ class TreePages(EventLog):
             )
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
         self.front = self.last_insert = 0
-        #: The position of the oldest event that the tree has.
+        #: The position of the oldest event in the tree.
         self.kept_from = 0
-        #: The time of the newest event that has left; None where none has.
+        #: The time of the newest event that has left; None if none has.
         self.newest_left: int | None = None
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
-        #: The leaves handed out last, but for the last of all, which grows.
+        #: The most recently returned leaves, except the last one of the tree, which grows.
         self._leaves: list[Leaf] = []
-        #: Leaves that were handed out last as one; forgotten when events come in again.
+        #: Leaves that were last returned as one; discarded when events are added.
         self._together: Leaf | None = None
 
     def empty_like(self, setting: Setting) -> Self:
@@ -97,18 +97,18 @@ class TreePages(EventLog):
 
     @property
     def paged(self) -> PagedNodeCache:
-        """The cache of nodes; only of a window with a store."""
+        """Return the cache of nodes of a window with a store."""
         assert isinstance(self.cache, PagedNodeCache)
         return self.cache
 
     def trim(self) -> None:
-        """Release nodes that have not been needed for long. When the store fails, all stay."""
+        """Release nodes that have not been used for long. If the store fails, all stay."""
         self._together = None
-        self._settle()  # it is due where that has failed
+        self._settle()  # still due if an earlier attempt failed
         self.cache.trim(self.tree.is_spine)
 
     def _settle(self) -> None:
-        """Write large leaves that events can come into no more. When the store fails, all stay."""
+        """Write large leaves to which no event can be added. If the store fails, all stay."""
         newest = self.newest_time() if self.cache.has_made_some else None
         if newest is not None:
             self.cache.settle(self.tree.is_spine, newest - self.setting.allowed_lateness)
@@ -116,9 +116,9 @@ class TreePages(EventLog):
     # --- reading --------------------------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The events of a leaf and the one that follows it in a node above.
+        """Return the events of a leaf and the one that follows it in a node above.
 
-        With those of its neighbours that are asked for, as far as they have one parent.
+        The requested neighbours with the same parent are included.
         """
         known = self._known(position)
         if known is not None:
@@ -140,7 +140,7 @@ class TreePages(EventLog):
             node = nodes[0]
             return Leaf(first, node.values(0, node.count), node.times, node.count)
         tree.cache.ahead(above, end - 1)
-        # The entries after them are in their parent, but for its last child's.
+        # The entries after them are in their parent, except for its last child.
         while index == above.count:
             above, index = parent_of(above), parent_of(above).index_of(above)
             end = index + 1
@@ -159,7 +159,7 @@ class TreePages(EventLog):
         return leaf
 
     def _known(self, position: int) -> Leaf | None:
-        """The leaf of a position, if it is one of those handed out last."""
+        """Return the leaf of a position, if it is one of the most recently returned."""
         together = self._together
         if together is not None and together.first <= position < together.stop:
             return together
@@ -169,17 +169,17 @@ class TreePages(EventLog):
         return None
 
     def _drop_leaves_from(self, position: int) -> None:
-        """Events from a position on have changed, or are at others: their leaves are no more."""
+        """Discard the leaves of events from a position on, which have changed or moved."""
         self._leaves = [leaf for leaf in self._leaves if leaf.stop <= position]
         self._together = None
 
     def newest_time(self) -> int | None:
-        """The time of the newest event, None without events; no page read."""
+        """Return the time of the newest event, None without events; no page read."""
         entries = self.tree.last_leaf.entries
         return int(entries.part_at(0, entries.count - 1)) if entries.count else None
 
     def place_of(self, time: int) -> int:
-        """The position that the next event of a time gets."""
+        """Return the position that the next event of a time gets."""
         newest = self.newest_time()
         return self.back if newest is None or time >= newest else self.first_after(time)
 
@@ -190,9 +190,9 @@ class TreePages(EventLog):
         return self
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+        """Return the aggregate of the events from ``start`` to ``stop``, the identity for none.
 
-        O(arity * log d) combines where ``start`` has so many younger ones.
+        Costs O(arity * log d) combines if ``start`` has d newer ones.
         """
         return self.tree.fold_positions(start - self.kept_from, stop - self.kept_from)
 
@@ -203,18 +203,18 @@ class TreePages(EventLog):
         return self.kept_from + places, folds
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time; O(log d) nodes, as ``fold``."""
+        """Return the position of the oldest event later than a time; O(log d) nodes."""
         return self.kept_from + self.tree.rank_after(time)
 
     def leaf_after(self, time: int) -> int:
-        """Where the leaf begins that has the oldest event later than a time, or one before that.
+        """Return the start of the leaf with the oldest event later than a time, or an earlier one.
 
         Reads no leaf.
         """
         return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
     def time_at(self, position: int) -> int:
-        """The time of an event; at most one page read per level."""
+        """Return the time of an event; at most one page read per level."""
         known = self._known(position)
         if known is not None and known.times is not None:
             return int(known.times[position - known.first])
@@ -222,7 +222,7 @@ class TreePages(EventLog):
         return node.time_at(index)
 
     def time_before(self, position: int) -> int | None:
-        """The time of the event before a position, of the front the newest one that has left."""
+        """Return the time of the event before a position, also if it has left."""
         if position == self.kept_from:
             return self.newest_left
         return self.time_at(position - 1) if self.kept_from < position <= self.back else None
@@ -250,7 +250,7 @@ class TreePages(EventLog):
             self.cache.retired.delete(0)
 
     def write_state(self) -> list[Any]:
-        """The state of a tree of which all but the right spine is in pages; no store call."""
+        """Return the state of a tree whose nodes, but the right spine, are pages; no store call."""
         tree, partials = self.tree, self.monoid.partials
         spine = [node.saved or self._saved(node) for node in (tree.root, *reversed(tree.right))]
         left = [partials.dump(partials.one(self.monoid.identity)), 0]
@@ -298,7 +298,7 @@ class TreePages(EventLog):
         self.newest_left = newest
 
     def _restore_parts(self, parts: list[Any], entries: RowBuffer) -> None:
-        """Put the events of parts before those of the last leaf; one store call, if any."""
+        """Insert the events of parts before those of the last leaf; one store call, if any."""
         size, gone = self._parts.restore(parts, self.paged.serial)
         if not size:
             return
@@ -312,7 +312,7 @@ class TreePages(EventLog):
         self._parts.belong(entries, gone)
 
     def _read_spine(self, spine: list[Any]) -> list[Node]:
-        """The root and the right spine, from the root down."""
+        """Return the root and the right spine, from the root down."""
         if not 0 < len(spine) <= MAX_LEVELS:
             raise corrupt("its spine does not form a tree")
         nodes: list[Node] = []
@@ -368,7 +368,7 @@ class TreePages(EventLog):
                 self._parts.check(tree.last_leaf.entries)
 
     def _checked_result(self) -> Partial:
-        """The aggregate from the front on, without a change to what is known."""
+        """Return the aggregate from the front on, without changing any state."""
         return self.fold(self.front, self.back)
 
     def layout_of(self, level: int) -> Layout:
@@ -381,7 +381,7 @@ class TreePages(EventLog):
         yield from map(_retired, self.paged.retired)
 
     def _pages_of(self, node: Node, first: int) -> Iterator[Named]:
-        """The pages that a node in memory names, itself or by its changed children."""
+        """Yield the pages that a node in memory names, directly or by its changed children."""
         tree = self.tree
         sizes = tree.sizes_of(node).tolist() if node.level else []
         for index, (link, size) in enumerate(zip(node.links, sizes, strict=True)):
@@ -408,7 +408,7 @@ class TreePages(EventLog):
         return self.paged.pager.read(named.level, named.number, named.name)
 
     def is_past(self, level: int, number: int) -> bool:
-        del level  # every page has a number of its own
+        del level  # every page has a unique number
         return number < self.paged.serial
 
     def difference(self, named: Named, group: Group) -> str | None:
@@ -427,7 +427,7 @@ class TreePages(EventLog):
             agrees = kind.refold(node).agrees(named.fold)
         except CorruptPage as error:
             return str(error)
-        except Exception as error:  # a user's combine may raise anything at what it never saw
+        except Exception as error:  # a user's combine may raise anything for unexpected values
             return f"its elements cannot be folded ({type(error).__name__}: {error})"
         return None if agrees else "its fold is not the aggregate that its parent has"
 

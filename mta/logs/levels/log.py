@@ -1,24 +1,24 @@
 """Events in levels, by position: pages and snapshots, leaves, folds of ranges, and times.
 
-``LevelPages`` are the events of level queues, and their pages, which the tails name, whatever is
-computed over them. Where Amortized MTA keeps the one path to its front, a ``LeafReader`` finds any
-leaf from the tails down, and keeps what it has read for whoever comes next:
+``LevelPages`` are the events of level queues and their pages, which the tails name, for any
+aggregation. While Amortized MTA keeps the one path to its front, a ``LeafReader`` finds any leaf
+from the tails down, and caches what it has read:
 
 - *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
 - *fetched* ones, read back for a front or a range, and the inner groups above them;
-- while a batch is under way its last *chunks* (``logs.leaves``), with what was computed of them.
+- while a batch is processed, its last *chunks* (``logs.leaves``), with what was computed from them.
 
 The first two are bounded in bytes, whatever the arity. A range is whole elements in the middle and,
-at either end, one element a level to go down into:
+at either end, one element per level to descend into:
 
     level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
     level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
 
-``LevelLog`` are level queues without a front of their own, for windows that share them: nothing
-is aggregated beyond what is sealed, since every window has a cursor (``evaluators.cursor``), which
-reads here. Eviction only moves the position before which pages may be deleted: no read, no combine.
+``LevelLog`` is level queues without a front, for windows that share them: nothing is aggregated
+except sealed groups, since every window has a cursor (``evaluators.cursor``), which reads here.
+Eviction only moves the position before which pages may be deleted: no read, no combine.
 
-In a snapshot, beside the common fields; other structures over level queues have more between:
+In a snapshot, after the common fields; other structures over level queues add more in between:
 
     state    = [swept, kept, tails]
     swept    = position before which pages have been deleted
@@ -53,21 +53,21 @@ from mta.pages.pager import RetiredPages
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 from mta.times import are_in_order
 
-#: So many leaf groups leave before their pages are deleted, where no snapshot needs them.
+#: How many leaf groups leave before their pages are deleted, if no snapshot needs them.
 _SWEEP_GROUPS = 32
 
-#: An open group as a snapshot holds it: group, count, columns, and parts where there are any.
+#: An open group in a snapshot: group, count, columns, and parts if there are any.
 TailState = list[Any]
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8
-#: So many chunks stay in memory while a batch is under way.
+#: The number of chunks that stay in memory during a batch.
 _CHUNKS = 2
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
 
 class KeepAll(AbstractPolicy):
-    """Evicts nothing by itself. It stands for the policies of all windows over the events."""
+    """Evicts nothing. It replaces the policies of all windows over the events."""
 
     positional = True
 
@@ -91,7 +91,7 @@ class KeepAll(AbstractPolicy):
 class LevelPages(EventLog):
     """The events of level queues, and their pages, which the tails name."""
 
-    #: Not where events of the open leaf group change, or are needed when a snapshot is restored.
+    #: False if events of the open leaf group change, or are needed when a snapshot is restored.
     has_parts = True
 
     def __init__(self, setting: Setting) -> None:
@@ -103,7 +103,7 @@ class LevelPages(EventLog):
         self.front = 0
         #: Fronts of the last snapshots, which stay restorable until the next one is saved.
         self.kept: list[int] = []
-        #: Whether pages that have left are deleted from time to time, as no snapshot needs them.
+        #: Whether pages that have left are deleted periodically, as no snapshot needs them.
         self.discards = True
 
     @property
@@ -113,7 +113,7 @@ class LevelPages(EventLog):
     # --- insertion ------------------------------------------------------------------------------
 
     def room(self) -> int:
-        """How many events fit into the leaf tail; a full one is sealed first: one store call."""
+        """Return how many events fit into the leaf tail; a full one is sealed: one store call."""
         levels = self.levels
         leaf = levels.tails[0]
         if leaf.count == leaf.capacity:
@@ -123,21 +123,21 @@ class LevelPages(EventLog):
         return leaf.capacity - leaf.count
 
     def discard(self) -> None:
-        """Delete the pages of what has left, if it is much and no snapshot needs it."""
+        """Delete the pages of events that have left, if many and no snapshot needs them."""
         levels = self.levels
         if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
             levels.sweep(self.front)
 
     @abstractmethod
     def _seal(self) -> None:
-        """Seal the full tails, the leaves' among them; when the store fails, nothing changes."""
+        """Seal the full tails, including the leaf tail; if the store fails, nothing changes."""
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        """Add events, for which the leaf tail must have room, without their results."""
+        """Add events, for which the leaf tail must have room, without results."""
         self.levels.append_many(rows, times, count)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add as many events as the leaf tail has room for, without their results."""
+        """Add as many events as fit into the leaf tail, without results."""
         stop = min(stop, start + self.room())
         coming = None if times is None else times[start:stop]
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
@@ -167,7 +167,7 @@ class LevelPages(EventLog):
 
     @property
     def page_count(self) -> int:
-        """How many pages a snapshot names, those of earlier snapshots included."""
+        """Return how many pages a snapshot names, including those of earlier snapshots."""
         swept, span, count = self.levels.swept, 1, 0
         for tail in self.levels.tails:
             span *= tail.capacity
@@ -175,7 +175,7 @@ class LevelPages(EventLog):
         return count + len(self.parts) + len(self.retired)
 
     def tail_states(self) -> list[TailState]:
-        """The tails as a snapshot holds them."""
+        """Return the tails as a snapshot holds them."""
         leaf, *above = self.levels.tails
         states: list[TailState] = [[leaf.number, leaf.count, leaf.columns(self.parts.held(leaf))]]
         parts, retired = self.parts.state(leaf), self.retired.state()
@@ -186,10 +186,10 @@ class LevelPages(EventLog):
     def restore_tails(
         self, snapshot: Snapshot, middle: int, swept: int, kept: list[int], tails: list[TailState]
     ) -> None:
-        """Have the levels and positions that a snapshot says.
+        """Set the levels and positions from a snapshot.
 
-        Raises CorruptSnapshot unless tails hang together and end at the back, and positions, with a
-        ``middle`` between front and back, are in their order.
+        Raises CorruptSnapshot unless the tails are connected and end at the back, and the
+        positions, with a ``middle`` between front and back, are in order.
         """
         check_tails(snapshot, swept, tails)
         fronts = [swept, *kept, snapshot.front]
@@ -218,7 +218,7 @@ class LevelPages(EventLog):
     # --- verifying ------------------------------------------------------------------------------
 
     def check_levels(self) -> None:
-        """Assert what holds of the levels and of the parts, reading every page."""
+        """Assert the invariants of the levels and the parts, reading every page."""
         self.levels.check(self.front)
         self.parts.check(self.levels.tails[0])
 
@@ -235,11 +235,11 @@ class LevelPages(EventLog):
             yield from self._named(tail.level, tail.first, tail)
 
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        if named.fold is not None and named.level:  # those below a retired one are named elsewhere
+        if named.fold is not None and named.level:  # pages below a retired one are named elsewhere
             yield from self._named(named.level, named.number * self.levels.arity, group)
 
     def _named(self, level: int, first: int, group: Group) -> Iterator[Named]:
-        """What the elements of a group name, from ``swept`` on."""
+        """Yield the pages that the elements of a group name, from ``swept`` on."""
         levels = self.levels
         span, at = levels.span(level), self.monoid.partials.at
         for index in range(max(levels.swept // span - first, 0), group.count):
@@ -253,7 +253,7 @@ class LevelPages(EventLog):
 
     def difference(self, named: Named, group: Group) -> str | None:
         if named.fold is None and not isinstance(named, Part):
-            return None  # a retired one
+            return None  # a retired page
         times = group.times
         if times is not None and not are_in_order(times[self.ordered_from(named) :]):
             return "its times decrease"
@@ -266,7 +266,7 @@ class LevelPages(EventLog):
             return f"its last time is {times[-1]}, its parent says {named.last_time}"
         try:
             agrees = self.levels.refold(named.level, group).agrees(named.fold)
-        except Exception as error:  # a user's combine may raise anything at what it never saw
+        except Exception as error:  # a user's combine may raise anything for unexpected values
             return f"its elements cannot be folded ({type(error).__name__}: {error})"
         return None if agrees else "its fold is not the aggregate that its parent has"
 
@@ -275,7 +275,7 @@ class LevelPages(EventLog):
         return level < len(tails) and number < tails[level].number
 
     def ordered_from(self, named: Named) -> int:
-        """The element of a page from which on times must not decrease."""
+        """Return the element of a page from which on times must not decrease."""
         del named
         return 0
 
@@ -288,7 +288,7 @@ class LevelPages(EventLog):
 
 
 def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
-    """Raises CorruptSnapshot unless tails hang together and end at the back."""
+    """Raises CorruptSnapshot unless the tails are connected and end at the back."""
     if not 0 < len(tails) <= MAX_LEVELS or any(
         len(tail) != 3 and (level or len(tail) != 5) for level, tail in enumerate(tails)
     ):
@@ -310,7 +310,7 @@ def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
 
 
 class LeafReader:
-    """The events of level queues in order (``ordered.OrderedEvents``), from the front on."""
+    """The events of level queues in order (``base.OrderedEvents``), from the front on."""
 
     #: Events never change positions here.
     stamp, by_time = 0, False
@@ -326,30 +326,30 @@ class LeafReader:
         self._fetched: OrderedDict[int, Leaf] = OrderedDict()
         self._inner: OrderedDict[tuple[int, int], Group] = OrderedDict()
         self._open: Leaf | None = None
-        #: Chunks of the batch under way that have been stored, the newest first.
+        #: The stored chunks of the current batch, the newest first.
         self._chunks: list[Chunk] = []
 
     @property
     def kept_from(self) -> int:
-        """The position of the oldest event that is kept."""
+        """Return the position of the oldest retained event."""
         return self._pages.front
 
     @property
     def back(self) -> int:
-        """The position after the newest event."""
+        """Return the position after the newest event."""
         return self.levels.back
 
     def settled(self, front: int) -> int:
-        """See ``OrderedEvents``; events come in order here."""
+        """See ``OrderedEvents``; events arrive in order here."""
         del front
         return self.back
 
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """The chunk that holds a position, if it is in memory, else the leaf group.
+        """Return the chunk with a position, if it is in memory, or else the leaf group.
 
-        Each by itself; at most one page read a level.
+        It returns one at a time, with at most one page read per level.
         """
         for chunk in self._chunks:
             if chunk.first <= position < chunk.stop:
@@ -357,11 +357,11 @@ class LeafReader:
         return self._leaf(position // self.levels.leaf_arity)
 
     def group_at(self, level: int, number: int) -> Leaf | Group:
-        """A group of any level; at most one page read per level."""
+        """Return a group of any level; at most one page read per level."""
         return self._group(level, number) if level else self._leaf(number)
 
     def _leaf(self, number: int) -> Leaf:
-        """A leaf group; at most one page read a level."""
+        """Return a leaf group; at most one page read per level."""
         levels = self.levels
         tail = levels.tails[0]
         if number == tail.number:
@@ -390,9 +390,9 @@ class LeafReader:
         return leaf
 
     def store(self, new: Events, front: int) -> None:
-        """Have events in the log, of which those before a front are not needed any more.
+        """Add events to the log; those before a front are no longer needed.
 
-        One store call for each ``TOGETHER`` pages of a level. When that fails, nothing has changed.
+        One store call for each ``TOGETHER`` pages of a level. If one fails, nothing has changed.
         """
         levels = self.levels
         if levels.fits(new.size):
@@ -404,7 +404,7 @@ class LeafReader:
         self._open = None
 
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
-        """Have groups in memory that were just written, those on the path to a position."""
+        """Cache groups that were just written, those on the path to a position."""
         levels = self.levels
         for (level, number), group in groups.items():
             if number * levels.span(level + 1) <= position < (number + 1) * levels.span(level + 1):
@@ -415,18 +415,18 @@ class LeafReader:
                     self._fetched[number] = Leaf(first, group.rows, group.times, group.count)
 
     def release_fetched(self, most: int) -> None:
-        """Keep no more leaf groups in memory that were read than so many."""
+        """Release leaf groups that were read until at most ``most`` are in memory."""
         while len(self._fetched) > most:
             self._fetched.popitem(last=False)
 
     def _read_ahead(self, number: int, following: list[bytes]) -> None:
-        """A leaf group is about to be read; the names are those of the groups that follow it."""
+        """Prepare for reading a leaf group; the names are those of the groups that follow it."""
 
     def _follow_ahead(self, number: int) -> None:
-        """A leaf group was read."""
+        """Note that a leaf group was read."""
 
     def _group(self, level: int, number: int) -> Group:
-        """A group above the leaves."""
+        """Return a group above the leaves."""
         tail = self.levels.tails[level]
         if tail.number == number:
             return tail
@@ -444,16 +444,16 @@ class LeafReader:
     # --- ranges -----------------------------------------------------------------------------------
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of a range of positions, the identity if it is empty.
+        """Return the aggregate of a range of positions, the identity if it is empty.
 
         At most 2 * arity combines and two page reads per level.
         """
         return self.levels.fold_range(start, stop, self._within)
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
-        """The groups above a leaf group that begins at a position, from the root down.
+        """Return the groups above a leaf group that starts at a position, from the root down.
 
-        At most a page read per level.
+        At most one page read per level.
         """
         levels, groups = self.levels, list[PathGroup]()
         if position % levels.leaf_arity:
@@ -478,7 +478,7 @@ class LeafReader:
         return np.array([position]), self.monoid.partials.one(self.fold(position, back))
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
-        """The aggregate of some elements of a group."""
+        """Return the aggregate of some elements of a group."""
         tail = self.levels.tails[level]
         if number == tail.number and not start and stop == tail.count:
             return self.levels.fold_tail(tail)
@@ -491,11 +491,11 @@ class LeafReader:
     # --- times ------------------------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time; at most one page read a level."""
+        """Return the position of the oldest event later than a time; one page read per level."""
         levels = self.levels
         for tail in reversed(levels.tails):
             assert tail.times is not None
-            # A level may have elements before the front alone.
+            # A level may only have elements before the front.
             is_live = tail.count and levels.end(tail.level) > self.kept_from
             if is_live and tail.times[tail.count - 1] > time:
                 return max(self.kept_from, self._first_within(tail.level, tail.number, time))
@@ -507,7 +507,7 @@ class LeafReader:
             times, span = self._group(level, number).times, levels.span(level)
             assert times is not None
             count = levels.tails[level].count if number == levels.tails[level].number else None
-            # Elements before the front may be of pages that are gone.
+            # The pages of elements before the front may be deleted.
             start = max(self.kept_from // span - number * levels.arity, 0)
             inside = int(times[start:count].searchsorted(time, side="right"))
             number, level = number * levels.arity + start + inside, level - 1
@@ -517,9 +517,9 @@ class LeafReader:
         return leaf.first + start + int(leaf.times[start:].searchsorted(time, side="right"))
 
     def time_before(self, position: int) -> int | None:
-        """The time of the event just before a position, though its page may be gone.
+        """Return the time of the event just before a position, though its page may be deleted.
 
-        None where nothing is known of it any more. At most one page read a level.
+        None if the time is unknown. At most one page read per level.
         """
         levels = self.levels
         if position == 0:
@@ -555,21 +555,21 @@ class LevelLog(LevelPages, LeafReader):
 
     @property
     def spare(self) -> int:
-        """How many events may come without a store call."""
+        """Return how many events can be added without a store call."""
         leaf = self.levels.tails[0]
         return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> int | None:
-        """Have the events that came one at a time, no more than there was room for.
+        """Add the events that arrived one at a time, at most as many as there was room for.
 
-        Returns the position of the first late one, None as there is none.
+        Returns the position of the first late one: None, as there is none.
         """
         self.levels.append_many(*new)
         return None
 
     def take_back(self) -> None:
         self.levels.take_back()
-        self._open = None  # another event may come in its place
+        self._open = None  # another event may be added in its place
 
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
         super().have_read(groups, position)
@@ -584,7 +584,7 @@ class LevelLog(LevelPages, LeafReader):
             self._recent.popitem(last=False)
 
     def _seal(self) -> None:
-        """As in the base class; a leaf that has just been sealed stays in memory for a while."""
+        """Seal as the base class does; a leaf that was just sealed stays in memory for a while."""
         tail = self.levels.tails[0]
         self.levels.seal()
         self._note_recent(tail.number, Leaf(tail.first, tail.rows, tail.times, tail.count))
@@ -595,11 +595,11 @@ class LevelLog(LevelPages, LeafReader):
     def chunk_with(
         self, rows: Rows, times: np.ndarray | None, count: int
     ) -> tuple[Chunk, np.ndarray | None]:
-        """New events as a chunk; None, as all in it are new."""
+        """Return new events as a chunk; None, as all of them are new."""
         return Chunk(self.monoid, self.back, rows, times, count), None
 
     def keep(self, chunk: Chunk) -> None:
-        """Have a chunk in memory that was just stored, for windows that come to it in time."""
+        """Keep a chunk that was just stored in memory, for windows that reach it soon."""
         self._chunks = [chunk, *self._chunks[: _CHUNKS - 1]]
 
     def release(self) -> None:
@@ -607,7 +607,7 @@ class LevelLog(LevelPages, LeafReader):
         self._chunks = []
 
     def needed_from(self, window: Any, front: int) -> int:
-        """From where on events of a window with a front are needed."""
+        """Return the position from which on events of a window with a front are needed."""
         del window
         return front
 

@@ -38,7 +38,7 @@ from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.pager import Pager, Place, ResidentPager, StorePager
 
 BEFORE_ALL = np.iinfo(np.int64).min
-#: The most pages that are written in one store call where many events come at once.
+#: The most pages that are written in one store call if many events arrive at once.
 TOGETHER = 16
 
 
@@ -47,49 +47,49 @@ class Tail(Group):
 
     __slots__ = ("_layout", "capacity", "folded", "level", "number", "unchanged")
 
-    #: Whether its elements take no store call.
+    #: Whether its elements can be read without a store call.
     is_loaded = True
-    #: None of its elements is taken out.
+    #: None of its elements is removed.
     dropped = 0
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
         self.capacity = levels.arity_of(level)
         self._layout = levels.layout_of(level)
-        #: How many elements are in parts at most; they stay as they are.
+        #: An upper bound on how many elements are in parts; these do not change.
         self.unchanged = 0
-        #: How many elements have been folded, and their aggregate, where that is kept.
+        #: How many elements have been folded, and their aggregate, if that is kept.
         self.folded: tuple[int, Partial] = (0, None)
         times = np.empty(self.capacity, "<i8") if levels.timed else None
         super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
 
     def columns(self, start: int = 0) -> list[Payload]:
-        """The columns as a snapshot keeps them, from an element on."""
+        """Return the columns as a snapshot keeps them, from an element on."""
         return write_columns(self.group(start, self.count), self._layout)
 
     def group(self, start: int, stop: int) -> Group:
-        """Some elements; the names are those of all."""
+        """Return some elements; the names are those of all."""
         times = None if self.times is None else self.times[start:stop]
         return Group(
             self._layout.schema.cut(self.rows, start, stop), times, self.names, stop - start
         )
 
     def about_to_change(self) -> None:
-        """Elements are about to be replaced by others."""
+        """Note that elements are about to be replaced."""
 
     @property
     def first(self) -> int:
-        """The index of the group's first element in its level."""
+        """Return the index of the group's first element in its level."""
         return self.number * self.capacity
 
     @property
     def is_full(self) -> bool:
-        """Whether the next element of this level seals the group."""
+        """Return whether the next element of this level seals the group."""
         return self.count == self.capacity
 
 
 class RestoredTail(Tail):
-    """A tail out of a snapshot; its columns, and its parts, are read when they are first needed."""
+    """A tail from a snapshot; its columns and parts are read when first needed."""
 
     __slots__ = ("_elements", "_read_parts", "_saved", "_saved_count", "_start")
 
@@ -100,9 +100,9 @@ class RestoredTail(Tail):
         self.level, self.number, self.count = level, number, count
         self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
         self.folded = (0, None)
-        #: The columns as the snapshot had them, right for as long as the count is the same.
+        #: The columns from the snapshot, valid as long as the count is the same.
         self._saved, self._saved_count = columns, count
-        #: What reads the elements before ``start``, which are in pages.
+        #: Reads the elements before ``start``, which are in pages.
         self._read_parts, self._start = read_parts, start
         self.unchanged = start
         self._elements: Group | None = None
@@ -113,21 +113,21 @@ class RestoredTail(Tail):
 
     @property
     def rows(self) -> Rows:
-        """The elements, and room for others."""
+        """Return the elements, with room for others."""
         return self._read().rows
 
     @property
     def times(self) -> np.ndarray | None:  # type: ignore[override]
-        """Their times, where they are kept."""
+        """Return their times, if they are stored."""
         return self._read().times
 
     @property
     def names(self) -> list[bytes]:  # type: ignore[override]
-        """The names of their pages."""
+        """Return the names of their pages."""
         return self._read().names
 
     def _read(self) -> Group:
-        """The elements. Raises CorruptSnapshot, and as parts that are read."""
+        """Return the elements. Raises CorruptSnapshot, and the errors of reading parts."""
         if self._elements is not None:
             return self._elements
         groups = self._read_parts()
@@ -148,17 +148,17 @@ class RestoredTail(Tail):
         return self._elements
 
     def columns(self, start: int = 0) -> list[Payload]:
-        """The columns as a snapshot keeps them: the same as they came, if nothing was added."""
+        """Return the columns as a snapshot keeps them, unchanged if nothing was added."""
         as_saved = (self.count, start) == (self._saved_count, self._start)
         return self._saved if as_saved else super().columns(start)
 
     def about_to_change(self) -> None:
-        self._read()  # what was saved is of no use then
+        self._read()  # the saved columns are useless then
         self._saved_count = -1
 
 
 class Levels:
-    """The trees: tails in memory, sealed groups with the pager, and who is whose child."""
+    """The trees: tails in memory, sealed groups in the pager, and their relations."""
 
     def __init__(self, setting: Setting) -> None:
         self.monoid, self.timed = monoid, timed = setting.monoid, setting.timed
@@ -177,49 +177,49 @@ class Levels:
         self.back = 0
         self.tails: list[Tail] = [Tail(self, 0, 0)]
         self.put = monoid.inputs.put
-        #: Whether a group is sealed with what ``fold_tail`` knows; else it is folded as a whole, so
-        #: that pages do not depend on who has asked before.
+        #: Whether a group is sealed with the result of ``fold_tail``; else it is folded as a whole,
+        #: so that pages do not depend on earlier queries.
         self.seals_folded = False
 
     def arity_of(self, level: int) -> int:
-        """How many elements a group of this level has."""
+        """Return how many elements a group of this level has."""
         return self.arity if level else self.leaf_arity
 
     def layout_of(self, level: int) -> Layout:
-        """How the groups of this level are loaded out."""
+        """Return the layout of the groups of this level."""
         return self._layouts[level > 0]
 
     def span(self, level: int) -> int:
-        """How many events an element of this level covers."""
+        """Return how many events an element of this level covers."""
         return int(self.leaf_arity * self.arity ** (level - 1)) if level else 1
 
     def end(self, level: int) -> int:
-        """The position where this level's elements end and the tail of the level below begins."""
+        """Return the position where this level's elements end and the lower tail starts."""
         if level >= len(self.tails):
             return self.swept
         tail = self.tails[level]
         return (tail.first + tail.count) * self.span(level)
 
     def top(self, front: int) -> int:
-        """The level whose tail is the root of the leftmost tree that has events after ``front``."""
+        """Return the level whose tail is the leftmost root with events after ``front``."""
         level = len(self.tails) - 1
         while level and self.end(level) <= front:
             level -= 1
         return level
 
     def partials(self, level: int, group: Group, start: int, stop: int) -> Rows:
-        """The elements of a group as partial aggregates; values are lifted."""
+        """Return the elements of a group as partial aggregates; values are lifted."""
         if level:
             return self.monoid.partials.cut(group.rows, start, stop)
         rows = self.monoid.inputs.cut(group.rows, start, stop)
         return self.monoid.lift_rows(rows, stop - start)
 
     def fold(self, level: int, group: Group, start: int, stop: int) -> Partial:
-        """The aggregate of some elements of a group; stop - start - 1 combines."""
+        """Return the aggregate of some elements of a group; stop - start - 1 combines."""
         return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
 
     def fold_tail(self, tail: Tail) -> Partial:
-        """The aggregate of a tail; one combine for each element since it was asked for last."""
+        """Return the aggregate of a tail; one combine for each element since the last call."""
         done, aggregate = tail.folded
         if done < tail.count:
             more = self.fold(tail.level, tail, done, tail.count)
@@ -228,9 +228,9 @@ class Levels:
         return aggregate if tail.count else self.monoid.identity
 
     def fold_on(self, leaf: Tail, rows: list[Row]) -> None:
-        """Keep the aggregate of the leaf tail, whose newest events are these; a combine for each.
+        """Keep the aggregate of the leaf tail, whose newest events are these; one combine for each.
 
-        One by one, so that it is rounded alike however many of them came in together.
+        One by one, so that rounding does not depend on how many were added together.
         """
         done, aggregate = leaf.folded
         try:
@@ -238,12 +238,12 @@ class Levels:
                 lifted = self.monoid.lift(row)
                 aggregate = self.monoid.combine(aggregate, lifted) if done else lifted
                 done += 1
-        except Exception:  # the events are in: who needs their aggregate will see
+        except Exception:  # the events are in: a caller that needs their aggregate gets the error
             return
         leaf.folded = done, aggregate
 
     def refold(self, level: int, group: Group) -> Refold:
-        """The aggregate of a group, for a check of what its parent has."""
+        """Return the aggregate of a group, for a check of what its parent has."""
         rows = self.partials(level, group, 0, group.count)
         return Refold.of_rows(self.monoid, rows, group.count)
 
@@ -268,13 +268,13 @@ class Levels:
         self.back += count
 
     def fits(self, count: int) -> bool:
-        """Whether the leaf tail has room for so many events."""
+        """Return whether the leaf tail has room for ``count`` events."""
         return count <= self.leaf_arity - self.tails[0].count
 
     def extend(
         self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int
     ) -> dict[tuple[int, int], Group]:
-        """Add events, however many groups they fill.
+        """Add events that may fill many groups.
 
         Pages that end before position ``unneeded`` are not written. About one combine for each
         event that is not in them; a store call for each ``TOGETHER`` pages of a level. When the
@@ -301,10 +301,10 @@ class Levels:
     def _fill(
         self, tail: Tail, joining: Group, unneeded: int, written: dict[tuple[int, int], Group]
     ) -> Group:
-        """Write the groups that elements fill which join a tail; what stands for them above.
+        """Write the groups that a tail and new elements fill; return the elements above.
 
-        The tail stays as it was. The groups that are written first, where the front soon is, come
-        into ``written``.
+        The tail does not change. The groups that are written first, which the front reaches soon,
+        are added to ``written``.
         """
         level, size, first = tail.level, tail.capacity, tail.number
         above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
@@ -346,7 +346,7 @@ class Levels:
         group.count = end
 
     def _new_group(self, level: int, count: int, room: int = 0) -> Group:
-        """A group with so many elements, yet to be set, and room for others."""
+        """Return a group with ``count`` elements, to be set, and room for others."""
         room = max(count, room)
         times = np.empty(room, "<i8") if self.timed else None
         return Group(self.layout_of(level).schema.new(room), times, [], count)
@@ -362,9 +362,9 @@ class Levels:
     def seal(self) -> list[tuple[int, Partial]]:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
 
-        Every sealed group becomes an element of the level above: the list says of which level, and
-        its aggregate. One combine an element sealed, so amortised 1 + 1/(arity - 1) an event; one
-        store call for all pages. When the store fails, nothing has changed.
+        Every sealed group becomes an element of the level above: the list has its level and its
+        aggregate. One combine per sealed element, so amortised 1 + 1/(arity - 1) per event; one
+        store call for all pages. If the store fails, nothing has changed.
         """
         sealed = []
         for tail in self.tails:
@@ -393,11 +393,11 @@ class Levels:
         return grown
 
     def _tail(self, level: int, index: int) -> Tail:
-        """The tail of a level, which may be new: then element ``index`` is its first one."""
+        """Return the tail of a level, which may be new, with element ``index`` as its first."""
         if level < len(self.tails):
             return self.tails[level]
         tail = Tail(self, level, index // self.arity)
-        # What lies before the new level's first element was swept long ago.
+        # Everything before the new level's first element was swept long ago.
         for _ in range(index % self.arity):
             self._put(tail, self.monoid.identity, BEFORE_ALL, NO_NAME)
         return tail
@@ -417,16 +417,16 @@ class Levels:
     # --- reading ----------------------------------------------------------------------------
 
     def child(self, level: int, first: int, group: Group, index: int) -> Group:
-        """The group below element ``index`` of a group whose first element is ``first``; a read."""
+        """Return the group below element ``index`` of a group starting at ``first``; one read."""
         return self.pager.read(level - 1, first + index, group.names[index])
 
     def fold_range(
         self, start: int, stop: int, within: Callable[[int, int, int, int], Partial]
     ) -> Partial:
-        """The aggregate of a range of positions, the identity if it is empty.
+        """Return the aggregate of a range of positions, the identity if it is empty.
 
-        ``within`` gives that of the elements of a group (level, number of the group, start, stop):
-        at most two a level are asked for, from the leaves up.
+        ``within`` returns that of the elements of a group (level, number of the group, start,
+        stop); it is called at most twice per level, from the leaves up.
         """
         lefts: list[Partial] = []
         rights: list[Partial] = []
@@ -454,14 +454,14 @@ class Levels:
         """Delete the pages wholly before ``upto``; return how many.
 
         Reads the inner pages between the last sweep and here, 1/arity of those it deletes. Children
-        go before their parents, so the next sweep goes on where one was cut short.
+        go before their parents, so the next sweep continues an interrupted one.
         """
         places: list[Place] = []
         for tail in reversed(self.tails[1:]):
             places.extend(self._pages_before(tail.level, tail.first, tail, upto))
         self.pager.delete(places)
         self.swept = max(self.swept, upto)
-        # A level that ends just there says when the event before was, so it stays.
+        # A level that ends here has the time of the event before, so it stays.
         while len(self.tails) > 1 and self.end(len(self.tails) - 1) < self.swept:
             self.tails.pop()
         return len(places)
@@ -478,8 +478,8 @@ class Levels:
                 try:
                     below = self.pager.read(level - 1, number, name)
                 except (MissingPage, CorruptPage):
-                    # An earlier sweep of the same pages got as far as here, or nobody can tell any
-                    # more what was below: nothing that left may keep the window from going on.
+                    # An earlier sweep of the same pages got as far as here, or the names below are
+                    # unknown: events that have left must not stop the window.
                     continue
                 yield from self._pages_before(level - 1, number * self.arity, below, upto)
             if self.swept < (number + 1) * span <= upto:
@@ -504,7 +504,7 @@ class Levels:
             self._check_below(tail.level, tail.first, tail, front)
 
     def _check_below(self, level: int, first: int, group: Group, front: int) -> None:
-        """Invariant 2: every live element is the fold of the group below it."""
+        """Check invariant 2: every live element is the fold of the group below it."""
         for index in range(max(front // self.span(level) - first, 0), group.count):
             below = self.pager.read_again(level - 1, first + index, group.names[index])
             if below.count != self.arity_of(level - 1):

@@ -1,13 +1,13 @@
 """A window as a row of segments, and the search for a cut: which of its oldest events leave.
 
 Segments are whole elements of the levels, and the search is the MTA paper's Algorithm 2: it goes
-through them from the left, skips elements that leave as a whole, and goes down into the one where
-the cut lies: one page read a level. Where the paper walks from the root down, this walks up the
-head path first, since most cuts are near the front.
+through them from the left, skips elements that leave completely, and descends into the one with the
+cut: one page read per level. Where the paper walks from the root down, this walks up the head path
+first, since most cuts are near the front.
 
 The *head path* holds the groups on the way from the leftmost tree's root to the oldest event:
 
-    level 2   [ . . g g ]            root: the elements from ``start`` on are left
+    level 2   [ . . g g ]            root: the elements from ``start`` on remain
     level 1   [ . p p p ]
     level 0   [ . . . v ]            leaf: the oldest event
 
@@ -42,15 +42,15 @@ class Segment(NamedTuple):
 
 
 class SegmentedWindow(LevelPages, Aggregator):
-    """A window over level queues that is read, and searched, from its front on."""
+    """A window over level queues that is read and searched from its front on."""
 
     @abstractmethod
     def open_path(self) -> Segment | None:
-        """The leaf group of the oldest event; None in an empty window. A page read a level."""
+        """Return the leaf group of the oldest event, if any. One page read per level."""
 
     @abstractmethod
     def segments(self) -> Iterator[Segment]:
-        """The window from left to right, as coarsely as it is in memory."""
+        """Yield the window from left to right, as coarsely as it is in memory."""
 
     # --- times ----------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class SegmentedWindow(LevelPages, Aggregator):
     # --- all events -----------------------------------------------------------------------------
 
     def leaves(self) -> Iterator[tuple[Group, int, int]]:
-        """The leaf groups of the window and which of their events are in it; reads every page."""
+        """Yield the leaf groups of the window, and their events in it; reads every page."""
         for segment in list(self.segments()):
             yield from self._leaves_below(segment)
 
@@ -85,7 +85,7 @@ class SegmentedWindow(LevelPages, Aggregator):
                 yield at(rows, index)
 
     def _below(self, segment: Segment, index: int) -> Segment:
-        """The group below an element of a segment; one page read."""
+        """Return the group below an element of a segment; one page read."""
         level, first, group, _, _ = segment
         below = self.levels.child(level, first, group, index)
         begin = (first + index) * self.levels.arity_of(level - 1)
@@ -94,7 +94,7 @@ class SegmentedWindow(LevelPages, Aggregator):
     # --- searches -------------------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``; at most one page read a level."""
+        """Return the position of the oldest event later than ``time``; one page read per level."""
 
         def search(segment: Segment) -> int | None:
             _, _, group, start, stop = segment
@@ -105,10 +105,10 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.descend(search)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest prefix ends whose result is accepted (Algorithm 2).
+        """Return where the longest prefix ends whose result is accepted (Algorithm 2).
 
         The head events are tried one by one first, as many as there are levels; then the search
-        takes O(arity * log n) combines, O(log n) questions and one page read per level.
+        takes O(arity * log n) combines, O(log n) calls of ``accepts`` and one page read per level.
         """
         monoid, pick = lens
         prefix = monoid.identity
@@ -140,7 +140,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.descend(search)
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted; costs as longest_prefix."""
+        """Return where the longest suffix starts whose result is accepted."""
         monoid, pick = lens
         if accepts(monoid.lower(pick(self.query()))):
             return self.front
@@ -162,14 +162,14 @@ class SegmentedWindow(LevelPages, Aggregator):
                     break
                 if level == 0 or index == 0:
                     return (first + start + index) * self.levels.span(level)
-                # It may begin inside the element before the first boundary that is accepted.
+                # It may start inside the element before the first accepted boundary.
                 segment, right = self._below(segment, start + index - 1), at(scan, index)
         return self.back
 
     def descend(self, search: Callable[[Segment], int | None]) -> int:
-        """The position that ``search`` finds, going into one element a level; else the back.
+        """Return the position that ``search`` finds, one element per level; else the back.
 
-        ``search`` answers with the index of the element where the cut lies, None to go on.
+        ``search`` returns the index of the element with the cut, None to continue.
         """
         for segment in self.segments():
             index = search(segment)

@@ -18,7 +18,7 @@ import pytest
 from mta import CountWindow, FiBA, Monoid, Sum, Window
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted
-from mta.logs.finger_tree.fingers import after_time, before_time
+from mta.logs.finger_tree.fingers import after_time
 from tests.support.sampling import some
 from tests.support.trees import Visits, coins, joined, spent
 
@@ -269,13 +269,13 @@ def test_a_range_takes_o_of_log_of_its_length_and_of_its_distance(min_arity: int
         levels = math.log(length + 2, min_arity) + math.log(distance + 2, min_arity)
         for cuts in (
             (tree.at_position(start), tree.at_position(stop)),
-            (before_time(start), after_time(stop - 1)),
+            (after_time(start - 1), after_time(stop - 1)),
         ):
             counted.combines = 0
             assert tree.fold_between(*cuts) == (1.0 if stop else float("-inf"))
             assert counted.combines <= 3 * min_arity * levels
         counted.combines = 0
-        assert tree.rank(before_time(start)) == start
+        assert tree.rank(after_time(start - 1)) == start
         assert counted.combines == 0
 
 

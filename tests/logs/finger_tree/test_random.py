@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,15 +16,15 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from mta.errors import EmptyWindow
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted
-from mta.logs.finger_tree.fingers import after_time, before_time
+from mta.logs.finger_tree.fingers import after_time
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
+from tests.support.machines import run_machine
 from tests.support.trees import joined
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -135,9 +134,9 @@ class Pair:
     def ask_times(self, first: int, last: int) -> None:
         """The closed, the open and the half-open ranges, and how much is before their ends."""
         tree, times = self.fingers, self.list.times
-        starts = [(before_time(first), bisect_left(times, first)),
+        starts = [(after_time(first - 1), bisect_left(times, first)),
                   (after_time(first), bisect_right(times, first))]  # fmt: skip
-        stops = [(before_time(last), bisect_left(times, last)),
+        stops = [(after_time(last - 1), bisect_left(times, last)),
                  (after_time(last), bisect_right(times, last))]  # fmt: skip
         for cut, start in starts:
             assert tree.rank(cut) == start
@@ -234,11 +233,7 @@ class FingerMachine(TreeMachine):
 def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | None]) -> None:
     """Each machine has rows of either form, and so has each arity."""
     columnar = (ARITIES.index(arities) % 2 == 0) == (machine is TreeMachine)
-    made = type("Machine", (machine,), {"arities": arities, "columnar": columnar})
-    run_state_machine_as_test(
-        made,
-        settings=settings(max_examples=6, stateful_step_count=25, deadline=None, print_blob=True),
-    )
+    run_machine(machine, 6, steps=25, arities=arities, columnar=columnar)
 
 
 # --- seeded: larger trees -----------------------------------------------------------------------

@@ -11,8 +11,7 @@ import pytest
 from mta import AmortizedMTA, CountWindow, Max, Window
 from mta.pages.page import Group
 from stores import MemoryStore
-from stores.base import Capabilities
-from stores.wrapper import WrapperStore
+from stores.base import Capabilities, WrapperStore
 from tests.support.naive import IN_ORDER
 
 LEAF = 4

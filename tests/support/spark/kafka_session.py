@@ -1,12 +1,13 @@
 """A program for ``tests/spark/test_kafka.py``: what happens between a session and a broker.
 
 Spark's connector to Kafka must be there when Java starts, so this is a process of its own. It
-prints what it finds as JSON.
+prints what it finds as JSON. The example of Kafka runs at the end, on the same broker.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ sys.path.append(str(ROOT / "examples" / "kafka"))
 import job
 import readings
 
+TOPICS = (job.READINGS, job.PEAKS, job.REJECTED)
+
 
 class Session:
     """A query between topics of a broker, and what it has written."""
@@ -36,7 +39,7 @@ class Session:
     def __init__(self, spark: SparkSession, kafka: Broker, folder: Path) -> None:
         self.spark, self.kafka, self.folder = spark, kafka, folder
         self.sent = 0
-        for topic in (job.READINGS, job.PEAKS, job.REJECTED):
+        for topic in TOPICS:
             kafka.create(topic)
 
     def send(self, count: int) -> None:
@@ -102,17 +105,32 @@ def find(session: Session, count: int) -> Iterator[tuple[str, Any]]:
     yield "started again", session.written()
 
 
+def run_example(kafka: Broker, folder: Path, jars: str) -> str:
+    """What the example prints, whose job is killed once."""
+    command = [sys.executable, readings.__file__, "--servers", kafka.servers, "--jars", jars]
+    command += ["--store", f"file://{folder}/example", "--events", "2000", "--limit", "500"]
+    done = subprocess.run([*command, "--kills", "1"], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
 @contextmanager
-def opened(folder: Path, jars: str) -> Iterator[Session]:
+def opened(kafka: Broker, folder: Path, jars: str) -> Iterator[Session]:
+    conf = {**QUICK, "spark.jars": jars}
+    spark = local_session("kafka", cores=2, memory="1g", log=folder / "spark.log", conf=conf)
+    try:
+        yield Session(spark, kafka, folder)
+    finally:
+        spark.stop()
+
+
+def main(folder: Path, jars: str, count: int) -> None:
     with broker(folder) as kafka:
-        conf = {**QUICK, "spark.jars": jars}
-        spark = local_session("kafka", cores=2, memory="1g", log=folder / "spark.log", conf=conf)
-        try:
-            yield Session(spark, kafka, folder)
-        finally:
-            spark.stop()
+        with opened(kafka, folder, jars) as session:
+            found = dict(find(session, count))
+        kafka.delete(*TOPICS)
+        found["example"] = run_example(kafka, folder, jars)
+    sys.stdout.write(f"{json.dumps(found)}\n")
 
 
 if __name__ == "__main__":
-    with opened(Path(sys.argv[1]), sys.argv[2]) as session:
-        sys.stdout.write(f"{json.dumps(dict(find(session, int(sys.argv[3]))))}\n")
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest import SkipTest
 
 import pyarrow as pa
 
-from spark_integration.plan import Plan
 from spark_integration.runners.metrics import MeteredStore
 from spark_integration.runners.state_pages import StatePages
 from spark_integration.step import step as steps
 from stores import PageStore
 from stores.testing.conformance import PageStoreConformance
-from tests.support.spark.faulty_steps import first
+from tests.support.spark.faulty_steps import State, first
 
 
 class OnSpark(PageStoreConformance):
@@ -40,13 +40,8 @@ class OnSpark(PageStoreConformance):
 def conforming(report: str) -> steps.Step:
     """Run the whole suite on every bucket's map; write into the file what came of each test."""
 
-    def step(
-        state: bytes | None,
-        rows: pa.Table,
-        plan: Plan,
-        store: PageStore,
-        watermark: int | None = None,
-    ) -> steps.Advanced:
+    def step(state: State, rows: pa.Table, *rest: Any) -> steps.Advanced:
+        plan, store, watermark = rest
         assert isinstance(store, MeteredStore) and isinstance(store.store, StatePages)
         store = store.store
         with open(report, "a") as lines:
@@ -71,14 +66,8 @@ def _outcome(suite: OnSpark, name: str) -> str:
 def failing_once(marker: str) -> steps.Step:
     """A step whose first attempt of a later batch fails when all its pages are in Spark's hands."""
 
-    def step(
-        state: bytes | None,
-        rows: pa.Table,
-        plan: Plan,
-        store: PageStore,
-        watermark: int | None = None,
-    ) -> steps.Advanced:
-        done = steps.step(state, rows, plan, store, watermark)
+    def step(state: State, rows: pa.Table, *rest: Any) -> steps.Advanced:
+        done = steps.step(state, rows, *rest)
         if state is not None and first(marker):
             raise OSError("the task failed after its pages")
         return done

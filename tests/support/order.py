@@ -1,0 +1,44 @@
+"""The order in which the processes of a run take the tests.
+
+``--dist worksteal`` gives each process an equal share of the list, one after the other, and a
+process without tests takes half of what is left at the end of the longest share. So each share
+begins with what takes longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import pytest
+
+#: Files whose tests start Javas of their own, and wait for them.
+OWN_JAVA = (
+    "tests/spark/test_kafka.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_fresh.py",
+    "tests/cli/test_rights_and_room.py",
+)
+
+
+def begin_with_the_longest(items: Sequence[pytest.Item], shares: int) -> list[pytest.Item]:
+    """The tests, those on the Spark that suites share at the head of the first of so many shares.
+
+    So the first process starts that Spark, and another one only when nothing else is left for it.
+    Tests with a Java of their own are at the head of the second share.
+    """
+    own, on_spark, others = [], [], []
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            on_spark.append(item)
+        elif item.nodeid.startswith(OWN_JAVA):
+            own.append(item)
+        elif item.nodeid.startswith("tests/cli/"):  # whose commands start the shared Spark
+            on_spark.append(item)
+        else:
+            others.append(item)
+    rest, ordered = iter(others), []
+    for share, head in enumerate([on_spark, own, *([] for _ in range(shares))], start=1):
+        ordered += head
+        ordered += islice(rest, max(0, len(items) * share // shares - len(ordered)))
+    return ordered
