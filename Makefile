@@ -57,12 +57,11 @@ demo: $(RUN)
 		$(if $(TIME_FORMAT),--time-format "$(TIME_FORMAT)") \
 		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
 
-# Each process takes a file when it has none, those that take longest first (tests/conftest.py), so that
-# what a file's tests share is made once.
+# A process without tests takes some of another's; tests/support/order.py says with which they begin.
 ## run all tests, in a process for each core and one more, up to four; ARGS="tests/cli -k java"
 ## runs some, ARGS="-n 0 --pdb" in one process
 test: $(ALL) $(CLASSES)
-	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 # Outside this folder, so that nothing is found but what the wheel brings. The example of rolling needs
 # pandas.

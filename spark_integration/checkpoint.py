@@ -14,12 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgpack
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_integration.runners.labels import bucket_of
 from spark_integration.runners.state_pages import KEY, PAGE, PAGES, STATE, is_state_url
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.states import State
 from spark_integration.versions import require_spark_4
 from stores import PageStore, open_store, ping_store
@@ -79,11 +78,6 @@ def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> d
         for row in _read_state(spark, checkpoint, variable).collect()
         for state in _binaries(row["value"].asDict(recursive=True))
     }
-
-
-def shown(key: bytes) -> str:
-    """A key as people write it, of several columns with commas between."""
-    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
 
 
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:

@@ -27,11 +27,11 @@ from spark_integration.checkpoint import (
     open_pages,
     ping_home,
     saved_snapshots,
-    shown,
 )
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import policies_of
 from spark_integration.request import make_product
+from spark_integration.step.columns import shown
 from stores import PageStore
 
 #: How often a state is read of which a running query deletes pages.

@@ -58,7 +58,7 @@ from spark_integration.runners.labels import LABEL_TYPE, label_of
 from spark_integration.runners.packing import BLOB, LABEL, TIME
 from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
 from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB, STATE_SCHEMA
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.states import State
 from stores import PageStore
 

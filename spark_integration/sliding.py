@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
-from spark_integration.runners.batch import advance_batch
+from spark_integration.runners.bucket import advance_batch
 from spark_integration.runners.packing import (
     BLOB,
     COUNTS,
@@ -31,7 +31,7 @@ from spark_integration.runners.packing import (
     unpack,
 )
 from spark_integration.runners.streaming import advance_stream
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.rows import NOW
 from spark_integration.step.step import Step, step
 

@@ -31,7 +31,7 @@ from spark_integration.checkpoint import partitions_of
 from spark_integration.interpreter import context_of
 from spark_integration.options import MAX_BUCKETS
 from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.versions import BY_FILE_SYSTEM
 
 FILES = "spark.sql.streaming.checkpointFileManagerClass"

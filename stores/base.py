@@ -260,3 +260,24 @@ def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
             )
         total += size
     return total
+
+
+def in_batches(
+    items: Iterable[T], size_of: Callable[[T], int], most_bytes: int, most: int | None = None
+) -> Iterator[list[T]]:
+    """Items in their order, in lists of at most so many and of so many bytes, or of one item.
+
+    >>> list(in_batches(["abc", "d", "ef", "ghijkl"], len, most_bytes=4))
+    [['abc', 'd'], ['ef'], ['ghijkl']]
+    """
+    batch: list[T] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if batch and (len(batch) == most or total + size > most_bytes):
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += size
+    if batch:
+        yield batch

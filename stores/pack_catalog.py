@@ -42,6 +42,10 @@ class Pack:
         """Return the entries that are not deleted."""
         return (each for at, each in enumerate(self.entries) if at not in self.deleted)
 
+    def live_bytes(self) -> int:
+        """The bytes of the entries that are not deleted."""
+        return sum(entry.length for entry in self.live())
+
 
 @dataclass(slots=True)
 class _List:
@@ -245,7 +249,7 @@ class Catalog:
         """
         half, little = [], []
         for _, pack in sorted(self.packs.items()):
-            live = sum(entry.length for entry in pack.live())
+            live = pack.live_bytes()
             if 2 * live < pack.size:
                 half.append(pack)
             elif live < small:

@@ -29,6 +29,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
+from .base import in_batches
 from .errors import StoreDamaged, WindowStoreError
 from .pack_catalog import Catalog, Pack
 from .packs import (
@@ -236,7 +237,7 @@ class PackFolder:
             self._clean()
             with self._lock:
                 wasteful = self._catalog.wasteful(SMALL_PACK)
-            for group in _groups(wasteful):
+            for group in in_batches(wasteful, Pack.live_bytes, PACK_BYTES):
                 self._rewrite(group)
             self._write_list(whole=True)
             self._clean()
@@ -510,21 +511,6 @@ class PackFolder:
 def _stamp(milliseconds: int = 0) -> str:
     """Return the time now, plus ``milliseconds``, as the start of a name."""
     return f"{time.time_ns() // 1_000_000 + milliseconds:011x}"
-
-
-def _groups(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
-    """Return packs in groups whose live pages make one pack."""
-    group: list[Pack] = []
-    size = 0
-    for pack in packs:
-        live = sum(entry.length for entry in pack.live())
-        if group and size + live > PACK_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(pack)
-        size += live
-    if group:
-        yield group
 
 
 def _together(call: Callable[[_T], _R], items: Sequence[_T]) -> list[tuple[_T, _R]]:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from .base import Capabilities, PageStore, check_keys, check_pages
+from .base import Capabilities, PageStore, check_keys, check_pages, in_batches
 from .errors import WindowStoreError
 from .forks import start_over_in_children
 from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder, Shelf
@@ -106,7 +106,7 @@ class PackStore(PageStore):
         self._check_open()
         check_pages(pages, LIMITS)
         for folder, group in self._by_folder(pages):
-            for part in _parts(group, pages):
+            for part in in_batches(group, lambda key: len(pages[key]), PACK_BYTES):
                 folder.put({key: pages[key] for key in part})
         self._keep(pages)
 
@@ -230,17 +230,3 @@ def _unescaped(name: str) -> str:
     'a b'
     """
     return re.sub(r"~([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), name.removeprefix("f-"))
-
-
-def _parts(keys: Iterable[str], pages: Mapping[str, bytes]) -> Iterator[list[str]]:
-    """Yield the keys in parts whose pages make packs of 64 MiB or one page."""
-    part: list[str] = []
-    size = 0
-    for key in keys:
-        if part and size + len(pages[key]) > PACK_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(key)
-        size += len(pages[key])
-    if part:
-        yield part

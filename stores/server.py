@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar
 
 from .address import Option, StoreAddress, count, seconds, switch, whole_seconds
-from .base import PING_SECONDS, Capabilities, PageStore, check_keys, check_pages
+from .base import PING_SECONDS, Capabilities, PageStore, check_keys, check_pages, in_batches
 from .credentials import credentials_of
 from .errors import InvalidStoreURL, StoreUnavailable, WindowStoreError
 from .forks import start_over_in_children
@@ -173,17 +173,9 @@ class ServerStore(PageStore):
     ) -> Iterator[list[str]]:
         """Yield the keys of commands of at most ``most``, and of 8 MiB of ``pages`` or one page."""
         for group in self._together(keys):
-            batch: list[str] = []
-            size = 0
-            for key in group:
-                more = len(pages[key]) if pages else 0
-                if batch and (len(batch) >= most or size + more > _BATCH_BYTES):
-                    yield batch
-                    batch, size = [], 0
-                batch.append(key)
-                size += more
-            if batch:
-                yield batch
+            yield from in_batches(
+                group, lambda key: len(pages[key]) if pages else 0, _BATCH_BYTES, most
+            )
 
     @abstractmethod
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:

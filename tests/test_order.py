@@ -14,17 +14,17 @@ def item(nodeid: str, *fixtures: str) -> Any:
     return SimpleNamespace(nodeid=nodeid, fixturenames=fixtures)
 
 
-PLAIN = [item(f"tests/windows/test_{at}.py::test") for at in range(6)]
-SPARK = [item("tests/spark/test_a.py::test", "job", "spark"), item("tests/cli/test_b.py::test")]
-OWN = [item(f"{OWN_JAVA[0]}::test", "spark")]
+PLAIN = [item(f"tests/windows/test_{at}.py::test") for at in range(5)]
+SPARK = [item(f"{OWN_JAVA[0]}::test_b", "job", "spark"), item("tests/cli/test_b.py::test")]
+OWN = [item(f"{OWN_JAVA[0]}::test"), item(f"{OWN_JAVA[-1]}::test")]
 ITEMS = [*PLAIN[:4], *OWN, *SPARK, *PLAIN[4:]]
 
 
 def test_shares_begin_with_spark_and_with_javas_of_their_own() -> None:
     first, second, third = (begin_with_the_longest(ITEMS, 3)[at : at + 3] for at in (0, 3, 6))
     assert first == [*SPARK, PLAIN[0]]
-    assert second == [*OWN, *PLAIN[1:3]]
-    assert third == PLAIN[3:]
+    assert second == [*OWN, PLAIN[1]]
+    assert third == PLAIN[2:5]
 
 
 @pytest.mark.parametrize("shares", [1, 2, 4, 20])

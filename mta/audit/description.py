@@ -39,6 +39,8 @@ class SnapshotSummary:
     late: int | None
     """Events dropped as too late; None where that is counted for all keys together."""
     invalid: int | None
+    ahead: int | None
+    """Events dropped as too far ahead of the clock."""
     front_time: int | None
     last_time: int | None
     windows: tuple[SubWindow, ...] = ()
@@ -75,6 +77,7 @@ def describe_snapshot(data: bytes) -> SnapshotSummary:
         snapshot_bytes=len(data),
         late=snapshot.counts[0],
         invalid=snapshot.counts[1],
+        ahead=snapshot.counts[2],
         front_time=snapshot.front_time,
         last_time=snapshot.last_time,
         windows=tuple(_described(state, snapshot) for state in states),

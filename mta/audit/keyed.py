@@ -171,6 +171,7 @@ class OpaqueKeys:
             snapshot_bytes=0,
             late=None,
             invalid=None,
+            ahead=None,
             front_time=int(times[first]) if times is not None and known else None,
             last_time=int(times[last - 1]) if times is not None and known else None,
             windows=tuple(windows),

@@ -8,7 +8,6 @@ from argparse import (
     SUPPRESS,
     Action,
     ArgumentParser,
-    ArgumentTypeError,
     Namespace,
     RawDescriptionHelpFormatter,
     _SubParsersAction,
@@ -21,7 +20,7 @@ from typing import Any
 
 from mta import __version__
 from mta.cli import planning, serving, snapshots
-from mta.cli.console import as_options, say
+from mta.cli.console import as_options, at_least_one, say
 from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
 from mta.kernels import native
@@ -73,9 +72,9 @@ class CommandLine:
         plan = self.add(
             "plan", planning.show_plan, help="estimate the resources of windows before they run"
         )
-        planning.add_options(plan, at_least_one)
+        planning.add_options(plan)
         serve = self.add("serve", serving.serve, help="serve published windows over HTTP")
-        serving.add_options(serve, at_least_one)
+        serving.add_options(serve)
 
     def _add_inspect(self) -> None:
         parser = self.add(
@@ -169,13 +168,6 @@ def _add_common(parser: ArgumentParser) -> None:
 def _exit_codes() -> str:
     codes = (f"  {code:3} {meaning}" for code, meaning in MEANINGS.items())
     return "\n".join(("exit codes:", *codes))
-
-
-def at_least_one(text: str) -> int:
-    """An integer that counts something, of an option."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
-    return int(text)
 
 
 def installed(name: str) -> str:

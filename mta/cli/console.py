@@ -1,19 +1,21 @@
-"""What the commands print: lines, a progress line that rewrites itself, and a table."""
+"""What the commands print and read: lines, a progress line, a table; options with a type."""
 
 from __future__ import annotations
 
 import re
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from shlex import quote
 from shutil import which
 
 from mta.cli.output import prints_lines, say
+from mta.times import to_duration
 from stores.errors import WindowStoreError
 
 __all__ = [
-    "InvalidCommand", "ProgressLine", "as_options", "human_duration", "own_command", "plural",
-    "say", "table",
+    "InvalidCommand", "ProgressLine", "as_options", "at_least_one", "human_duration",
+    "own_command", "plural", "say", "seconds", "table",
 ]  # fmt: skip
 
 
@@ -118,3 +120,18 @@ def human_duration(micros: int) -> str:
     if micros % 1_000_000 == 0:
         return plural(micros // 1_000_000, "second")
     return f"{micros // 1_000_000:,}.{micros % 1_000_000:06d}".rstrip("0") + " seconds"
+
+
+def at_least_one(text: str) -> int:
+    """An integer that counts something, of an option."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A duration in seconds, of an option."""
+    try:
+        return to_duration(text) / 1e6
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None

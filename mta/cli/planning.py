@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from mta.cli.console import InvalidCommand, say
+from mta.cli.console import InvalidCommand, at_least_one, say, seconds
 from mta.cli.output import note
 from mta.frames import CountWindow, TimeWindow
 from mta.keyed.bucket import LOCAL_PAGE, REMOTE_PAGE
 from mta.planning.costs import MEASURED, Costs, measure
 from mta.planning.plan import Plan, plan
 from mta.planning.workload import Workload
-from mta.times import to_duration
 from mta.windows.display import human_bytes
 from stores import ping_store
 from stores.address import without_credentials
@@ -26,7 +24,7 @@ _LOCAL = ("file", "memory")
 _STORES = (*_LOCAL, "redis", "rediss", "couchbase", "couchbases", "s3", "gs", "az", "spark")
 
 
-def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """The options of ``mta plan``."""
     add = parser.add_argument
     add("--keys", type=_amount, required=True, metavar="N",
@@ -39,7 +37,7 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
         help="how many aggregations, each over its own column of doubles; default: 1")  # fmt: skip
     add("--store", default="file", metavar="STORE",
         help=f"its kind, or a URL: {', '.join(_STORES)}; default: file")  # fmt: skip
-    add("--batch", dest="batch_seconds", type=_seconds, default=10.0, metavar="TIME",
+    add("--batch", dest="batch_seconds", type=seconds, default=10.0, metavar="TIME",
         help="the time from one micro-batch to the next; default: 10 seconds")  # fmt: skip
     add("--key-bytes", type=_bytes, default=0, metavar="N",
         help="the length of keys in bytes, 0 for integers; default: 0")  # fmt: skip
@@ -106,13 +104,6 @@ def _window(text: str) -> TimeWindow | CountWindow:
         return CountWindow(int(re.sub("[_,]", "", count[1]))) if count else TimeWindow(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{error}; write '30 days' or '1000 events'") from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        return to_duration(text) / 1e6
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
 
 
 def _bytes(text: str) -> int:

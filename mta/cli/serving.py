@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
 from typing import Any
 
-from mta.cli.console import InvalidCommand, say
+from mta.cli.console import InvalidCommand, at_least_one, say, seconds
 from mta.serve.settings import Settings, checked
-from mta.times import to_duration
 from stores import ping_store
 from stores.address import size, without_credentials
 
@@ -17,7 +15,7 @@ from stores.address import size, without_credentials
 _DEFAULTS = Settings(name="", store="")
 
 
-def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """The options of ``mta serve``."""
     parser.add_argument(
         "published", metavar="NAME",
@@ -51,7 +49,7 @@ def add_options(parser: ArgumentParser, at_least_one: Callable[[str], int]) -> N
         help=f"the maximum keys per request; default: {_DEFAULTS.max_keys:,}")  # fmt: skip
     add("--max-body", type=_size, default=_DEFAULTS.max_body, metavar="SIZE",
         help="the maximum size of a request body; default: 1MiB")  # fmt: skip
-    add("--time-limit", type=_seconds, default=_DEFAULTS.time_limit, metavar="TIME",
+    add("--time-limit", type=seconds, default=_DEFAULTS.time_limit, metavar="TIME",
         help="the maximum time of a request; default: 5 seconds")  # fmt: skip
     add("--max-waiting", type=at_least_one, default=_DEFAULTS.max_waiting, metavar="N",
         help=f"the number of concurrent requests per worker; default: {_DEFAULTS.max_waiting}"
@@ -84,15 +82,8 @@ def _port(text: str) -> int:
 
 
 def _duration(text: str) -> str:
-    _seconds(text)
+    seconds(text)
     return text
-
-
-def _seconds(text: str) -> float:
-    try:
-        return to_duration(text) / 1e6
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
 
 
 def _size(text: str) -> int:

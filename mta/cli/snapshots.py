@@ -263,6 +263,7 @@ class Listing:
     """Bytes of snapshots."""
     late: int = 0
     invalid: int = 0
+    ahead: int = 0
     incomplete: dict[tuple[str, str], Incomplete] = field(default_factory=dict)
     """The incomplete results, by window and column."""
     whole: bool = True
@@ -275,6 +276,7 @@ class Listing:
         self.saved += summary.snapshot_bytes
         self.late += summary.late or 0
         self.invalid += summary.invalid or 0
+        self.ahead += summary.ahead or 0
         self._keep([(key, summary)])
 
     def add_keys(self, keyed: OpaqueKeys, names: KeyNames) -> None:
@@ -284,6 +286,7 @@ class Listing:
         self.events += events
         self.late += keyed.snapshot.counts.late
         self.invalid += keyed.snapshot.counts.invalid
+        self.ahead += keyed.snapshot.counts.ahead
         self.saved += keyed.snapshot_bytes
         self.whole &= keyed.exact
         for each in keyed.incomplete():
@@ -329,7 +332,8 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
         say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
     say()
     say(f"windows   {listing}")
-    for label, count in (("late", listing.late), ("invalid", listing.invalid)):
+    dropped = {"late": listing.late, "invalid": listing.invalid, "ahead": listing.ahead}
+    for label, count in dropped.items():
         if count:
             say(f"{label:9} {plural(count, 'event')}, dropped")
     for each in listing.incomplete.values():
@@ -379,6 +383,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
         events=listing.events,
         late=listing.late,
         invalid=listing.invalid,
+        ahead=listing.ahead,
         bytes=listing.saved,
         incomplete=[
             {

@@ -92,6 +92,17 @@ def result_of(results: Any, at: int) -> Any:
     return plain(results[at])
 
 
+def results_each(results: Any, count: int) -> list[Any]:
+    """Each of a batch's results as by ``result_of``."""
+    if isinstance(results, dict):
+        columns = [results_each(column, count) for column in results.values()]
+        return [dict(zip(results, row, strict=True)) for row in zip(*columns, strict=True)]
+    if type(results) is np.ndarray and results.ndim == 1 and results.dtype.kind in "?iuf":
+        found: list[Any] = results.tolist()
+        return found
+    return [plain(results[at]) for at in range(count)]
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is a null or a NaN of any kind."""
     kind = type(value)

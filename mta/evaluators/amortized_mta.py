@@ -137,7 +137,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return new.size
 
     def _front_after(self, times: np.ndarray | None, count: int) -> int:
-        """Return the front after ``count`` more events at these times, if among them; or 0."""
+        """Return the front after ``count`` more events, if it is among them; otherwise 0."""
         policy = self.setting.policy
         if type(policy) is CountWindow:
             return max(0, self.back + count - policy.end.rows - policy.size)

@@ -39,7 +39,7 @@ from mta.windows.engine import by_time
 from mta.windows.settings import OnMissing
 
 #: The default number of bytes in a page of keys.
-LOCAL_PAGE, REMOTE_PAGE = 1 << 18, 1 << 14
+LOCAL_PAGE, REMOTE_PAGE = 1 << 19, 1 << 14
 #: Stands for the time of an event if there is none.
 NEVER = int(np.iinfo("i8").min)
 

@@ -220,7 +220,9 @@ def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray
 
 
 def read_key(given: Any, kind: str | None) -> Keys:
-    """Return one key. Raises UnsuitableKey."""
+    """One key. Raises UnsuitableKey."""
+    if kind is not None and _KINDS.get(type(given)) == kind:
+        return _one(kind, packed_keys(kind, [given])[0])
     found = distinct_keys([given])
     return _in_order(_kind_of(found, kind), found.packed)[0]
 
@@ -637,6 +639,8 @@ def _of_objects(values: list[Any]) -> Distinct:
 
 #: Types whose values are keys without a conversion.
 _SIMPLE = frozenset({int, str, bytes, bool, float})
+#: Those among them that are never missing, and the kinds of their keys.
+_KINDS = {int: "int", str: "text", bytes: "bytes", bool: "bool"}
 
 
 def _kind_of_all(values: list[Any]) -> str:

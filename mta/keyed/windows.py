@@ -155,7 +155,7 @@ class KeyedWindows(Publishable):
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
         promote_at: The number of events at which the window of a key becomes standalone.
-        page_bytes: The approximate size of a page of keys; by default 256 KiB, and 16 KiB
+        page_bytes: The approximate size of a page of keys; by default 512 KiB, and 16 KiB
             in a remote store.
         cache_bytes: The size of the page cache in bytes.
         retain: The number of newest snapshots that can be restored.

@@ -290,7 +290,8 @@ class SkipNulls(Parts[Any]):
         samples, rows = partials[:2]
         few = None
         if self._flags is not None:
-            valued = self._flags.lower_rows(partials[2])
+            flags = self._flags
+            valued = flags.outputs.listed(flags.lower_rows(partials[2]))
             null = ~np.fromiter(map(bool, valued), bool, len(samples))
             if self._chooses_nulls:
                 few = null
@@ -301,6 +302,9 @@ class SkipNulls(Parts[Any]):
     def lower_rows_of(self, samples: np.ndarray, rows: Rows, few: np.ndarray | None = None) -> Rows:
         """``lower_of`` for each row; null where ``few`` says so, too."""
         found, schema, least = self.monoid.lower_rows(rows), self.monoid.outputs, self.least
+        if isinstance(found, NullableColumn):  # with nulls of its own
+            nulls, found = found.nulls(), found.values
+            few = nulls if few is None else few if nulls is None else few | nulls
         if len(samples) and int(samples.min()) < max(least, 1):
             short = samples < max(least, 1)
             few = short if few is None else few | short
@@ -325,7 +329,7 @@ class SkipNulls(Parts[Any]):
 
     def results(self, outputs: Rows) -> Any:
         """As those of the monoid; with nulls among them as ``NullableColumn.shown``."""
-        if not isinstance(outputs, NullableColumn):
+        if not isinstance(outputs, NullableColumn) or isinstance(self.monoid.outputs, Nullable):
             return self.monoid.results(outputs)
         return outputs.shown(self.monoid.results(outputs.values))
 

@@ -2,7 +2,7 @@
 
 | monoid | result on the window | with fewer events |
 |---|---|---|
-| Lag(n), LagText(n) | the value n events before the newest | NaN, NaT or None |
+| Lag(n), LagText(n) | the value n events before the newest | None, or NaT |
 | NthValue(n), NthText(n) | the n-th value from the oldest on, which is the first | the same |
 | Largest(k), Smallest(k) | a list of the k largest or smallest values, from that end on | fewer |
 | Concat(separator) | the text of all values, the oldest first | None |
@@ -14,7 +14,7 @@ its RESPECT NULLS; ``mta.monoids.nulls`` has the rule.
 
 >>> from mta import CountWindow, Window
 >>> Window(Lag(1), CountWindow(3), name="previous").extend([5.0, 7.0, 6.0]).tolist()
-[nan, 5.0, 7.0]
+[None, 5.0, 7.0]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import objects
-from mta.columns.schemas import Decimals, Objects, Row, Rows, Vector
+from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Rows, Vector
 from mta.kernels.scans import ones
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.basic import layout_of, shown
@@ -43,7 +43,9 @@ class _Place(ColumnarMonoid[Any]):
         #: Whether nulls take no place; it matters where windows take nulls.
         self.skip_nulls = skip_nulls
         #: Whether the type has a value for a missing one.
-        self._has_none = kind.dtype.kind in "fmM"
+        self._has_none = kind.dtype.kind in "mM"
+        #: Of decimals, which results are not.
+        self._is_shown = isinstance(kind, Decimals)
         self._follows, self._kind = dtype is None, kind
         nothing = np.zeros(width, kind.dtype)
         nothing.flags.writeable = False
@@ -53,11 +55,11 @@ class _Place(ColumnarMonoid[Any]):
             inputs=kind,
             partials=("i8", Vector(kind.dtype, width)),
             identity=(0, nothing),
-            output=kind if self._has_none else Objects(),
+            output=kind if self._has_none else Objects() if self._is_shown else Nullable(kind),
             lift=self._lift,
             combine=self._joined,
             lower=self._result,
-            empty=_none_of(kind.dtype) if self._has_none else None,
+            empty=np.array("NaT", kind.dtype)[()] if self._has_none else None,
         )
 
     def _identifies(self) -> tuple[Any, ...]:
@@ -96,19 +98,19 @@ class _Place(ColumnarMonoid[Any]):
     def _result(self, partial: Partial) -> Any:
         present, value = partial[0] >= self._width, partial[1][..., -1]
         if self._has_none:
-            return np.where(present, value, _none_of(self._kind.dtype))[()]
-        listed = np.asarray(shown(self._kind, value)).tolist()
+            return np.where(present, value, self.empty)[()]
         if not np.ndim(present):
-            return listed if present else None
-        there = present.tolist()
-        return [one if known else None for one, known in zip(listed, there, strict=True)]
+            return shown(self._kind, value) if present else None
+        if not self._is_shown:
+            values = np.where(present, value, np.zeros(1, value.dtype))
+            return NullableColumn(values, None if present.all() else present)
+        pairs = zip(shown(self._kind, value), present.tolist(), strict=True)
+        return [one if known else None for one, known in pairs]
 
     def results(self, outputs: Rows) -> Any:
-        return outputs if self._has_none else objects(outputs)
-
-
-def _none_of(dtype: np.dtype[Any]) -> Any:
-    return np.nan if dtype.kind == "f" else np.array("NaT", dtype)[()]
+        if self._has_none:
+            return outputs
+        return objects(outputs) if self._is_shown else outputs.shown()
 
 
 class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
@@ -180,7 +182,7 @@ class Lag(_Place):
 
     >>> from mta import CountWindow, Lag, Window
     >>> Window(Lag(), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
-    [nan, 1.0, 3.0]
+    [None, 1.0, 3.0]
     """
 
     _of_text = LagText
@@ -206,7 +208,7 @@ class NthValue(_Place):
 
     >>> from mta import CountWindow, NthValue, Window
     >>> Window(NthValue(2), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
-    [nan, 3.0, 3.0]
+    [None, 3.0, 3.0]
     """
 
     _of_text = NthText

@@ -22,11 +22,13 @@ from typing import Any, TypeVar
 import msgpack
 import numpy as np
 
-from mta.columns.reading import result_of
+from mta.columns.reading import results_each
 from mta.columns.schemas import Array, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
+from mta.folds.blocks import fold_ranges
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
+from mta.kernels import native
 from mta.kernels.ranges import Buffer
 from mta.keyed import pages
 from mta.keyed.key_types import WHOLE
@@ -368,17 +370,27 @@ def results_of(
         elif moment < newest:
             raise NotSimple
     frames = [_frame(policy, times, count, moment) for policy in policies]
-    lifted, partials = monoid.lift_rows(events.rows, count), monoid.partials
-    folds = partials.new(len(policies))
-    for place, (start, stop) in enumerate(frames):
-        fold = monoid.fold(partials.cut(lifted, start, stop), stop - start)
-        partials.put(folds, place, fold)
-    rows = monoid.lower_rows(folds)
+    rows = monoid.lower_rows(_folds(monoid, monoid.lift_rows(events.rows, count), count, frames))
     for place, (start, stop) in enumerate(frames):
         if start == stop:  # time has emptied the window
             outputs.outputs.put(rows, place, as_output(outputs.empty))
-    found = outputs.results(rows)
-    return [result_of(found, at) for at in range(len(policies))]
+    return results_each(outputs.results(rows), len(policies))
+
+
+def _folds(
+    monoid: AbstractMonoid, lifted: Rows, count: int, frames: Sequence[tuple[int, int]]
+) -> Rows:
+    """The fold of each frame of some partials, as partials."""
+    if count <= native.LONGEST:
+        starts, stops = np.array(frames).T
+        if (starts < stops).all():
+            return fold_ranges(monoid, lifted, count, starts, stops - starts)
+    partials = monoid.partials
+    folds = partials.new(len(frames))
+    for place, (start, stop) in enumerate(frames):
+        fold = monoid.fold(partials.cut(lifted, start, stop), stop - start)
+        partials.put(folds, place, fold)
+    return folds
 
 
 def _frame(

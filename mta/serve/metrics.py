@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -40,6 +41,9 @@ class Metrics:
             "mta_serve_request_seconds", "Seconds from a request to its answer", ["path"],
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
+        #: What belongs to a path and a status, of which there are few.
+        self._request_of = lru_cache(256)(self._requests.labels)
+        self._seconds_of = lru_cache(64)(self._seconds.labels)
         self._keys = Counter(
             "mta_serve_requested_keys", "Keys that were asked for", registry=registry
         )
@@ -51,8 +55,8 @@ class Metrics:
 
     def count(self, path: str, status: int, seconds: float) -> None:
         """Note a request that was answered; ``path`` is that of the route."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        self._request_of(path, status).inc()
+        self._seconds_of(path).observe(seconds)
 
     def count_keys(self, keys: int) -> None:
         """Note how many keys a request asks for."""

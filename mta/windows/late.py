@@ -4,11 +4,12 @@
                b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of the events before s1
 
 An event that belongs between s2 and s3 takes the position of s3, and the folds of the events from
-there on are computed again: one combine per newer event. The log receives it together with all
-others (``single.SingleEvents.write_back``).
+there on are computed again: one combine per newer event. Where the first new fold is the same
+object as before, the later ones do not change either; this is common if an operation chooses an
+event. The log receives the event together with all others (``single.SingleEvents.write_back``).
 
 Nothing is folded before the first late event arrives. Events in order are folded here when the next
-late one arrives: a second combine each, unless that one precedes them.
+late one arrives, if that precedes or changes them: a second combine each.
 """
 
 from __future__ import annotations
@@ -43,13 +44,18 @@ class LateEvents:
         self._known = 0
 
     def insert(
-        self, event: Partial, time: float, rows: Sequence[Row], times: Sequence[float]
+        self,
+        event: Partial,
+        time: float,
+        rows: Sequence[Row],
+        times: Sequence[float],
+        rights: Sequence[Partial],
     ) -> list[Partial]:
         """Insert an event after those of its time; return each window's fold up to the newest.
 
-        ``rows`` and ``times`` are all events before it that the log has not received. Costs a
-        combine for each event that is newer or not folded yet. If a combine raises, nothing has
-        changed.
+        ``rows`` and ``times`` are all events before it that the log has not received, ``rights``
+        the folds before it arrived. Costs at most a combine for each event that is newer or not
+        folded yet. If a combine raises, nothing has changed.
         """
         lift, more = self._lift, rows[self._known :]
         lifted = more if lift is None else [lift(row) for row in more]
@@ -57,15 +63,28 @@ class LateEvents:
         self._times += times[self._known :]
         self._known = len(rows)
         at = bisect_right(self._times, time)
-        first = min(at, len(self._folds[0]) - 1)
-        changed = self._partials[first:]
-        changed.insert(at - first, event)
-        folds = [
-            list(accumulate(changed, self._combine, initial=known[first])) for known in self._folds
+        found = [
+            self._folded(known, at, event, right)
+            for known, right in zip(self._folds, rights, strict=True)
         ]
-        for known, newer in zip(self._folds, folds, strict=True):
-            known[first:] = newer
+        for known, (newer, _) in zip(self._folds, found, strict=True):
+            known[at + 1 : at + len(newer)] = newer
         self._partials.insert(at, event)
         self._times.insert(at, time)
         self._known += 1
-        return [newer[-1] for newer in folds]
+        return [right for _, right in found]
+
+    def _folded(
+        self, known: list[Partial], at: int, event: Partial, right: Partial
+    ) -> tuple[list[Partial], Partial]:
+        """The folds that an event at a place changes, and the one up to the newest event.
+
+        ``known`` are those without it, which then reach up to its place.
+        """
+        combine, partials = self._combine, self._partials
+        known[-1:] = accumulate(partials[len(known) - 1 : at], combine, initial=known[-1])
+        fold = combine(known[at], event)
+        if fold is known[at] and right is not None:
+            return [fold], right
+        newer = list(accumulate(partials[at:], combine, initial=fold))
+        return newer, newer[-1]

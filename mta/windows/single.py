@@ -367,7 +367,9 @@ class SingleEvents:
         if not windows:
             return True
         if micros < self._last and not self._monoid.commutative:
-            rights = self._late_events(windows).insert(new, micros, self._rows, self._times)
+            rights = self._late_events(windows).insert(
+                new, micros, self._rows, self._times, [window.right for window in windows]
+            )
         else:
             rights = [new if w.right is None else combine(w.right, new) for w in windows]
         if self._asked is not None and not self._stays(rights[0], self._asked):

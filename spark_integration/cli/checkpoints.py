@@ -54,7 +54,6 @@ from spark_integration.checkpoint import (
     query_id,
     read_pages,
     saved_snapshots,
-    shown,
 )
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
@@ -63,6 +62,7 @@ from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.session import local_session
+from spark_integration.step.columns import shown
 from stores import PageStore, open_store
 from stores.address import without_credentials
 from stores.files import replace_file

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mta.cli import serving, snapshots
-from mta.cli.commands import Command, CommandLine, at_least_one
+from mta.cli.commands import Command, CommandLine
+from mta.cli.console import at_least_one
 from spark_integration.cli.job import Job, add_options, read_job
 from spark_integration.errors import InvalidRequest
 from stores import ping_store

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
-from mta.cli.commands import at_least_one
+from mta.cli.console import at_least_one
 from spark_integration.errors import CorruptState, InvalidRequest
 from stores.address import without_credentials
 from stores.files import replace_file
@@ -123,9 +123,10 @@ class Job:
         "are "
         "dropped",
     )
-    nulls: Literal["skip", "raise", "drop_row"] = _option(
+    nulls: Literal["skip", "raise", "drop_row", "accept"] = _option(
         "skip",
-        "whether a row without a value is skipped by aggregations, stops the run, or is dropped",
+        "whether a row without a value is skipped by aggregations, stops the run, is dropped, or "
+        "makes results NaN",
     )
     nan: Literal["skip", "raise", "propagate"] = _option(
         "skip",

@@ -134,7 +134,7 @@ def select_columns(job: Job, source: Source) -> Selection:
         time=time,
         values=job.value,
         needed=frozenset(name for each in used for name in each.columns),
-        required=frozenset() if job.nulls == "skip" else frozenset(unfiltered),
+        required=frozenset(unfiltered if job.nulls in ("raise", "drop_row") else ()),
         nan=job.nan,
         carried=carried,
         types=types,

@@ -1,21 +1,32 @@
-"""One micro-batch of one bucket under Spark's streaming state, whichever way Spark calls it."""
+"""The step for one bucket of keys, whichever way Spark calls it.
+
+Under Spark's streaming state a bucket goes on from its state (``streaming``, ``stateful``). Over a
+batch DataFrame every key's window starts empty and ends with the query: the windows are in their
+task's memory, beside the rows of their bucket, and no store is opened. So a large batch wants many
+``buckets``; Spark limits the rows of one bucket to 2 GiB, unless
+``spark.sql.execution.arrow.useLargeVarTypes`` is set.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from spark_integration.plan import Plan
 from spark_integration.runners.metrics import MeteredStore
-from spark_integration.runners.packing import from_blobs, pack_results
-from spark_integration.runners.tasks import running_batch, state_partitions
-from spark_integration.runners.workers import settle
+from spark_integration.runners.packing import BLOB, LABEL, RESULT_SCHEMA, from_blobs, pack_results
+from spark_integration.runners.workers import running_batch, settle, state_partitions
+from spark_integration.versions import apply_in_arrow
+from stores import MemoryStore
 from stores.base import PageStore
 
 if TYPE_CHECKING:
-    from spark_integration.step.step import Step
+    from spark_integration.step.step import Advanced, Step
 
 
 class After(NamedTuple):
@@ -45,11 +56,34 @@ def advance_bucket(
     blobs = [blob for part in parts for blob in part.iloc[:, 1]]
     rows = from_blobs(blobs) if blobs else plan.row_schema.empty_table()
     watermark = reached * 1000 if reached > 0 else None
-    metered = MeteredStore(store)
     of_batch = plan.of_batch(*running_batch(), state_partitions())
-    after = step(before, rows, of_batch, metered, watermark)
+    after, results = _advanced(step, before, rows, of_batch, store, watermark)
     timer = None if after.timer is None else max(after.timer // 1000, reached, 1)
-    results = pack_results(
-        after.rows, after.counts, metered.page_counts(after.promotions, after.merges)
-    )
     return After(after.state, timer, results.to_pandas())
+
+
+def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
+    """Packed rows to packed results; ``step`` runs once per bucket."""
+
+    def advance(bucket: pa.Table) -> pa.Table:
+        settle()
+        rows = from_blobs(blob.as_buffer() for blob in bucket.column(BLOB))
+        of_batch = replace(plan, name="batch", temporary=True)
+        return _advanced(step, None, rows, of_batch, MemoryStore(), None)[1]
+
+    return apply_in_arrow(packed.groupBy(LABEL), advance, RESULT_SCHEMA)
+
+
+def _advanced(
+    step: Step,
+    before: bytes | None,
+    rows: pa.Table,
+    plan: Plan,
+    store: PageStore,
+    watermark: int | None,
+) -> tuple[Advanced, pa.Table]:
+    """What the step returns, and its results packed, with what it asked of the store."""
+    metered = MeteredStore(store)
+    after = step(before, rows, plan, metered, watermark)
+    pages = metered.page_counts(after.promotions, after.merges)
+    return after, pack_results(after.rows, after.counts, pages)

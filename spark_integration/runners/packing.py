@@ -21,8 +21,7 @@ import pyarrow as pa
 
 from spark_integration.runners.labels import label_of
 from spark_integration.runners.metrics import NO_PAGES, PageCounts
-from spark_integration.runners.tasks import state_partitions
-from spark_integration.runners.workers import settle
+from spark_integration.runners.workers import settle, state_partitions
 from spark_integration.step.results import Counts
 
 # Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.

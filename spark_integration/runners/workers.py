@@ -1,10 +1,14 @@
-"""What a Python worker process of Spark's keeps from one task to the next.
+"""What a Python worker process of Spark's keeps from one task to the next, and knows of its query.
 
-A few open stores, one per address. A worker serves many tasks and keys, so its connection, page
-cache and write buffer live in this module for as long as the worker does. Spark forks its workers:
-a store is opened here on first use, inside the worker, and a forked child never takes over its
-parent's. An open store holds connections, threads or a map of address space; so beyond ``MOST`` of
-them those go that nobody uses, the least recently used ones first.
+It keeps a few open stores, one per address. A worker serves many tasks and keys, so its connection,
+page cache and write buffer live in this module for as long as the worker does. Spark forks its
+workers: a store is opened here on first use, inside the worker, and a forked child never takes over
+its parent's. An open store holds connections, threads or a map of address space; so beyond ``MOST``
+of them those go that nobody uses, the least recently used ones first.
+
+It knows the query by the properties that Spark gives a task. The number of state partitions is the
+one that the query started with: Spark keeps it in the checkpoint, whatever the session's settings
+are when the query restarts.
 """
 
 from __future__ import annotations
@@ -17,10 +21,19 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark import TaskContext
+
 from stores import open_store
 from stores.base import PageStore
 from stores.errors import WindowStoreError
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+#: The query's own settings of the number of state partitions, the first of which counts. From
+#: Spark 4.1 on, a query that restarts has it by the first name.
+_STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions", PARTITIONS
+#: Spark's own default.
+_UNSET = 200
+_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 MOST = 8
 """Stores that stay open while nobody uses them."""
 
@@ -98,3 +111,24 @@ def store_of(url: str) -> Iterator[PageStore]:
             except WindowStoreError as error:
                 # What it held belongs to a task that failed, and whose retry writes it again.
                 _log.warning("%s could not be closed: %s", store.url, error)
+
+
+def running_batch() -> tuple[str, int]:
+    """The id of the running query, which Spark keeps in the checkpoint, and its batch.
+
+    Only inside a task.
+    """
+    query, batch = _property(_QUERY_ID), _property(_BATCH_ID)
+    if query is None or batch is None:
+        raise RuntimeError("no streaming query runs in this task; report this as a bug")
+    return query, int(batch)
+
+
+def state_partitions() -> int:
+    """How many partitions the state of the running query has; only inside a task."""
+    return int(next(filter(None, map(_property, _STATE_PARTITIONS)), _UNSET))
+
+
+def _property(name: str) -> str | None:
+    context = TaskContext.get()
+    return context.getLocalProperty(name) if context else None

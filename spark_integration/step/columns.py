@@ -112,6 +112,11 @@ def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.
     return [pa.array(list(v), _raw(t)).cast(t) for v, t in zip(values, types, strict=True)]
 
 
+def shown(key: bytes) -> str:
+    """A packed key as people write it, of several columns with commas between."""
+    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
+
+
 # --- times ----------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ from spark_integration.step.columns import (
     joined,
     packed_parts,
     plain,
+    shown,
     to_micros,
 )
 from stores.errors import WindowStoreError
@@ -56,8 +57,8 @@ class Sorted:
     bounds: Ints
 
     def key(self, number: int) -> str:
-        """One as people write it, of several columns with commas between."""
-        return ", ".join(map(str, msgpack.unpackb(self.keys.packed(number), timestamp=3)))
+        """One as people write it."""
+        return shown(self.keys.packed(number))
 
 
 def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:

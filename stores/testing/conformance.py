@@ -45,7 +45,8 @@ class PageStoreConformance:
     sees_deletes = True
     """A page that another process deletes is gone here too, even if this one has just put it."""
     turns = 30
-    """How often each of six threads writes, reads and deletes some pages."""
+    """How often each of six threads writes, reads and deletes some pages; other tests that repeat
+    what they do are as much longer or shorter."""
     secrets: tuple[str, ...] = ()
     """User names and passwords that must not be shown."""
 
@@ -136,7 +137,7 @@ class PageStoreConformance:
         """The store is as a dictionary is, whatever was put, deleted and flushed before."""
         random, pages, there = Random(7), self.pages(8), dict[str, bytes]()
         with self.open() as store:
-            for turn in range(300):
+            for turn in range(10 * self.turns):
                 some = random.sample(list(pages), random.randrange(5))
                 if random.random() < 0.5:
                     store.put_many({key: pages[key] for key in some})
@@ -293,7 +294,7 @@ class PageStoreConformance:
     def test_a_page_on_its_way_does_not_outlive_its_delete(self) -> None:
         ((key, page),) = self.pages(1).items()
         with self.open() as store:
-            for turn in range(50):
+            for turn in range(2 * self.turns):
                 store.put_many({key: page})
                 store.flush()
                 store.prefetch([key])

@@ -233,6 +233,7 @@ def test_keyed_windows_are_as_sql_for_any_cut_and_restored(
     assert_same(found, seed, frame)
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("kind", ["one by one", "batches", "shared", "late"])
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.proves("asking", "filters", "Window", "SharedWindows")
@@ -316,6 +317,46 @@ def test_lags_are_as_sql_with_and_without_nulls(columns: str) -> None:
             zip(results, wanted.column(name).to_pylist(), strict=True)
         ):
             assert alike(one, other), (name, row, one, other)
+
+
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize(
+    "make", [lambda **skip: Lag(1, **skip), lambda **skip: NthValue(2, **skip)], ids=["lag", "nth"]
+)
+def test_a_place_that_a_window_does_not_have_is_null_and_not_nan(make: Any, skips: bool) -> None:
+    """At every entry point, whatever it does with nulls."""
+    values, monoid = [float("nan"), 2.0, 3.0], make(skip_nulls=skips)
+    nan, two = values[0], make(skip_nulls=skips).n == 2
+    wanted = [None, 2.0, 2.0] if two else [None, nan, 2.0]
+    frame = CountWindow(3)
+
+    def assert_found(found: Any) -> None:
+        assert len(found) == 3
+        for one, other in zip(found, wanted, strict=True):
+            assert one is other or one == other or (math.isnan(other) and math.isnan(one)), found
+
+    for nulls in ("accept", "skip"):
+        if nulls == "skip":  # where a NaN is a null
+            values, wanted = [1.0, 2.0, 3.0], [None, *([2.0, 2.0] if two else [1.0, 2.0])]
+        settings: Any = {"nulls": nulls}
+        for windows in (
+            Window(monoid, frame, **settings),
+            SharedWindows(monoid, {"x": frame}, **settings),
+            KeyedWindows(monoid, frame, MemoryStore(), **settings),
+        ):
+            keys = [["a"] * 3] if isinstance(windows, KeyedWindows) else []
+            found = windows.extend(*keys, values)
+            assert_found((found["x"] if isinstance(windows, SharedWindows) else found).tolist())
+        window = Window(monoid, frame, **settings)
+        found = []
+        for value in values:
+            window.insert(value)
+            found.append(window.query())
+        assert_found(found)
+        events = pl.DataFrame({"k": ["a"] * 3, "v": values})
+        aggregations: Any = {"r": ("v", monoid)}
+        done = rolling(events, by="k", window=frame, aggregations=aggregations, nan="propagate")
+        assert_found(done["r"].to_list())
 
 
 def test_a_window_of_no_values_is_null_and_one_of_counts_and_lists_is_not() -> None:

@@ -36,6 +36,7 @@ from benchmarks.papers.reactive import experiments as reactive
 from benchmarks.registry import EXPERIMENTS
 from benchmarks.report import plots
 from benchmarks.report.tables import read_rows
+from tests.support.sampling import REST
 
 SIZES = {
     "mta_bulk": 2**-12,
@@ -86,7 +87,11 @@ ON_SPARK = (
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.soak) if n in ON_SPARK else n for n in EXPERIMENTS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.soak if name in ON_SPARK else [REST] if at % 3 else [])
+        for at, name in enumerate(EXPERIMENTS)
+    ],
 )
 def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
     if name == "flink" and find_spec("pyflink") is None:

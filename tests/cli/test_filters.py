@@ -107,6 +107,19 @@ def test_a_nan_is_null_or_a_value(tmp_path: Path, nan: str, wanted: list[float])
     assert results(tmp_path / "out")["s"].dropna().tolist() == wanted
 
 
+@pytest.mark.parametrize("nulls", ["skip", "drop_row", "accept"])
+def test_a_missing_value_is_skipped_dropped_with_its_row_or_makes_results_nan(
+    tmp_path: Path, nulls: str
+) -> None:
+    wanted = {"skip": [1.0, 1.0, 4.0], "drop_row": [1.0, 4.0], "accept": [1.0, np.nan, np.nan]}
+    lines = "ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,\n2025-01-03,a,3\n"
+    (tmp_path / "in.csv").write_text(lines)
+    options = ("--nulls", nulls, "--nan", "propagate", "--agg", "s=sum(amount)", "--window", "9d")
+    assert run(tmp_path / "in.csv", tmp_path / "out", *options) == 0
+    found = results(tmp_path / "out")["s"].to_numpy()
+    np.testing.assert_array_equal(found, wanted[nulls])
+
+
 def test_a_nan_that_is_refused_is_named_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """``mta inspect``, ``check`` and ``gc`` on snapshots of keyed windows that a program saved."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,13 +170,17 @@ def test_events_are_said_to_be_kept_where_no_window_is_known(saved, capsys):
 def test_dropped_events_are_counted(tmp_path, capsys):
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     with open_store(address) as store:
-        windows = KeyedWindows(Max(), HOUR, store, "meters", on_late="drop", nulls="drop_row")
+        settings: Any = {"max_ahead": 5, "on_ahead": "drop", "clock": lambda: 20.0}
+        settings |= {"on_late": "drop", "nulls": "drop_row"}
+        windows = KeyedWindows(Max(), HOUR, store, "meters", **settings)
         windows.extend(["a", "b", "a"], [1.0, np.nan, 2.0], [10, 10, 9])
         windows.extend(["b", "b"], [1.0, 3.0], [10, 9])
+        windows.extend(["b"], [1.0], [99])
         (tmp_path / "saved.snapshot").write_bytes(windows.checkpoint())
     assert mta("inspect", tmp_path / "saved.snapshot", "--store", address) == 0
     printed = capsys.readouterr().out
-    assert "late      2 events, dropped\ninvalid   1 event, dropped\n" in printed
+    counts = "late      2 events, dropped\ninvalid   1 event, dropped\nahead     1 event, dropped\n"
+    assert counts in printed
 
 
 # --- check ----------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from mta import (
     rolling,
 )  # fmt: skip
 from mta.errors import InvalidValue
+from tests.support.sampling import REST
 
 ROWS, SIZE = 40, 4
 RNG = np.random.default_rng(5)
@@ -79,6 +80,7 @@ NULLABLE = {
     pa.float32(): pd.Float32Dtype(), pa.float64(): pd.Float64Dtype(), pa.bool_(): pd.BooleanDtype(),
     pa.string(): pd.StringDtype(), pa.large_string(): pd.StringDtype(),
 }  # fmt: skip
+LAYOUTS = "Arrow chunks", "Arrow batch", "pandas, any index"
 #: Frames of every library, out of a table.
 FRAMES: dict[str, Callable[[pa.Table], Any]] = {
     "Arrow": lambda table: table,
@@ -90,6 +92,12 @@ FRAMES: dict[str, Callable[[pa.Table], Any]] = {
     "pandas of Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
     "pandas, any index": lambda table: table.to_pandas().set_index(np.arange(len(table)) % 3),
 }
+#: Every type in frames of every library; in other layouts of the same, every fifth by default.
+TYPES = [
+    pytest.param(name, kind, marks=[REST] if kind in LAYOUTS and (at + nth) % 5 else [])
+    for at, name in enumerate(VALUES)
+    for nth, kind in enumerate(FRAMES)
+]
 AGGREGATIONS: dict[str, Any] = {
     "max": ("v", Max()), "min": ("v", Min()), "first": ("v", First()), "last": ("v", Last()),
     "at_max": (("w", "v"), ArgMax()), "at_min": (("w", "v"), ArgMin()), "n": Count(),
@@ -156,8 +164,7 @@ def cut(given: Any, count: int) -> Any:
     return given.slice(0, count) if hasattr(given, "slice") else given[:count]
 
 
-@pytest.mark.parametrize("kind", FRAMES)
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize(("name", "kind"), TYPES)
 def test_results_are_values_of_their_column_and_of_its_type(name: str, kind: str) -> None:
     if kind.startswith("pandas") and name == "time64[ns]" and kind != "pandas of Arrow":
         return  # pandas' own times of day have no nanoseconds

@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import inspect
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -286,32 +283,12 @@ def run_page(spark: SparkSession, tmp_path: Path) -> Callable[[Path], str]:
     from tests.support.spark.scripts import as_a_users, run_script
 
     def run_blocks(page: Path) -> str:
+        script = tmp_path / "page.py"
+        script.write_text("\n".join(blocks(page, "python")))
         with as_a_users(spark, tmp_path):
-            return run_script(script_of(page, tmp_path))
+            return run_script(script)
 
     return run_blocks
-
-
-def script_of(page: Path, folder: Path) -> Path:
-    """Write the blocks of a page to a file."""
-    script = folder / "page.py"
-    script.write_text("\n".join(blocks(page, "python")))
-    return script
-
-
-def run_by_itself(script: Path) -> str:
-    """Return what a script prints in a process of its own, with a Spark of its own."""
-    from spark_integration.java import find_java
-    from tests.support.spark.session import quick_environment
-
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=script.parent, capture_output=True, text=True,
-        timeout=540, env=os.environ | quick_environment()
-        | {"PYTHONPATH": path, "JAVA_HOME": str(find_java().parents[1])},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 def with_results(readings: Any, window: str) -> Any:
@@ -350,9 +327,8 @@ def test_the_readme_runs_as_written(run_page: Callable[[Path], str], tmp_path: P
 def test_the_page_on_spark_runs_as_written_and_goes_on(
     run_page: Callable[[Path], str], tmp_path: Path
 ) -> None:
-    """In a process of its own first, as a user begins."""
     page = DOCS / "for-spark.md"
-    printed = run_by_itself(script_of(page, tmp_path))
+    printed = run_page(page)
     assert "|meter-2|2024-01-01 00:01:00|  2.5| 2.5|1.25|" in printed
     assert printed.endswith("4320 rows\n")
     wanted = add_later_readings(tmp_path, "6h")

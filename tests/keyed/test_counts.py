@@ -419,4 +419,4 @@ def test_pages_are_smaller_where_each_byte_goes_over_a_network() -> None:
         many(store, 20_000)
         pages = store.get_many([key for key in store.pages if levels([key]) == [0]])
         largest.append(max(len(page) for page in pages if page is not None))
-    assert 3 * largest[1] < largest[0] <= 1 << 17 and largest[1] <= 1 << 14
+    assert 3 * largest[1] < largest[0] <= 1 << 18 and largest[1] <= 1 << 14

@@ -39,9 +39,10 @@ from mta.windows.opaque import restore_opaque
 from stores import MemoryStore
 from tests.support import forgeries
 from tests.support.naive import pages_of
+from tests.support.sampling import some
 
-#: How many forgeries of each kind a run looks at; all of them with 0.
-SOME = int(os.environ.get("MTA_FORGERIES", 15))
+#: How many forgeries of each kind a run looks at, and make soak ten times as many; all with 0.
+SOME = int(os.environ.get("MTA_FORGERIES", 6))
 SMALL: dict[str, Any] = {"arity": 2, "leaf_arity": 2}
 TIMES = [1, 2, 3, 5, 8, 13, 14, 15, 16, 21, 34, 35, 36, 37]
 VALUES = [float(number % 5) for number in range(len(TIMES))]
@@ -174,8 +175,11 @@ MADE: dict[str, Callable[[], Made]] = {
 }  # fmt: skip
 
 
-def some(found: list[bytes], seed: str) -> list[bytes]:
-    return found if not SOME or len(found) <= SOME else random.Random(seed).sample(found, SOME)
+MOST = pytest.mark.parametrize("most", some([SOME, 10 * SOME] if SOME else [10**9], by_default=1))
+
+
+def drawn(found: list[Any], seed: str, most: int) -> list[Any]:
+    return random.Random(seed).sample(found, min(len(found), most))
 
 
 def copied(store: MemoryStore) -> MemoryStore:
@@ -184,25 +188,30 @@ def copied(store: MemoryStore) -> MemoryStore:
     return other
 
 
+@MOST
 @pytest.mark.parametrize("kind", MADE)
-def test_forged_snapshots_are_named_or_work(kind: str) -> None:
+def test_forged_snapshots_are_named_or_work(kind: str, most: int) -> None:
     snapshot, store, use = MADE[kind]()
     use(snapshot, copied(store))
     errors = {}
-    for data in some([*forgeries.snapshots(snapshot)], kind):
+    for data in drawn([*forgeries.snapshots(snapshot)], kind, most):
         error = forgeries.bare_error(lambda data=data: use(data, copied(store)))
         if error is not None:
             errors.setdefault(decide(error), data)
     assert not errors, "\n".join(errors)
 
 
+@MOST
 @pytest.mark.parametrize("kind", MADE)
-def test_forged_pages_are_named_or_work(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forged_pages_are_named_or_work(
+    kind: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     snapshot, store, use = MADE[kind]()
     every = pages_of(store)
-    cases = [(key, page) for key in every for page in some([*forgeries.pages(every[key])], key)]
-    if SOME:
-        cases = random.Random(kind).sample(cases, min(len(cases), 2 * SOME))
+    cases = [
+        (key, page) for key in every for page in drawn([*forgeries.pages(every[key])], key, most)
+    ]
+    cases = drawn(cases, kind, 2 * most)
     names: dict[bytes, bytes] = {}
 
     def as_before(page: Any) -> bytes:

@@ -518,7 +518,7 @@ def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisSer
 
 
 def test_many_micro_batches_leave_nothing_behind(job: Job) -> None:
-    batches, size = 15, 300  # the windows are full after three of them
+    batches, size = 12, 300  # the windows are full after three of them
     events = spread(make_events(batches * size, 6))
     write_files(events, job.input, files=batches)
     seen: list[tuple[int, int]] = []

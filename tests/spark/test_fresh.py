@@ -25,10 +25,13 @@ except ImportError as error:
     print("refused:", error)
     raise SystemExit
 from mta import Count, CountWindow
-from spark_integration.session import local_session
+from pyspark.sql import SparkSession
+from spark_integration.java import ensure_java
 
 folder = sys.argv[1]
-spark = local_session("fresh", cores=1, memory="1g", conf={"spark.sql.shuffle.partitions": "1"})
+ensure_java()
+builder = SparkSession.builder.master("local[1]")  # as users have it, but for partitions
+spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
 rows = spark.range(100).selectExpr("concat('d', id % 9) k", "double(id) t")
 rows.repartition(4).write.parquet(folder + "/in")
 stream = spark.readStream.schema(rows.schema).parquet(folder + "/in")

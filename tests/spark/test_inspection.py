@@ -111,31 +111,35 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
         inspect_query(tmp_path, job.store)
 
 
-@pytest.mark.parametrize("looks", [5, 1])
 def test_a_query_that_goes_on_meanwhile(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at its state and that at its pages, four batches delete those."""
-    job, events = Job(spark, tmp_path), spread(make_events(3000, 4))
+    """Between the look at its state and that at its pages, batches delete those."""
+    job, events = Job(spark, tmp_path), spread(make_events(5000, 4))
+    waiting = [events.slice(1000, 2000), events.slice(3000)]
     write_files(events.slice(0, 1000), job.input, files=1)
     job.run()
     opened = inspection.open_pages
 
     def after_more_batches(*arguments: Any) -> Any:
-        if len(list(job.input.iterdir())) == 1:
-            write_files(events.slice(1000), job.input, files=4, first=1)
+        if more:
+            more.clear()
+            write_files(waiting.pop(0), job.input, files=4, first=len(list(job.input.iterdir())))
             job.run()
         return opened(*arguments)
 
-    monkeypatch.setattr(inspection, "LOOKS", looks)
     monkeypatch.setattr(inspection, "open_pages", after_more_batches)
     own = job.settings()
     asked = {"aggregations": own["aggregations"], "window": own["window"]}
-    if looks == 1:
+    more = [True]
+    with monkeypatch.context() as patch:
+        patch.setattr(inspection, "LOOKS", 1)
         with pytest.raises(MissingPage, match=r"changes too quickly.* Nothing is lost.*retain=20"):
             events_of_key(job.checkpoint, job.store, "d2", **asked)
+    more = [True]
     found = events_of_key(job.checkpoint, job.store, "d2", **asked)
-    assert found.watts.tolist() == [watts for _, watts in newest(events, "d2", 3000)][-WINDOW:]
+    assert not waiting and not more
+    assert found.watts.tolist() == [watts for _, watts in newest(events, "d2", 5000)][-WINDOW:]
     with open_store(job.store) as store:
         store.delete_many(list(store.keys()))
     with pytest.raises(MissingPage, match=r"^(?!.*too quickly)"):

@@ -103,6 +103,7 @@ def parted(done: Advanced) -> tuple[list[Any], list[Any]]:
 # --- results --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize(("policy", "left"), POLICIES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
 def test_onward_gives_each_event_once_by_what_is_known_then(
@@ -116,6 +117,7 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
         assert "corrected" not in done.rows.column_names
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize(("policy", "left"), POLICIES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
 @pytest.mark.proves("options", "`emit_updates=True`", "vectorized", "late events")
@@ -311,7 +313,7 @@ def test_the_lateness_may_change_but_not_begin_or_end(store: MemoryStore) -> Non
     assert late_plan(allowed_lateness=None).fingerprint() == idle_plan().fingerprint()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), by_default=2))
 def test_a_changed_lateness_gives_exact_results_or_late_rows(seed: int, store: MemoryStore) -> None:
     """A greater one reaches back no further than events are kept: no result is of half of them."""
     bucket, oracle = Bucket(late_plan(emit_updates=True), store), Oracle(left_of(SIZE), None)

@@ -105,7 +105,7 @@ def test_readers_see_each_committed_batch_whole_while_the_query_runs_fails_and_r
         is_last = False
         with cards.reader() as own:
             while not is_last:
-                is_last = done.is_set()
+                is_last = done.wait(0.02)
                 try:
                     own.refresh()
                     seen.add(cards.check(own))

@@ -27,7 +27,7 @@ from spark_integration.step.columns import (
     packed_parts,
     to_arrow,
     to_micros,
-    to_numpy,
+    to_values,
 )
 from spark_integration.step.rows import Sorted, complete, sort_rows
 from tests.support.spark.plans import changed, make_plan
@@ -285,9 +285,14 @@ def decimals(kind: pa.DataType, values: Iterable[Decimal]) -> pa.ChunkedArray:
     return pa.chunked_array([whole.slice(0, 3), whole.slice(3)])
 
 
+def doubles_of(column: pa.ChunkedArray) -> Any:
+    """The values that windows take."""
+    return to_values(column, "watts", "skip", "propagate").values
+
+
 def test_every_decimal_of_three_places_is_read_as_the_nearest_double() -> None:
     values = [Decimal(i).scaleb(-3) for i in range(-99_999, 100_000)]
-    assert to_numpy(decimals(pa.decimal128(10, 3), values)).tolist() == [float(v) for v in values]
+    assert doubles_of(decimals(pa.decimal128(10, 3), values)).tolist() == [float(v) for v in values]
 
 
 @pytest.mark.parametrize("precision", range(1, 39))
@@ -302,7 +307,7 @@ def test_decimals_of_any_length_are_read_as_the_nearest_double(precision: int) -
         ]
         values = [Decimal((d < 0, tuple(map(int, str(abs(d)))), -scale)) for d in digits]
         column = decimals(pa.decimal128(precision, scale), values)
-        doubles = to_numpy(column)
+        doubles = doubles_of(column)
         assert doubles.tolist() == [float(v) for v in values]
         # They come back as decimals of their type, the same ones where a double tells them apart.
         back = as_input(np.asarray(doubles), column.type).to_pylist()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import partitions_of, states_by_bucket
 from spark_integration.migration import migrate
-from spark_integration.runners.tasks import PARTITIONS
+from spark_integration.runners.workers import PARTITIONS
 from spark_integration.starting import (
     CHECKPOINTS,
     FILES,

@@ -10,22 +10,28 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark import test_idle_stream as over_any_store
 from tests.spark.test_idle_stream import (
     IdleJob,
     test_a_key_that_stops_goes_with_its_pages,
-    test_a_killed_worker_is_made_good_by_the_restart,
-    test_events_before_1970_are_never_idle,
-    test_late_rows_come_out_beside_the_results,
     test_restarts_and_replays_give_every_row_once,
 )
+from tests.support.sampling import rest_of
 
 __all__ = [
     "test_a_key_that_stops_goes_with_its_pages",
-    "test_a_killed_worker_is_made_good_by_the_restart",
-    "test_events_before_1970_are_never_idle",
-    "test_late_rows_come_out_beside_the_results",
     "test_restarts_and_replays_give_every_row_once",
 ]
+
+test_a_killed_worker_is_made_good_by_the_restart = rest_of(
+    over_any_store.test_a_killed_worker_is_made_good_by_the_restart
+)
+test_events_before_1970_are_never_idle = rest_of(
+    over_any_store.test_events_before_1970_are_never_idle
+)
+test_late_rows_come_out_beside_the_results = rest_of(
+    over_any_store.test_late_rows_come_out_beside_the_results
+)
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from spark_integration.errors import InvalidRequest
 from spark_integration.runners.streaming import PROVIDER
 from stores import InvalidStoreURL, MissingDependency
 from stores.installing import pip_install
+from tests.spark import test_streaming as over_any_store
 from tests.spark.test_streaming import (
     events,
     test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts,
     test_equals_the_oracle,
-    test_last_gives_one_row_per_key_and_batch,
-    test_what_stops_a_query_and_what_lets_it_go_on,
 )
+from tests.support.sampling import rest_of
 from tests.support.spark.driver import PLAIN
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, spread
@@ -38,9 +38,14 @@ __all__ = [
     "events",
     "test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts",
     "test_equals_the_oracle",
-    "test_last_gives_one_row_per_key_and_batch",
-    "test_what_stops_a_query_and_what_lets_it_go_on",
 ]
+
+test_last_gives_one_row_per_key_and_batch = rest_of(
+    over_any_store.test_last_gives_one_row_per_key_and_batch
+)
+test_what_stops_a_query_and_what_lets_it_go_on = rest_of(
+    over_any_store.test_what_stops_a_query_and_what_lets_it_go_on
+)
 
 
 @pytest.fixture
@@ -87,7 +92,7 @@ def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table
 
 def test_evicted_pages_leave_the_state(job: Job) -> None:
     """There are exactly the pages that the snapshots name; with eviction they grow no more."""
-    size, batches, keys = 300, 12, 6
+    size, batches, keys = 300, 9, 6
     events = spread(make_events(batches * size, keys))
     write_files(events, job.input, files=batches)
     counts = []

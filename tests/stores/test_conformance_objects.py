@@ -36,7 +36,7 @@ class TestBufferedPacks(TestPacksInMemory):
 
 @pytest.mark.proves("stores", "pages", "s3")
 class TestS3(PageStoreConformance):
-    turns = 8  # of some thirty requests each, to a server in Python
+    turns = 5  # of some thirty requests each, to a server in Python
     secrets = (SECRET, SECRET_IN_URL, ACCESS_KEY, "s3cr3t")
 
     @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +19,13 @@ from stores import (
     WindowStoreError,
     open_store,
 )
-from tests.support.couchbase_server import PASSWORD_IN_URL, Couchbase, Gocaves, MockServer
+from tests.support.couchbase_server import (
+    PASSWORD_IN_URL,
+    Couchbase,
+    Gocaves,
+    MockServer,
+    mock_jar,
+)
 from tests.support.streams import Stream
 
 pytest.importorskip("couchbase")
@@ -145,6 +152,14 @@ def test_nobody_is_there() -> None:
 # Answers of the server, which the mock gives on demand
 
 
+@pytest.fixture(scope="module")
+def refusing_mock() -> Iterator[MockServer]:
+    """A mock that each test lets refuse for a while."""
+    server = MockServer(mock_jar())
+    yield server
+    server.stop()
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
@@ -157,15 +172,15 @@ def test_nobody_is_there() -> None:
     ],
 )
 def test_every_status_has_a_name(
-    own_couchbase_mock: MockServer, status: int, kind: type[WindowStoreError]
+    refusing_mock: MockServer, status: int, kind: type[WindowStoreError]
 ) -> None:
-    store = bare(f"{own_couchbase_mock.url}?timeout=5")
+    store = bare(f"{refusing_mock.url}?timeout=5")
     store.put_many({"g/1": PAGE})
-    own_couchbase_mock.fail(status)
+    refusing_mock.fail(status)
     with pytest.raises(kind) as caught:
         store.put_many({"g/2": PAGE, "g/3": PAGE})
     assert "pppp" not in shown(caught.value)
-    own_couchbase_mock.fail(0, 0)
+    refusing_mock.fail(0, 0)
     store.put_many({"g/2": PAGE})
     assert store.get_many(["g/1", "g/2"]) == [PAGE, PAGE]
     store.close()

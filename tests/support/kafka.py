@@ -20,12 +20,12 @@ from spark_integration.java import find_java
 from tests.support.maven import fetched, jars
 from tests.support.patience import LONG
 from tests.support.servers import free_port
+from tests.support.spark.home import QUICK_START
 
 VERSION = "4.3.1"
 #: The version of Spark's connector where its own has not been released.
 CONNECTOR = "4.2.0"
-#: Java compiles in one step and collects on one thread, as in the tests of Spark.
-QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
+QUICK = (*QUICK_START.split(), "-Xmx512m")
 _PROPERTIES = """
 process.roles=broker,controller
 node.id=1

@@ -22,16 +22,18 @@ OWN_JAVA = (
 
 
 def begin_with_the_longest(items: Sequence[pytest.Item], shares: int) -> list[pytest.Item]:
-    """The tests, those on the shared Spark at the head of the first of so many shares.
+    """The tests, those on the Spark that suites share at the head of the first of so many shares.
 
-    The first process starts that Spark. Another one starts its own only when all that is left are
-    such tests. Those with a Java of their own are at the head of the second share.
+    So the first process starts that Spark, and another one only when nothing else is left for it.
+    Tests with a Java of their own are at the head of the second share.
     """
     own, on_spark, others = [], [], []
     for item in items:
-        if item.nodeid.startswith(OWN_JAVA):
+        if "spark" in getattr(item, "fixturenames", ()):
+            on_spark.append(item)
+        elif item.nodeid.startswith(OWN_JAVA):
             own.append(item)
-        elif "spark" in getattr(item, "fixturenames", ()) or item.nodeid.startswith("tests/cli/"):
+        elif item.nodeid.startswith("tests/cli/"):  # whose commands start the shared Spark
             on_spark.append(item)
         else:
             others.append(item)

@@ -6,8 +6,11 @@ again. What is left out by default has the mark ``rest``, and is not deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import update_wrapper
 from itertools import combinations
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -29,6 +32,16 @@ def some(values: Iterable[Any], by_default: int) -> list[Any]:
 def parts(count: int) -> list[Any]:
     """The parts of a long loop, of which the first runs by default: ``every[part::count]``."""
     return some(range(count), 1)
+
+
+def rest_of(test: Callable[..., None]) -> Callable[..., None]:
+    """A test of another module, to be run here by ``make soak`` alone.
+
+    It is a copy, whose mark the original does not get.
+    """
+    assert isinstance(test, FunctionType)
+    copied = FunctionType(test.__code__, test.__globals__, test.__name__, test.__defaults__)
+    return REST(update_wrapper(copied, test))
 
 
 def mark_rest_of_sparse(items: Sequence[pytest.Item]) -> None:
@@ -57,11 +70,18 @@ def _tuples(item: pytest.Item) -> set[tuple[tuple[str, int], ...]]:
 
 
 def covering(sets: list[set[Any]]) -> set[int]:
-    """Sets whose union is that of all, few of them: each is the one with most that is new."""
+    """Sets whose union is that of all, few of them: each is the one with most that is new.
+
+    Of several such sets it is the one whose elements were taken least: all about equally often.
+    """
     missing: set[Any] = set().union(*sets)
     taken: set[int] = set()
+    times: Counter[Any] = Counter()
     while missing:
-        best = max(range(len(sets)), key=lambda at: len(sets[at] & missing))
+        most = max(len(each & missing) for each in sets)
+        equal = [at for at, each in enumerate(sets) if len(each & missing) == most]
+        best = min(equal, key=lambda at: sum(times[element] for element in sets[at]))
         taken.add(best)
+        times.update(sets[best])
         missing -= sets[best]
     return taken

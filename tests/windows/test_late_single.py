@@ -120,22 +120,24 @@ def few_late(places: int, share: float = 0.05, count: int = 5000) -> list[tuple[
     return found
 
 
-def combines_of(policy: AbstractPolicy, share: float) -> tuple[list[int], list[int], int]:
+def combines_of(
+    policy: AbstractPolicy, share: float, value: Any = "a", of: str = "joined"
+) -> tuple[list[int], list[int], int]:
     """The combines of each event in order and of each late one, with its result.
 
     And how many places these are late, all together. No late event makes a store call.
     """
     counted, store = Counted(), FailingStore()
     window = Window(
-        counted.joined, policy, store, "w", allowed_lateness=3600, arity=16, leaf_arity=400
+        getattr(counted, of), policy, store, "w", allowed_lateness=3600, arity=16, leaf_arity=400
     )
-    window.extend(["a"] * 4000, np.arange(-4000.0, 0.0), emit="last")
+    window.extend([value] * 4000, np.arange(-4000.0, 0.0), emit="last")
     in_order: list[int] = []
     late: list[int] = []
     stream = few_late(100, share)
     for time, by in stream:
         before, calls = counted.combines, store.calls
-        window.insert("a", time)
+        window.insert(value, time)
         window.query()
         (late if by else in_order).append(counted.combines - before)
         assert not by or store.calls == calls
@@ -153,6 +155,12 @@ def test_a_late_event_takes_a_combine_for_each_newer_one_and_no_store_call(
     assert sum(in_order) <= 8 * len(in_order)
     # And for each event in order one more, when the next late one comes.
     assert sum(late) <= places + 1.5 * len(in_order)
+
+
+def test_a_late_event_that_is_not_chosen_takes_no_combine_for_newer_ones() -> None:
+    in_order, late, places = combines_of(CountWindow(2000), share=0.05, value=1.0, of="max")
+    # For each event in order two more: once for those that wait, and once for those stored since.
+    assert sum(late) <= 2 * len(late) + 2.2 * len(in_order) < places
 
 
 @pytest.mark.parametrize("make", [joined, Max], ids=["joined", "largest"])

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -16,7 +15,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 import mta.windows.shared_engine
@@ -24,6 +22,7 @@ from mta import CountWindow
 from mta.errors import EventsGone
 from mta.windows.shared import SharedWindows
 from stores import PageStore, open_store
+from tests.support.machines import run_machine
 from tests.support.naive import (
     Rule,
     any_rule,
@@ -272,14 +271,4 @@ class SharedMachine(RuleBasedStateMachine):
     [(None, 15), ("memory", 25), ("file", 5), *some([("memory", 200)], by_default=0)],
 )
 def test_windows_are_lists(scheme: str | None, examples: int) -> None:
-    machine = type("Machine", (SharedMachine,), {"scheme": scheme})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=25,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
-    )
+    run_machine(SharedMachine, examples, steps=25, scheme=scheme)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,7 +16,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from mta.errors import EmptyWindow
@@ -26,6 +24,7 @@ from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.fingers import after_time
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
+from tests.support.machines import run_machine
 from tests.support.trees import joined
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -234,11 +233,7 @@ class FingerMachine(TreeMachine):
 def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | None]) -> None:
     """Each machine has rows of either form, and so has each arity."""
     columnar = (ARITIES.index(arities) % 2 == 0) == (machine is TreeMachine)
-    made = type("Machine", (machine,), {"arities": arities, "columnar": columnar})
-    run_state_machine_as_test(
-        made,
-        settings=settings(max_examples=6, stateful_step_count=25, deadline=None, print_blob=True),
-    )
+    run_machine(machine, 6, steps=25, arities=arities, columnar=columnar)
 
 
 # --- seeded: larger trees -----------------------------------------------------------------------

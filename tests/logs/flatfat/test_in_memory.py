@@ -8,7 +8,6 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -16,7 +15,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from mta import Max, Monoid
@@ -24,6 +22,7 @@ from mta.errors import EmptyWindow
 from mta.in_order.reactive import ReactiveAggregator
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import Counted, hash_of, rolling_hash
+from tests.support.machines import run_machine
 from tests.support.naive import joined
 
 FIFO = pytest.mark.parametrize("fifo", [False, True])
@@ -349,11 +348,7 @@ class CheckedMachine(ReactiveMachine):
 @pytest.mark.parametrize("checked", [False, True])
 def test_a_reactive_aggregator_is_a_list(columnar: bool, fifo: bool, checked: bool) -> None:
     base = CheckedMachine if checked else ReactiveMachine
-    machine = type("Machine", (base,), {"fifo": fifo, "columnar": columnar})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(max_examples=12, stateful_step_count=30, deadline=None, print_blob=True),
-    )
+    run_machine(base, 12, fifo=fifo, columnar=columnar)
 
 
 # --- corners ------------------------------------------------------------------------------------

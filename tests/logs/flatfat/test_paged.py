@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule
 
 from mta import BoundWindow, CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
@@ -22,6 +21,7 @@ from stores import PageStore
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
+from tests.support.machines import run_machine
 from tests.support.naive import FailingStore, error_of, joined, pages_of
 from tests.support.sampling import parts, some
 from tests.support.window_machine import WindowMachine
@@ -117,17 +117,7 @@ class ReactiveMachine(WindowMachine):
     [(None, 15), ("memory", 20), ("file", 5), *some([("memory", 200)], by_default=0)],
 )
 def test_a_window_with_holes_is_a_list(scheme: str | None, examples: int) -> None:
-    machine = type("Machine", (ReactiveMachine,), {"scheme": scheme})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=30,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
-    )
+    run_machine(ReactiveMachine, examples, scheme=scheme)
 
 
 def test_columns_of_numbers_with_holes_equal_a_fold_of_what_is_left() -> None:

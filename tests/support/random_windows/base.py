@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.errors import EventsGone
+from mta.errors import EventsGone, InvalidTime, InvalidValue
 from stores import MemoryStore, PageStore, open_store
 from tests.support.random_windows import hostile
 from tests.support.random_windows.kinds import Kind, rows
@@ -84,6 +84,11 @@ class Life(ABC):
     @abstractmethod
     def watch(self) -> None:
         """Look at everything that only looks."""
+
+    @property
+    @abstractmethod
+    def subject(self) -> tuple[Any, Stream]:
+        """The window, or the windows, and the stream of its events."""
 
     def sizes(self) -> dict[str, int]:
         """Small groups, so that levels are many."""
@@ -194,8 +199,39 @@ class Life(ABC):
         error = hostile.refusal(call)
         assert isinstance(error, kind), f"{what} was answered with {error!r}"
 
-    # --- snapshots
-    # ----------------------------------------------------------------------------------
+    # --- what nobody should give ------------------------------------------------------------------
+
+    def insert_or_extend(self, value: Any, batch: Any, times: Any) -> tuple[Callable[[], Any], str]:
+        """A call with one event, alone or as a batch, and which of both it is."""
+        window, _ = self.subject
+        if self.random.random() < 0.5:
+            return lambda: window.insert(value, None if times is None else times[0]), "alone"
+        return lambda: window.extend(batch, times), "in a batch"
+
+    def with_hole(self, null: Any) -> Any:
+        """A value that is null, or has a null."""
+        if not self.kind.columns:
+            return null
+        column = self.random.choice([c for c in self.kind.columns if c != "w"])
+        return {**self.value(), column: null}
+
+    def give_null(self) -> None:
+        null = self.random.choice(hostile.NULLS)
+        value = self.with_hole(null)
+        times = self.times([(self.now, None)]) if self.subject[1].timed else None
+        self.note(repr(null))
+        call, how = self.insert_or_extend(value, self.kind.batch([value]), times)
+        self.assert_refused(call, InvalidValue, f"{null!r} {how}")
+
+    def give_no_time(self) -> None:
+        if not self.subject[1].timed:
+            return
+        time, value = self.random.choice(hostile.NO_TIMES), self.value()
+        call, how = self.insert_or_extend(value, self.kind.batch([value]), [time])
+        self.note(f"{time!r} {how}")
+        self.assert_refused(call, InvalidTime, f"the time {time!r} {how}")
+
+    # --- snapshots --------------------------------------------------------------------------------
 
     @abstractmethod
     def _save(self) -> bytes: ...

@@ -18,9 +18,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
-from mta.errors import InvalidTime, InvalidValue
 from mta.logs.base import Aggregator
-from tests.support.random_windows import hostile
 from tests.support.random_windows.base import GAPS, STARTS, Life
 from tests.support.random_windows.kinds import Kind, rows
 from tests.support.random_windows.lists import DueLists, OneWindow, Stream
@@ -38,6 +36,10 @@ class DueLife(Life):
 
     lists: DueLists
     window: Any
+
+    @property
+    def subject(self) -> tuple[Any, Stream]:
+        return self.window, self.lists.stream
 
     def watch(self) -> None:
         self.window.check()
@@ -82,21 +84,6 @@ class DueLife(Life):
 
     def query(self) -> None:
         """Of windows that are asked at any time."""
-
-    def give_null(self) -> None:
-        null = self.random.choice(hostile.NULLS)
-        value = {**self.value(), "x": null} if self.kind.columns else null
-        batch, times = self.kind.batch([value]), self.times([(self.now, None)])
-        self.note(repr(null))
-        self.assert_refused(
-            lambda: self.window.extend(batch, times), InvalidValue, f"{null!r} in a batch"
-        )
-
-    def give_no_time(self) -> None:
-        if self.lists.stream.timed:
-            time, value = self.random.choice(hostile.NO_TIMES), self.value()
-            self.note(repr(time))
-            self.assert_refused(lambda: self.window.insert(value, time), InvalidTime, repr(time))
 
     def _save(self) -> bytes:
         snapshot: bytes = self.window.checkpoint()

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from mta import AbstractPolicy, CountWindow, Product, SharedWindows
-from mta.errors import InvalidTime, InvalidValue
 from mta.monoids.product import result_name
-from tests.support.random_windows import hostile
 from tests.support.random_windows.base import STARTS, Life
 from tests.support.random_windows.kinds import Kind
 from tests.support.random_windows.lists import OneWindow, Stream, take
@@ -83,6 +81,10 @@ class SharedLife(Life):
         repr(self.shared), self.shared.fronts
         for name, window in self.lists.windows.items():
             assert self.shared.coverage(name).events == len(self.held(window))
+
+    @property
+    def subject(self) -> tuple[Any, Stream]:
+        return self.shared, self.lists.stream
 
     def held(self, window: OneWindow) -> list[Any]:
         return self.lists.stream.values(window.front)
@@ -258,21 +260,6 @@ class SharedLife(Life):
             )
             if self.lists.stream.events and coverage.complete:
                 assert cut >= window.front, f"{name} misses {window.front - cut} events"
-
-    def give_null(self) -> None:
-        null = self.random.choice(hostile.NULLS)
-        value = {**self.value(), "x": null} if self.kind.columns else null
-        time = np.datetime64(self.now, "us")
-        self.note(repr(null))
-        self.assert_refused(
-            lambda: self.shared.insert(value, time), InvalidValue, f"{null!r} alone"
-        )
-
-    def give_no_time(self) -> None:
-        if self.lists.stream.timed:
-            time, value = self.random.choice(hostile.NO_TIMES), self.value()
-            self.note(repr(time))
-            self.assert_refused(lambda: self.shared.insert(value, time), InvalidTime, repr(time))
 
     def _save(self) -> bytes:
         return self.shared.checkpoint()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mta import CountWindow, TimeWindow, Window
-from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
+from mta.errors import EmptyWindow, LateEvent
 from mta.logs.base import Aggregator
 from stores import MemoryStore
 from tests.support.random_windows import hostile
@@ -62,6 +62,10 @@ class SingleLife(Life):
         self.window.check()
         assert len(self.window) == self.window.stats().events == len(self.held)
         repr(self.window)
+
+    @property
+    def subject(self) -> tuple[Any, Stream]:
+        return self.window, self.stream
 
     @property
     def held(self) -> list[Any]:
@@ -197,28 +201,6 @@ class SingleLife(Life):
 
     # --- what nobody should give ------------------------------------------------------------------
 
-    def with_hole(self, null: Any) -> Any:
-        """A value that is null, or has a null."""
-        if not self.kind.columns:
-            return null
-        column = self.random.choice([c for c in self.kind.columns if c != "w"])
-        return {**self.value(), column: null}
-
-    def give_null(self) -> None:
-        null = self.random.choice(hostile.NULLS)
-        value, times = self.with_hole(null), self.times([(self.now, None)])
-        given = times if self.stream.timed else None
-        batch = self.kind.batch([value])
-        self.note(repr(null))
-        one = self.random.random() < 0.5
-        self.assert_refused(
-            (lambda: self.window.insert(value, None if given is None else given[0]))
-            if one
-            else (lambda: self.window.extend(batch, given)),
-            InvalidValue,
-            f"{null!r} {'alone' if one else 'in a batch'}",
-        )
-
     def give_unpageable(self) -> None:
         """Refused at the entry, or it can be saved; where no page is written, anything goes."""
         if not self.kind.takes_anything:
@@ -226,28 +208,10 @@ class SingleLife(Life):
         value = self.random.choice(hostile.UNPAGEABLE)
         batch = [(self.now, value)]
         times = self.times(batch) if self.stream.timed else None
-        one = self.random.random() < 0.5
-        self.note(f"{value!r} {'alone' if one else 'in a batch'}")
-        if not self.refused(
-            (lambda: self.window.insert(value, None if times is None else times[0]))
-            if one
-            else (lambda: self.window.extend([value], times))
-        ):
+        call, how = self.insert_or_extend(value, [value], times)
+        self.note(f"{value!r} {how}")
+        if not self.refused(call):
             take(self.stream, [self.one], batch)
-
-    def give_no_time(self) -> None:
-        if not self.stream.timed:
-            return
-        time, value = self.random.choice(hostile.NO_TIMES), self.value()
-        batch, one = self.kind.batch([value]), self.random.random() < 0.5
-        self.note(f"{time!r} {'alone' if one else 'in a batch'}")
-        self.assert_refused(
-            (lambda: self.window.insert(value, time))
-            if one
-            else (lambda: self.window.extend(batch, [time])),
-            InvalidTime,
-            f"the time {time!r} {'alone' if one else 'in a batch'}",
-        )
 
     def evict_by_no_count(self) -> None:
         count = self.random.choice(hostile.NO_COUNTS)

@@ -13,7 +13,7 @@ DAEMON = "tests.support.spark.worker_daemon"
 #: Java compiles in one step and collects on one thread, as no test runs long enough for more to
 #: pay, and takes the 20,000 classes that a query loads for sound: to look through them is a sixth
 #: of the processor's time of a short run.
-_QUICK = (
+QUICK_START = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
@@ -24,7 +24,9 @@ HOME = Path(sys.prefix, "mta-tests-spark")
 #: does not suit it or its class path.
 CLASSES = HOME / "classes.jsa"
 QUICK_JAVA = (
-    f"{_QUICK} -Xlog:cds*=off -XX:SharedArchiveFile={CLASSES}" if CLASSES.exists() else _QUICK
+    f"{QUICK_START} -Xlog:cds*=off -XX:SharedArchiveFile={CLASSES}"
+    if CLASSES.exists()
+    else QUICK_START
 )
 
 
