@@ -1,24 +1,24 @@
 """Sliding windows for PySpark: ``from spark_integration import sliding_aggregate``.
 
-PySpark is an extra, so it is imported only when one of these names is asked for.
+PySpark is an extra, so it is imported only when one of these names is used.
 
 - ``sliding``: ``sliding_aggregate`` itself
 - ``boundary``: the Parallel Boundary Aggregator, over streams and batches
-- ``history``: the windows that a stream goes on from, made of a batch
-- ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
+- ``history``: windows of a batch, from which a stream continues
+- ``request``, ``options``, ``plan``: options as plain data for the workers
 - ``kafka``: topics as streams of events
 - ``publishing``: windows for other processes to read, after each committed batch
-- ``chains``: multiple windows in one query
-- ``writers``: output modes and triggers that Spark cannot run windows with
+- ``chains``: chained windows in one query
+- ``writers``: refuses output modes and triggers that do not support windows
 - ``step``: one micro-batch of some keys, without Spark
 - ``runners``: how Spark calls the step
-- ``session``, ``java``, ``versions``: a local Spark, and what differs between its versions
-- ``starting``: the settings that a query starts with, where the session has none
-- ``checkpoint``, ``inspection``: what a query has left, and a look into its windows
-- ``migration``: its state with other buckets, or in another store
-- ``reports``: the counts of queries, to whoever watches them
-- ``interpreter``: whether the workers' Python has the packages
-- ``errors``, ``cli``: what goes wrong, and the command line
+- ``session``, ``java``, ``versions``: a local Spark, and the differences between its versions
+- ``starting``: default settings for the start of a query
+- ``checkpoint``, ``inspection``: the checkpoint of a query, and its windows
+- ``migration``: a query's state with other buckets, or in another store
+- ``reports``: the counts of queries, for monitoring
+- ``interpreter``: checks that the workers' Python has the packages
+- ``errors``, ``cli``: the errors, and the command line
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .runners.workers import executor_store
     from .sliding import recommended_conf, sliding_aggregate
 
-#: What is exported of Spark, and the module that has it.
+#: The exported names that need Spark, and their modules.
 _HOMES = {
     "History": "options",
     "boundary_aggregate": "boundary",
@@ -77,6 +77,7 @@ def __getattr__(name: str) -> Any:
             raise
         raise MissingDependency(f"{name} needs {missing}: {pip_install('spark')}") from error
     except ImportError:
-        import_module(f"{__name__}.versions")  # which says what library does not suit another
+        # raises an error if the versions of libraries conflict
+        import_module(f"{__name__}.versions")
         raise
     return getattr(home, name)

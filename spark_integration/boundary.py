@@ -4,10 +4,9 @@ PBA paper (KDD 2021), section 5.2: in a stream engine a slot has one pool of thr
 the lcs of the windows that the slot's tasks advance. Here a Python worker is a slot: all keys'
 windows of a worker share the threads of ``mta.in_order.boundary``.
 
-What Spark keeps of a key between two micro-batches are the values since the beginning of the next
-window that will end, fewer than the range. So a key is advanced by what it would compute anyway,
-and a replay gives the same rows. It is meant for few keys with many rows each, and for windows that
-fit into memory; ``sliding_aggregate`` is for all others.
+Between two micro-batches, Spark keeps the values of a key from the start of the next window that
+will end, which are fewer than the range. So a replay gives the same rows. It is for few keys with
+many rows each, and for windows that fit into memory; use ``sliding_aggregate`` for all others.
 
 A state is plain data, packed by ``mta.columns.codec``:
 
@@ -111,7 +110,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
 
 @dataclass(frozen=True)
 class _Work:
-    """What a worker does for one key."""
+    """The work of a worker for one key."""
 
     keys: tuple[str, ...]
     time: str
@@ -125,7 +124,7 @@ class _Work:
     def advance_stream(
         self, key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """A key's rows of one micro-batch, after those that its state holds."""
+        """Process a key's rows of one micro-batch, after those in its state."""
         del key
         (before,) = state.get if state.exists else (None,)
         after, results = self.advance(before, pd.concat(list(parts)))
@@ -133,7 +132,7 @@ class _Work:
         yield results
 
     def advance(self, state: bytes | None, rows: pd.DataFrame) -> tuple[bytes, pd.DataFrame]:
-        """The state after these rows, and the rows at which windows end, with their results."""
+        """Return the state after these rows, the rows at which windows end, and their results."""
         if rows[list(self.keys)].isna().any(axis=None):
             raise NullKey(f"a row has no {' or '.join(self.keys)}; drop such rows first")
         if rows[self.time].isna().any():
@@ -153,7 +152,7 @@ class _Work:
         ends = np.arange(self.range - 1, held + count, self.slide) - held
         out = rows[[*self.keys, self.time]].iloc[ends].copy()
         out[self.result] = found
-        # The next window begins a slide after the one that ended last, or with what is held.
+        # The next window starts a slide after the one that ended last, or with the stored values.
         first = len(ends) * self.slide
         room = inputs.new(held + count - first)
         left = max(held - first, 0)
@@ -164,7 +163,7 @@ class _Work:
         return pack([VERSION, int(times[-1]), held + count - first, payloads]), out
 
     def _joined(self, kept: Any, held: int, new: Any, count: int) -> Any:
-        """The values that are held, and the new ones, as one column."""
+        """Return the stored and the new values as one column."""
         if not held:
             return new
         inputs = self.monoid.inputs
@@ -174,7 +173,7 @@ class _Work:
         return room
 
     def _read(self, state: bytes | None) -> tuple[int, int, Any]:
-        """The newest time, how many values there are, and they themselves."""
+        """Return the newest time, the number of values, and the values."""
         if state is None:
             return 0, 0, None
         try:

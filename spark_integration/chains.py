@@ -1,8 +1,8 @@
-"""Multiple windows in one query: behind one another, joined or united.
+"""Multiple windows in one query: chained, joined or united.
 
-Spark takes several states of ``transformWithState`` in a query, and by itself no several ones of
-``applyInPandasWithState``. Chained windows are seen at once. That windows are joined or
-united is known only where the query starts (``writers.py``).
+By default, Spark allows multiple ``transformWithState`` in a query, but only one
+``applyInPandasWithState``. Chained windows are detected immediately. Joined or united windows are
+only known when the query starts (``writers.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from spark_integration.errors import InvalidRequest
 from spark_integration.runners.state_pages import is_state_url
 
-#: Whether Spark looks for what a stream cannot do.
+#: Whether Spark checks for operations that a stream does not support.
 CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 WHAT_TO_DO = (
     "and Spark refuses two such in one query, though they work: set "
@@ -24,9 +24,9 @@ WHAT_TO_DO = (
 
 
 def check_chain(df: DataFrame, store: str, metrics: str) -> None:
-    """Raises InvalidRequest if chained windows are not what Spark takes.
+    """Raises InvalidRequest if Spark does not support the chained windows.
 
-    Reads the plan so far, which Spark Connect does not show.
+    Reads the plan so far, which Spark Connect does not expose.
     """
     jdf = getattr(df, "_jdf", None)
     if jdf is None or not df.isStreaming:

@@ -1,7 +1,7 @@
-"""What a query's checkpoint holds: snapshots in Spark's state, or pages as well.
+"""Read a query's checkpoint: snapshots in Spark's state, and perhaps pages.
 
-Spark's reader of state stores tells it as it was after the last batch. Where the pages are in that
-state too (``spark://state``), they are copied to local disk to be read.
+Spark's reader of state stores returns the state after the last batch. If the pages are in that
+state too (``spark://state``), they are copied to local disk.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _PAGE = f"user_map_key.{KEY} AS key", f"user_map_value.{PAGE} AS page"
 
 
 def has_commits(checkpoint: Path) -> bool:
-    """Whether a micro-batch has been committed; before that there is no state to read."""
+    """Return whether a micro-batch has been committed; before that there is no state."""
     return last_batch(checkpoint / "commits") >= 0
 
 
 def last_batch(log: Path) -> int:
-    """The number of the newest batch in one of Spark's logs, -1 for none."""
+    """Return the number of the newest batch in one of Spark's logs, -1 for none."""
     return max(
         (int(entry.name) for entry in log.glob("[0-9]*") if entry.name.isdecimal()), default=-1
     )
 
 
 def settings_of(offsets: Path) -> dict[str, str]:
-    """The settings that Spark has noted for a query in a file of its log of offsets."""
+    """Return the settings of a query from a file of Spark's log of offsets."""
     conf: dict[str, str] = json.loads(offsets.read_text().splitlines()[1])["conf"]
     return conf
 
 
 def partitions_of(checkpoint: Path) -> int | None:
-    """How many partitions the state of a query has; None where Spark has not noted it."""
+    """Return how many partitions the state of a query has; None if Spark has not recorded it."""
     offsets = checkpoint / "offsets"
     try:
         return int(settings_of(offsets / str(last_batch(offsets)))[PARTITIONS])
@@ -54,7 +54,7 @@ def partitions_of(checkpoint: Path) -> int | None:
 
 
 def query_id(checkpoint: Path) -> str:
-    """The id of the query of a checkpoint, "" where Spark has not noted it."""
+    """Return the id of the query of a checkpoint, "" if Spark has not recorded it."""
     try:
         return str(json.loads((checkpoint / "metadata").read_text())["id"])
     except (OSError, ValueError, KeyError):
@@ -62,7 +62,7 @@ def query_id(checkpoint: Path) -> str:
 
 
 def saved_snapshots(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
-    """The snapshot of every bucket's windows after the last committed batch.
+    """Return the snapshot of every bucket's windows after the last committed batch.
 
     Raises CorruptState and StateMismatch.
     """
@@ -71,7 +71,7 @@ def saved_snapshots(spark: SparkSession, checkpoint: Path, store_url: str) -> li
 
 
 def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> dict[int, bytes]:
-    """The state of each bucket in Spark's state store after its last committed batch."""
+    """Return the state of each bucket in Spark's state store after its last committed batch."""
     variable = STATE if is_state_url(store_url) else None
     return {
         bucket_of(row["key"][0]): state
@@ -81,13 +81,13 @@ def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> d
 
 
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
-    """A row for each page in Spark's state, with the columns ``key`` and ``page``."""
+    """Return a row for each page in Spark's state, with the columns ``key`` and ``page``."""
     return _read_state(spark, checkpoint, PAGES).selectExpr(*_PAGE)
 
 
 @contextmanager
 def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[PageStore]:
-    """The store at the address; of pages in Spark's state a copy on local disk, for as long."""
+    """Open the store at the address; for pages in Spark's state, a temporary copy on local disk."""
     with open_home(address) as store:
         if is_state_url(address):
             for row in read_pages(spark, checkpoint).toLocalIterator():
@@ -97,14 +97,14 @@ def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[
 
 
 def ping_home(address: str, *, write: bool = False) -> None:
-    """Ping the store at the address; pages in Spark's state have none to ask."""
+    """Ping the store at the address; does nothing for pages in Spark's state."""
     if not is_state_url(address):
         ping_store(address, write=write)
 
 
 @contextmanager
 def open_home(address: str) -> Iterator[PageStore]:
-    """The store at the address; for pages in Spark's state an empty one, for as long."""
+    """Open the store at the address; for pages in Spark's state, an empty temporary one."""
     if not is_state_url(address):
         with open_store(address) as store:
             yield store
@@ -115,7 +115,7 @@ def open_home(address: str) -> Iterator[PageStore]:
 
 
 def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = None) -> DataFrame:
-    """The state of a checkpoint's last committed batch; of one variable, where there are some."""
+    """Return the state after the last committed batch; of one variable, if it has several."""
     require_spark_4("reading a checkpoint", "read it with a newer one, on any machine")
     reader = spark.read.format("statestore")
     if variable is not None:
@@ -124,9 +124,9 @@ def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = No
 
 
 def _readable(checkpoint: Path) -> Path:
-    """The folder by a name that Spark's reader of states finds.
+    """Return a name of the folder that Spark's reader of states can open.
 
-    It looks for "my%20query" where a folder is called "my query" (Spark 4.0 to 4.3).
+    It looks for "my%20query" if a folder is called "my query" (Spark 4.0 to 4.3).
     """
     quoted = "%" in checkpoint.as_uri()
     return Path(_link_to(checkpoint).name, "checkpoint") if quoted else checkpoint
@@ -134,14 +134,14 @@ def _readable(checkpoint: Path) -> Path:
 
 @cache
 def _link_to(checkpoint: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder with a link to another; it goes with the process, as a DataFrame is read later."""
+    """Create a link to a folder, until the process ends, as a DataFrame is read later."""
     folder = tempfile.TemporaryDirectory(prefix="mta-checkpoint-")
     Path(folder.name, "checkpoint").symlink_to(checkpoint)
     return folder
 
 
 def _binaries(value: Any) -> Iterator[bytes]:
-    """The binary fields of a state value, however Spark nests them."""
+    """Return the binary fields of a state value, however Spark nests them."""
     if isinstance(value, dict):
         for field in value.values():
             yield from _binaries(field)

@@ -1,7 +1,7 @@
-"""What can go wrong between Spark and the windows; each error says what to do.
+"""The errors of the Spark integration; each says what to do.
 
 Raised on the driver while the DataFrame is built (``InvalidRequest``), or inside a Python worker,
-where Spark puts name and text into the exception that the driver sees. A row without a time is
+where Spark includes name and text in the exception on the driver. A row without a time is
 ``mta.errors.InvalidTime``, without a value ``mta.errors.InvalidValue``.
 """
 

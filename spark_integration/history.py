@@ -1,10 +1,10 @@
-"""History first: the windows of a batch DataFrame, for a stream to go on from.
+"""History first: windows of a batch DataFrame, from which a stream continues.
 
     history before the cutover -> windows in a store -> the stream from the cutover on
     save_history(...)                                   sliding_aggregate(..., start_from=...)
 
-The cutover is a moment. Of history the rows before it count, of the stream all others, by the same
-reading of times to the microsecond: so each event counts exactly once.
+The cutover is a moment. The rows of the history before it count, and all other rows of the stream.
+Both read times in the same way, to the microsecond, so each event counts exactly once.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ def delete_history(history: History) -> int:
             head = read_head(store, name)
             if head is not None and head.source == PREFIX + history.name:
                 unpublish(store, name)
-        begin(store, history.name)  # from now on nobody begins with it
+        begin(store, history.name)  # from now on no query starts with it
         store.delete_many(pages)
         store.flush()
     return len(pages)
 
 
 def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
-    """The snapshot of a bucket's windows after all of its rows before the cutover."""
+    """Return the snapshot of a bucket's windows after all of its rows before the cutover."""
     rows = complete(rows, plan)
     rows = rows.filter(pa.array(times_of(rows, plan) < cutover))
     windows = Windows(plan, store, None)
@@ -138,7 +138,7 @@ def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
 
 
 def _needed(df: DataFrame, options: Options, cutover: int) -> DataFrame:
-    """Without rows that no window of a later event holds, where the source can tell cheaply."""
+    """Return the rows that windows of later events need, if the source can filter cheaply."""
     is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
     if options.lifetime is None or not is_timestamp or options.emit_every is not None:
         return df

@@ -1,4 +1,4 @@
-"""Into a query's windows from a notebook: all keys as a frame, or one key's events."""
+"""Inspect a query's windows from a notebook: all keys as a frame, or one key's events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from spark_integration.request import make_product
 from spark_integration.step.columns import shown
 from stores import PageStore
 
-#: How often a state is read of which a running query deletes pages.
+#: How often a state is read if a running query deletes its pages.
 LOOKS = 5
 Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
 
@@ -130,7 +130,7 @@ def _looked(
     window: Policies | None,
     look: Callable[[_Inside], pd.DataFrame],
 ) -> pd.DataFrame:
-    """What a look finds; if the query meanwhile deletes the pages of its state, in the next one."""
+    """Return what ``look`` finds; retry if the query deletes the pages of its state."""
     folder = Path(checkpoint)
     for _ in range(LOOKS):
         before = _progress(folder)
@@ -149,12 +149,12 @@ def _looked(
 
 
 def _progress(checkpoint: Path) -> tuple[int, int]:
-    """Which batches have begun, and which are committed."""
+    """Return which batches have started, and which are committed."""
     return last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
 
 
 class _Inside:
-    """A checkpoint's snapshots and the store that their pages are in, for as long as it is open."""
+    """An open checkpoint: its snapshots and the store with their pages."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Inside:
         self._pages.__exit__(*error)
 
     def windows(self) -> Iterator[tuple[bytes, SnapshotSummary, dict[str, Any]]]:
-        """Every key, what is known of its window, and its results."""
+        """Return every key, its window, and its results."""
         for snapshot in self.snapshots:
             found = list(OpaqueKeys(snapshot, self._store).summaries())
             results = self._results(snapshot, [key for key, _ in found])
@@ -193,7 +193,7 @@ class _Inside:
                 yield key, summary, {name: column[at] for name, column in results.items()}
 
     def incomplete(self) -> list[Incomplete]:
-        """The incomplete results, complete once they are so in every bucket."""
+        """Return the incomplete results, complete once they are complete in every bucket."""
         found: dict[tuple[str, str], Incomplete] = {}
         for snapshot in self.snapshots:
             for each in OpaqueKeys(snapshot, self._store).incomplete():
@@ -202,7 +202,7 @@ class _Inside:
         return list(found.values())
 
     def window(self, key: bytes) -> AnyWindow | None:
-        """A key's window, to read."""
+        """Return a key's window, for reading."""
         for snapshot in self.snapshots:
             windows = self._restored(snapshot)
             assert windows is not None
@@ -218,7 +218,7 @@ class _Inside:
         own = {name: policy.fingerprint for name, policy in asked.items()}
         written = {name: fingerprint for name, _, fingerprint in known.policies}
         if (known.monoid[1], written) != (self._monoid.fingerprint, own):
-            # To go on under others would write, and this is to look.
+            # Continuing with other policies would write, but this must only read.
             texts = {name: text for name, text, _ in known.policies}
             raise SnapshotMismatch(
                 f"the query's windows are of {known.monoid[0]} over {texts}, not of "
@@ -249,7 +249,7 @@ def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _parts(window: AnyWindow) -> Iterator[tuple[Any, np.ndarray | None, int]]:
-    """A window's events, leaf by leaf: input rows, times, and how many."""
+    """Yield a window's events, leaf by leaf: input rows, times, and count."""
     structure: Any = window.engine.structure
     inputs = window.engine.monoid.inputs
     if isinstance(structure, SegmentedWindow):

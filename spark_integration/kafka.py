@@ -1,4 +1,4 @@
-"""Kafka topics as streams of events: what is wrong with a topic, and with each message, by name.
+"""Kafka topics as streams of events, with named errors for topics and for each message.
 
 Spark's own source starts at the newest message, waits minutes for a broker that is down, and gives
 nulls for what ``from_json`` cannot read. ``read_topic`` asks the broker before anything starts,
@@ -29,7 +29,7 @@ CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 MESSAGES = "messages"
 #: In these counts, the messages that can be used.
 READABLE = "readable"
-#: The fields of a message as text; among them, the text itself where it is no JSON object.
+#: The fields of a message as text; among them, the text itself if it is not a JSON object.
 _TEXT = "_message"
 
 
@@ -179,8 +179,8 @@ def parse_messages(
     if column not in messages.columns:
         raise InvalidRequest(f"column is {column!r}; there are {', '.join(messages.columns)}")
     text = F.col(column).cast("string")
-    # The fields as text tell what is missing from what is of another type. Most messages lack
-    # nothing, and are not parsed a second time.
+    # The fields as text distinguish missing fields from fields of another type. Most messages have
+    # all fields, and are not parsed a second time.
     texts = T.StructType([T.StructField(name, T.StringType()) for name in [*kind.names, _TEXT]])
     incomplete = reduce(or_, (F.col(f"event.`{name}`").isNull() for name in kind.names))
     parsed = messages.withColumn("event", F.from_json(text, kind)).withColumn(
@@ -193,19 +193,19 @@ def parse_messages(
     return parsed.withColumn("reason", reason).drop(_TEXT).observe(metrics, usable, *counts)
 
 
-#: A reason, and whether it holds.
+#: A reason, and whether it applies.
 _Fault = tuple[str, Column]
 
 
 def _faults_of_text(text: Column) -> Iterator[_Fault]:
-    """Why a message is no text."""
+    """Return why a message is not text."""
     yield "no message", text.isNull()
     if INSTALLED >= (4, 0):
         yield "no UTF-8", ~F.is_valid_utf8(text)
 
 
 def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[_Fault]:
-    """Why a text is no event, where a field is null."""
+    """Return why a text is not an event if a field is null."""
     texts = F.col(_TEXT)
     yield "no JSON object", texts.isNull() | texts[_TEXT].isNotNull()
     for field in kind:
@@ -218,5 +218,5 @@ def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[_
 
 
 def _first(faults: Iterable[_Fault]) -> Column:
-    """The first reason that holds, null for none."""
+    """Return the first reason that applies, null for none."""
     return F.coalesce(*(F.when(holds, F.lit(reason)) for reason, holds in faults))

@@ -1,4 +1,4 @@
-"""What one ``sliding_aggregate`` does, as plain data that Spark ships to its workers."""
+"""The work of one ``sliding_aggregate``, as plain data that Spark sends to its workers."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from mta import Product
     from mta.frames.base import AbstractPolicy
 
-#: Where a batch query's pages are: in the memory of its tasks.
+#: The store of a batch query: the memory of its tasks.
 BATCH = "memory://"
 
 
 @dataclass(frozen=True)
 class StartFrom:
-    """A start by its name, and where it is."""
+    """A start by its name, and its store."""
 
     name: str
     store: str = field(repr=False)
     until: int | None
-    """The stream's rows before this moment are in the start, in microseconds; None for none."""
+    """The start has the stream's rows before this moment, in microseconds; None for no limit."""
     bucket: int = 0
-    """Which bucket of it is meant."""
+    """Its bucket."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,37 +45,37 @@ class Plan:
     monoid: Product
     """The aggregations, with the types of the columns that they read."""
     columns: tuple[str, ...]
-    """The input's columns in the result: keys, time, values, and others to carry."""
+    """The input columns in the result: keys, time, values, and carried ones."""
     results: dict[str, pa.DataType]
     """The Arrow type of each column of results (``result_name``), in their order."""
     name: str | None = None
-    """What the windows' names begin with; None until a worker knows the query."""
+    """The prefix of the windows' names; None until a worker knows the query."""
     buckets: int = 0
     """Groups of keys; 0 until a worker knows how many partitions the query's state has."""
     key_types: tuple[str, ...] = ()
     schema: pa.Schema | None = None
     """The types of ``columns``, for results that belong to no row."""
     start: StartFrom | None = None
-    """What buckets without a state begin with."""
+    """The start of buckets without a state."""
     part: Part | None = None
-    """What a task publishes; its source, batch and bucket are known to a worker."""
+    """What a task publishes; a worker adds source, batch and bucket."""
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The columns that aggregations and policies read, each once."""
+        """Return the columns that aggregations and policies read, each once."""
         return values_of(self.monoid, self.options.windows.values())
 
     @property
     def valued(self) -> set[str]:
-        """Those of them whose nulls count: all but filters, in which null is false."""
+        """Return those whose nulls count: all but filters, in which null means false."""
         own = {n for pair in self.monoid.aggregations.values() for n in own_columns(*pair)}
         return own | (set(self.values) - set(self.monoid.columns))
 
     @property
     def by_time(self) -> bool:
-        """Whether the windows take late events and corrections.
+        """Return whether the windows accept late events and corrections.
 
         A batch query's rows are sorted beforehand.
         """
@@ -84,12 +84,12 @@ class Plan:
 
     @property
     def store(self) -> str:
-        """The URL of the pages' store."""
+        """Return the URL of the pages' store."""
         return self.options.store or BATCH
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The leaf arity and the arity of the windows."""
+        """Return the leaf arity and the arity of the windows."""
         options = self.options
         by_time = options.lateness is not None
         leaf_arity, arity = small_groups(self.monoid, *options.windows.values(), by_time=by_time)
@@ -97,12 +97,12 @@ class Plan:
 
     @property
     def row_schema(self) -> pa.Schema:
-        """The types of ``columns``, for plans that were given them."""
+        """Return the types of ``columns``, for plans that have them."""
         assert self.schema is not None
         return self.schema
 
     def fingerprint(self) -> bytes:
-        """16 bytes for the names of windows: those of other keys or aggregations have others."""
+        """Return 16 bytes for the names of windows, which differ for other keys or aggregations."""
         options, (leaf_arity, arity) = self.options, self.sizes
         policies = sorted((name, one.fingerprint) for name, one in options.windows.items())
         parts = (
@@ -113,14 +113,14 @@ class Plan:
             policies if isinstance(options.window, Mapping) else policies[0][1],
             arity,
             leaf_arity,
-            # Whether there is a lateness, not how much, which may change.
+            # Whether there is a lateness, but not its value, which may change.
             *(() if options.lateness is None else ("by time",)),
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()
 
     @property
     def fixed(self) -> list[tuple[str, str]]:
-        """What must not change for windows of columns to continue, line by line."""
+        """Return what must not change for windows to continue, line by line."""
         options, on_duplicate = self.options, self.options.on_duplicate
         return [
             *(("by", " ".join(key)) for key in zip(options.keys, self.key_types, strict=True)),
@@ -130,7 +130,7 @@ class Plan:
         ]
 
     def of_bucket(self, number: int) -> Self:
-        """This plan for one bucket."""
+        """Return this plan for one bucket."""
         start, part = self.start, self.part
         if start is not None:
             start = replace(start, bucket=number)
@@ -139,7 +139,7 @@ class Plan:
         return replace(self, start=start, part=part) if start or part else self
 
     def of_batch(self, query: str, number: int, partitions: int) -> Self:
-        """This plan for one batch of a query, whose state has so many partitions."""
+        """Return this plan for one batch of a query whose state has ``partitions`` partitions."""
         named = replace(self, name=self.name or query, buckets=self.buckets or partitions)
         if named.part is None:
             return named
@@ -147,6 +147,6 @@ class Plan:
 
 
 def values_of(monoid: Product, policies: Iterable[AbstractPolicy]) -> tuple[str, ...]:
-    """The columns that a monoid reads, and others that policies look at."""
+    """Return the columns that a monoid and policies read."""
     looked_at = (column_names(columns) for each in policies for _, columns, _ in each.observers)
     return tuple(dict.fromkeys(chain(monoid.columns, *looked_at)))

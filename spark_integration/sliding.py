@@ -3,9 +3,9 @@
     df -> bucket of each key -> pack -> step per bucket -> unpack -> df with one column more per
                                                                      aggregation
 
-Spark's grouped Python functions cost a millisecond a group and microseconds a row; so keys are
-grouped by hash into ``buckets``, and rows travel packed (``packing.py``). What happens to a bucket
-is the pure function ``step.step``; ``streaming.py`` and ``batch.py`` only carry its state.
+Spark's grouped Python functions cost a millisecond per group and microseconds per row; so keys are
+grouped by hash into ``buckets``, and rows are packed (``packing.py``). The pure function
+``step.step`` processes a bucket; ``runners`` only loads and stores its state.
 """
 
 from __future__ import annotations
@@ -223,9 +223,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
 
 
 def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
-    """The rows of ``at`` with the aggregates as of their own times.
+    """Return the rows of ``at`` with the aggregates as of their own times.
 
-    They go through the windows as questions among the events, their other columns carried.
+    They pass through the windows as questions among the events, with their other columns carried.
     """
     if df.isStreaming or at.isStreaming:
         raise InvalidRequest(
@@ -272,7 +272,7 @@ def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
 def run_request(
     df: DataFrame, request: Request, step: Step, metrics: str | Observation = METRICS
 ) -> DataFrame:
-    """The pipeline around any step, so that a benchmark can run it with a trivial one."""
+    """Return the pipeline around any step, so that a benchmark can run it with a trivial one."""
     plan = request.plan
     packed = packed_rows(df, plan)
     advance = advance_stream if df.isStreaming else advance_batch
@@ -287,26 +287,26 @@ def run_request(
 
 
 def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
-    """Rows of each bucket of keys as blobs."""
+    """Return the rows of each bucket of keys as blobs."""
     options = plan.options
     hashed = F.xxhash64(*map(column, options.keys))
     columns = [column(name).alias(f"c{i}") for i, name in enumerate(plan.columns)]
     names = plan.columns
     if options.ahead_by is not None:
-        # In a stream it is the micro-batch's own, which a replay has too.
+        # In a stream it is that of the micro-batch, also in a replay.
         columns.append(F.unix_micros(F.current_timestamp()).alias("now"))
         names = (*names, NOW)
     rows = df.select(hashed.alias("hash"), *columns)
     packer = partial(pack, names=names, buckets=plan.buckets, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
-    if df.isStreaming:  # the column that is under the watermark, if there is one
+    if df.isStreaming:  # the column with the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, options.on) or 0}
         schema.add(TIME, TimestampType(), metadata=delay)
     return rows.mapInArrow(packer, schema)
 
 
 def column(name: str) -> Column:
-    """The column of exactly this name, dots and all."""
+    """Return the column of exactly this name, including dots."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 

@@ -1,4 +1,4 @@
-"""The settings of Spark that a query with windows starts with, where the session has none.
+"""The Spark settings for the start of a query with windows, unless the session has others.
 
 | setting | where it is not set |
 |---|---|
@@ -6,13 +6,13 @@
 | ``spark.sql.streaming.checkpointFileManagerClass`` | the older one, on local disk |
 | ``spark.sql.streaming.stateStore.providerClass`` | for ``spark://state`` RocksDB |
 
-Spark copies the session's settings as a query starts. So they are set for that moment, and nothing
-else in the session sees them. The checkpoint has the number of partitions from then on: a query
-that restarts takes it from there.
+Spark copies the session's settings when a query starts. So they are set only during the start, and
+nothing else in the session sees them. From then on the number of partitions is in the checkpoint,
+from which a restarted query reads it.
 
-Without Hadoop's native library, which PySpark does not have, Spark's own way to a checkpoint starts
-a process (``readlink``) for each look at a file. The older way looks by itself. On a local disk
-both write a file aside and rename it; on another file system renames may not be atomic.
+Without Hadoop's native library, which PySpark does not have, Spark's default manager of checkpoint
+files starts a process (``readlink``) for each access to a file. The older one does not. On a local
+disk both write a temporary file and rename it; on other file systems renames may not be atomic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from spark_integration.versions import BY_FILE_SYSTEM
 
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
-#: State partitions per core from which on most of a small batch's time is theirs.
+#: From this many state partitions per core on, they take most of the time of a small batch.
 MANY = 8
 _starting = threading.RLock()
 
@@ -45,10 +45,10 @@ _starting = threading.RLock()
 def fitting_settings(
     spark: SparkSession, checkpoint: str | None, *, rocksdb: bool
 ) -> Iterator[None]:
-    """Set for a query that is started within what the session does not set.
+    """Set what the session does not set while a query starts within this context.
 
-    ``rocksdb`` says that the pages are in Spark's state, which must be in RocksDB then. Warns where
-    the query's state partitions do not fit the cores.
+    ``rocksdb`` says that the pages are in Spark's state, which must then be in RocksDB. Warns if
+    the query's state partitions do not suit the cores.
     """
     with _starting:
         cores = cores_of(spark)
@@ -72,9 +72,9 @@ def fitting_settings(
 
 
 def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
-    """Warn of a number of buckets that the caller has chosen and that does not suit the cores.
+    """Warn if the number of buckets that the caller has chosen does not suit the cores.
 
-    Not with Spark Connect, where it would take a job to know these.
+    Not with Spark Connect, where finding the cores takes a job.
     """
     context = context_of(spark)
     cores = max(1, context.defaultParallelism) if context else buckets
@@ -93,7 +93,7 @@ def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
 
 
 def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
-    """What is wrong with so many parts on the cores; None if nothing is."""
+    """Return what is wrong with so many parts on the cores; None if nothing is."""
     if cores <= count <= MANY * cores:
         return None
     if count > cores:
@@ -102,20 +102,20 @@ def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """How many tasks run at once, as far as Spark knows; with Spark Connect by a small job."""
+    """Return how many tasks run at once; with Spark Connect from a small job."""
     context = context_of(spark)
     return max(1, context.defaultParallelism) if context else parts_of_a_range(spark)
 
 
 def parts_of_a_range(spark: SparkSession) -> int:
-    """Into how many parts Spark cuts a range: as many as tasks run at once."""
+    """Return into how many parts Spark cuts a range: as many as tasks run at once."""
     parts = spark.range(MAX_BUCKETS).select(F.spark_partition_id().alias("part"))
     (last,) = parts.agg(F.max("part")).collect()[0]
     return int(last) + 1
 
 
 def local_folder(spark: SparkSession, location: str | None) -> Path | None:
-    """The folder of a checkpoint on this machine's disk; None elsewhere."""
+    """Return the folder of a checkpoint on this machine's disk; None if it is elsewhere."""
     if location is None or not (spark.conf.get("spark.master", None) or "").startswith("local"):
         return None
     url = urlsplit(location)

@@ -1,9 +1,9 @@
-"""How a stream with windows is started: with settings that fit it, or with a refusal that helps.
+"""Start a stream with windows with suitable settings, or refuse it with a helpful error.
 
-PySpark has no hook there, so methods of its writers of streams are wrapped, once for each kind of
-writer (Spark Connect has its own). Output mode and trigger are looked at where they are set, before
-anything starts. That Spark refuses several states in one query is known only from ``start``; its
-own words are about functions that the user has not called.
+PySpark has no hook for this, so methods of its stream writers are wrapped, once for each kind of
+writer (Spark Connect has its own). Output mode and trigger are checked when they are set, before
+anything starts. Only ``start`` shows that Spark refuses multiple states in one query; Spark's error
+would name functions that the user has not called.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from spark_integration.starting import fitting_settings
 
 _Method = Callable[..., Any]
 _wrapped: set[_Method] = set()
-#: The checkpoints that writers were given.
+#: The checkpoints of writers.
 _locations: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _REFUSAL = "Multiple applyInPandasWithStates"
 
 
 def check_starts(results: DataFrame) -> None:
-    """Have a stream's writers raise InvalidRequest for what Spark cannot do with its windows."""
+    """Make a stream's writers raise InvalidRequest for what Spark does not support with windows."""
     if not results.isStreaming:
         return
     writer = type(results.writeStream)
@@ -42,15 +42,15 @@ def check_starts(results: DataFrame) -> None:
 
 
 def _plan(writer: Any) -> str:
-    """What a query does, as Spark writes it."""
+    """Return the plan of a query as text."""
     frame = getattr(writer, "_df", None)
-    if frame is None:  # of Spark Connect
+    if frame is None:  # with Spark Connect
         return str(writer._write_stream.command(writer._session.client))
     return str(frame._jdf.queryExecution().logical().toString())
 
 
 def _has_windows(writer: Any) -> bool:
-    """Whether a query has windows, by the columns that they put into its plan."""
+    """Return whether a query has windows, by the columns that they add to its plan."""
     return BLOB in _plan(writer)
 
 
@@ -118,7 +118,7 @@ def _options(method: _Method) -> _Method:
 
 
 def _note(writer: Any, chosen: Mapping[str, Any]) -> None:
-    """Remember where a query's checkpoint is, which no writer tells."""
+    """Remember the checkpoint of a query, which no writer exposes."""
     if found := _location(chosen):
         _locations[writer] = found
 

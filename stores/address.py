@@ -16,13 +16,13 @@ from .durations import KNOWN_UNITS, parse_duration
 from .errors import InvalidStoreURL
 
 Option = Callable[[str], Any]
-"""Turns the text of an option into its value; raises ValueError."""
+"""Converts the text of an option to its value; raises ValueError."""
 
 _UNITS = {"": 1, "B": 1, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def size(text: str) -> int:
-    """Bytes: ``65536``, ``64KiB``, ``64k``, ``8MiB``, ``1TiB``; units are powers of 1024."""
+    """Return bytes from text such as ``65536``, ``64KiB`` or ``64k``, in powers of 1024."""
     match = re.fullmatch(r"(\d+)\s*([KMGT])?(?:I?B)?", text.strip().upper())
     if match is None:
         raise ValueError("a size such as 65536, 64KiB or 8MiB")
@@ -31,7 +31,7 @@ def size(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Seconds, longer than 0: a number of them, or a duration such as ``500ms`` or ``1 hour``."""
+    """Return positive seconds: a number, or a duration such as ``500ms`` or ``1 hour``."""
     try:
         value = float(text)
     except ValueError:
@@ -42,7 +42,7 @@ def seconds(text: str) -> float:
 
 
 def whole_seconds(text: str) -> int:
-    """Whole seconds, zero or more: a number of them, or a duration such as ``1 week``."""
+    """Return whole seconds from zero on: a number, or a duration such as ``1 week``."""
     if re.fullmatch(r"-?\d+", text):
         value, rest = int(text), 0
     else:
@@ -53,21 +53,21 @@ def whole_seconds(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """An integer, zero or more."""
+    """Return an integer, zero or more."""
     if not text.isdecimal():
         raise ValueError("a whole number")
     return int(text)
 
 
 def switch(text: str) -> bool:
-    """``true`` or ``false``."""
+    """Return a bool from ``true`` or ``false``."""
     if text.lower() not in {"true", "false", "1", "0", "yes", "no"}:
         raise ValueError("true or false")
     return text.lower() in {"true", "1", "yes"}
 
 
 def one_of(*names: str) -> Option:
-    """One of these names, in any case."""
+    """Return an option that accepts one of these names, in any case."""
     by_lower = {name.lower(): name for name in names}
 
     def parser(text: str) -> str:
@@ -92,15 +92,15 @@ class StoreAddress:
 
     @property
     def public(self) -> str:
-        """The address without credentials and options."""
+        """Return the address without credentials and options."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port is None else f":{self.port}"
         return f"{self.scheme}://{host}{port}{self.path}"
 
     def parsed(self, known: Mapping[str, Option]) -> dict[str, Any]:
-        """The options as values, each read by its parser in ``known``; no store call.
+        """Return the options as values, each read by its parser in ``known``; no store call.
 
-        Raises ``InvalidStoreURL`` for an option that is not known or cannot be read.
+        Raises ``InvalidStoreURL`` for an option that is unknown or cannot be read.
         """
         values: dict[str, Any] = {}
         for name, text in self.options.items():
@@ -116,13 +116,13 @@ class StoreAddress:
 
 
 def without_credentials(url: str) -> str:
-    """``redis://user:secret@host?ttl=9`` as ``redis://host?ttl=9``, also where it is malformed."""
+    """Return a URL without credentials and options, also if it is malformed."""
     scheme, mark, rest = url.partition("://")
     return url if scheme == "file" else scheme + mark + rest.rpartition("@")[2]
 
 
 def parse(url: str) -> StoreAddress:
-    """Take a URL apart; ``InvalidStoreURL`` if it is none. No store call."""
+    """Parse a URL; raises ``InvalidStoreURL`` if it is invalid. No store call."""
     scheme, mark, _ = url.partition("://")
     if not mark or not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
         hint = f"; a folder is written file://{url}" if url.startswith("/") else ""
@@ -142,7 +142,7 @@ def parse(url: str) -> StoreAddress:
         or url.endswith("#")
         or (scheme != "file" and "@" in parts.path + parts.query)
     ):
-        # A password with one of these characters was cut in two, and a half must not be shown.
+        # A password with one of these characters was split, and a part of it must not be shown.
         raise InvalidStoreURL(
             f"malformed {scheme}:// URL: write / ? # @ in a user or password as %2F %3F %23 %40"
         )
@@ -150,7 +150,7 @@ def parse(url: str) -> StoreAddress:
         raise InvalidStoreURL(f"malformed {scheme}:// URL: an option is given twice")
     return StoreAddress(
         scheme=scheme,
-        # Not parts.hostname, which loses the case: the name of a memory store keeps it.
+        # Not parts.hostname, which is lower case: the name of a memory store keeps its case.
         host=re.sub(r":\d*$", "", parts.netloc.rpartition("@")[2]).strip("[]"),
         port=port,
         path=unquote(parts.path),

@@ -1,8 +1,8 @@
-"""What a page store is: bytes by key, in batches; and the base of stores before another store.
+"""The interface of page stores: bytes by key, in batches; and the base class of wrappers.
 
-Keys are ASCII text of the form ``group/rest``; the part before the first ``/`` names what belongs
-together, so that a cluster can keep it on one node. Pages are immutable: a key is only ever put
-with the same bytes, so puts and deletes can be repeated safely.
+Keys are ASCII text of the form ``group/rest``; the part before the first ``/`` names a group that a
+cluster can keep on one node. Pages are immutable: a key is only ever put with the same bytes, so
+puts and deletes can be repeated safely.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_PAGE = "ping/ping"
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a store promises, as facts that callers may decide on."""
+    """The properties of a store, on which callers may decide."""
 
     durable: bool
     """After ``flush`` the pages survive the death of this process."""
@@ -34,9 +34,9 @@ class Capabilities:
     remote: bool = False
     """A read is a round trip over a network, so that reading ahead and caching pay."""
     waits_for_flush: bool = False
-    """A put costs the same however much it carries, so small ones wait for a flush."""
+    """A put costs the same for any size, so small ones wait for a flush."""
     overwrites: bool = True
-    """A key may be put again with another page, which every read that begins later gets."""
+    """A key may be put again with another page, which every later read gets."""
     read_ahead: int = 0
     """How many bytes of pages one caller may ``prefetch`` beyond those it has read."""
 
@@ -46,7 +46,8 @@ class PageStore(ABC):
 
     A call raises ``InvalidKey`` or ``PageTooLarge`` before it does anything. It raises
     ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreFull`` (of puts), ``StoreDamaged`` and
-    ``StoreClosed`` as the store is; some pages may be stored then: put all again.
+    ``StoreClosed`` for the respective state of the store; some pages may be stored then: put all
+    again.
     """
 
     #: The address without credentials, for messages and logs.
@@ -56,22 +57,22 @@ class PageStore(ABC):
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What this store promises; no store call."""
+        """Return the properties of this store; no store call."""
 
     @property
     def origin(self) -> str:
-        """The host that wrote the pages, "" where every host sees the same; no store call."""
+        """Return the host that wrote the pages, "" if every host sees the same; no store call."""
         return ""
 
     @abstractmethod
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys, None where there is none; one store call."""
+        """Return the pages in the order of the keys, None for missing ones; one store call."""
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
-        """What ``see`` makes of the pages, in the order of the keys; one store call.
+        """Return what ``see`` makes of the pages, in the order of the keys; one store call.
 
-        They are bytes, None where there is none, or views of the store's own memory, which end with
-        the call: ``see`` keeps none of them, and calls no store. It may be called again where the
+        ``see`` gets bytes, None for missing pages, or views of the store's memory, which are valid
+        only during the call: it must not keep them, nor call a store. It may be called again if the
         store fails.
         """
         return see(self.get_many(keys))
@@ -82,42 +83,42 @@ class PageStore(ABC):
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages; one store call. A key that is not there is no error."""
+        """Remove the pages; one store call. A missing key is not an error."""
 
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every stored key that starts with ``prefix``, in no order; to inspect and to sweep."""
+        """Yield every stored key that starts with ``prefix``, in no order, for maintenance."""
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is in memory, None if it would take a store call to know.
+        """Return the page if it is in memory, None if finding it needs a store call.
 
-        It makes no store call and never fails: of a key that cannot be stored, and of a closed
-        store, nothing is in memory. What it gives is what ``get_many`` would.
+        It makes no store call and never fails: for an invalid key or a closed store it returns
+        None. Otherwise it returns what ``get_many`` would.
         """
         del key
         return None
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """A hint that these pages are wanted soon; it never blocks and never fails."""
-        del keys  # a store without a read-ahead has nothing to do with it
+        """Hint that these pages will be read soon; it never blocks and never fails."""
+        del keys  # a store without a read-ahead ignores it
 
     def offer(self, pages: Mapping[str, bytes]) -> None:
-        """A hint that these pages, which the store has, are wanted soon; no store call."""
-        del pages  # a store without a read-ahead has nowhere to keep them
+        """Hint that these pages, which the store has, will be read soon; no store call."""
+        del pages  # a store without a read-ahead ignores them
 
     def discard(self, keys: Sequence[str]) -> None:
-        """A hint that these pages came damaged: no copy of them is of use; no store call."""
-        del keys  # a store without copies has nothing to do with it
+        """Hint that these pages were damaged: copies of them must be dropped; no store call."""
+        del keys  # a store without copies ignores it
 
     def hurry(self) -> None:
-        """A hint that a flush follows soon: what was accepted may be on its way meanwhile."""
-        return  # a store that holds nothing back has nothing to send
+        """Hint that a flush follows soon: accepted writes may be sent in the meantime."""
+        return  # a store that delays nothing ignores it
 
     def ping(self, *, write: bool = False) -> None:
         """Return once the store has answered, within about two seconds; changes no page.
 
-        ``write`` asks whether pages may be written, too. Opening a store makes no call, so this is
-        how a program finds a wrong address or password before it starts its work. Raises what a
+        ``write`` also checks whether pages may be written. Opening a store makes no call, so this
+        is how a program finds a wrong address or password before it starts its work. Raises what a
         read, and with ``write`` a delete, would raise.
         """
         self.get_many([_NO_PAGE])
@@ -125,18 +126,18 @@ class PageStore(ABC):
             self.delete_many([_NO_PAGE])
 
     def compact(self) -> None:
-        """Rewrite what is stored so that deleted pages take no room; changes no page."""
-        return  # a store that frees each page by itself has nothing to do
+        """Rewrite the stored data so that deleted pages take no space; changes no page."""
+        return  # nothing to do for a store that frees each page itself
 
     def explain_missing(self) -> str:
-        """What may have taken pages away, for the error of one that is missing; "" if unknown.
+        """Return what may have removed pages, for the error about a missing one; "" if unknown.
 
         It never fails. One store call at most.
         """
         return ""
 
     def flush(self) -> None:
-        """Return when every earlier put and delete is as durable as the store promises."""
+        """Wait until every earlier put and delete is as durable as the store promises."""
         return
 
     def close(self) -> None:
@@ -165,7 +166,7 @@ class WrapperStore(PageStore):
         self.store = store
 
     def before_call(self) -> None:
-        """What comes ahead of each call that this class hands on, but for hints."""
+        """Called before each call that is passed on, except hints."""
         return
 
     @property
@@ -237,7 +238,7 @@ class WrapperStore(PageStore):
 
 
 def check_keys(keys: Iterable[str], capabilities: Capabilities) -> None:
-    """Raise ``InvalidKey`` for a key that the store could not hold; no store call."""
+    """Raise ``InvalidKey`` for a key that the store cannot hold; no store call."""
     limit = capabilities.max_key_bytes
     for key in keys:
         if not 0 < len(key) <= limit or not key.isascii():
@@ -247,7 +248,7 @@ def check_keys(keys: Iterable[str], capabilities: Capabilities) -> None:
 
 
 def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
-    """The bytes of the pages; ``InvalidKey`` or ``PageTooLarge`` if one cannot be stored."""
+    """Return the total bytes of the pages; ``InvalidKey`` or ``PageTooLarge`` for invalid ones."""
     check_keys(pages, capabilities)
     limit = capabilities.max_page_bytes
     total = 0

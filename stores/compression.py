@@ -1,8 +1,8 @@
-"""Smaller pages: a store that compresses what it puts, and unpacks what it gets.
+"""Smaller pages: a store that compresses on put, and decompresses on get.
 
-Keys stay those of the pages as they are in memory, so compression changes no name, no snapshot and
-no replay, and whoever reads unpacks, whether it asks for compression or not. It stands right before
-the store itself: buffer and cache hold pages as they are, and work is done by their threads.
+Keys are those of the uncompressed pages, so compression changes no name, no snapshot and no replay.
+Every reader decompresses, with or without the option. The wrapper is directly in front of the
+store: buffer and cache hold uncompressed pages, and their threads do the work.
 
     packed  = 0xC1 "mta-z" version size length codec payload
     version = 1 byte, 1
@@ -10,13 +10,13 @@ the store itself: buffer and cache hold pages as they are, and work is done by t
     length  = 1 byte: how long the codec's name is
     codec   = ASCII, "zstd" or "raw"
 
-No page begins with 0xC1, which msgpack never writes. A page that does not become smaller stands as
-it is; one that begins as a packed one does, such as "raw".
+No page starts with 0xC1, which msgpack never writes. A page that does not become smaller is stored
+unchanged; one that starts like a packed one is stored as "raw".
 
-The codec "zstd" knows that pages are mostly columns of 8 bytes a number. The first bytes of all
-numbers come first, then the second ones, and so on; of each such plane the differences, modulo 256;
-then zstd. So sorted times become runs of a few differences. What remains behind the last 8 bytes
-stands as it is.
+The codec "zstd" relies on pages being mostly columns of 8-byte numbers. The first bytes of all
+numbers come first, then the second ones, and so on; each such plane is replaced by its differences,
+modulo 256; then zstd compresses them. So sorted times become runs of a few differences. The bytes
+after the last full number are unchanged.
 
     >>> bytes(_planes(bytes([1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9])))[:4].hex()
     '01020000'
@@ -36,17 +36,17 @@ from .installing import pip_install
 
 MAGIC = b"\xc1mta-z"
 VERSION = 1
-#: Longer pages are stored as they are, and nothing is unpacked that would be longer.
+#: Longer pages are stored unchanged, and nothing is decompressed to more than this.
 MAX_BYTES = 16 << 20
 _HEAD = struct.Struct("<6sBIB")
 _LEVEL = 1
 
 
 class CompressedStore(WrapperStore):
-    """Puts pages through ``codec``, "zstd" or None to leave them; gets both kinds.
+    """Compresses pages with ``codec``, "zstd" or None for no compression; reads both kinds.
 
-    A page that is damaged comes as its stored bytes, whose digest gives it away. Raises
-    UnsupportedOperation for a page of a codec that is not known, and MissingDependency.
+    A damaged page is returned as its stored bytes, so that its digest does not match. Raises
+    UnsupportedOperation for an unknown codec, and MissingDependency.
     """
 
     def __init__(self, store: PageStore, codec: str | None = None) -> None:
@@ -56,13 +56,13 @@ class CompressedStore(WrapperStore):
             _library()
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages, each as the shorter of both; one store call."""
+        """Store the pages, each in its shorter form; one store call."""
         check_pages(pages, self.capabilities)
         zstd = None if self._codec is None else _library().ZstdCompressor(level=_LEVEL)
         self.store.put_many({key: _packed(page, zstd) for key, page in pages.items()})
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages as they were put; one store call."""
+        """Return the pages as they were put; one store call."""
         pages = self.store.get_many(keys)
         if not any(page is not None and page.startswith(MAGIC) for page in pages):
             return pages
@@ -72,7 +72,7 @@ class CompressedStore(WrapperStore):
         ]
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
-        """What ``see`` makes of the pages as they were put; one store call."""
+        """Return what ``see`` makes of the pages as they were put; one store call."""
 
         def unpacked(pages: list[Any]) -> T:
             size = len(MAGIC)
@@ -87,7 +87,7 @@ class CompressedStore(WrapperStore):
         return self.store.view_many(keys, unpacked)
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is in memory and needs no unpacking, which may fail."""
+        """Return the page if it is in memory and uncompressed, as decompression may fail."""
         page = self.store.peek(key)
         return None if page is not None and page.startswith(MAGIC) else page
 
@@ -118,7 +118,7 @@ def _head(codec: str, size: int) -> bytes:
 
 
 def _unpacked(packed: bytes, key: str) -> bytes:
-    """The page; the packed bytes where they are damaged."""
+    """Return the page, or the packed bytes if they are damaged."""
     if len(packed) < _HEAD.size:
         return packed
     _, version, size, length = _HEAD.unpack_from(packed)
@@ -133,7 +133,7 @@ def _unpacked(packed: bytes, key: str) -> bytes:
 
 
 def _decompressed(payload: bytes, size: int) -> bytes | None:
-    """None where it is damaged, or would be longer than the head says or than any page is."""
+    """Return None if it is damaged, or longer than its head says or than any page is."""
     zstandard = _library()
     try:
         if size > MAX_BYTES or zstandard.frame_content_size(payload) != size:
@@ -144,7 +144,7 @@ def _decompressed(payload: bytes, size: int) -> bytes | None:
 
 
 def _planes(page: bytes) -> bytes:
-    """First bytes, second bytes, ... of all numbers, each as its difference to the one before."""
+    """Return first bytes, second bytes, ... of all numbers, each as its difference to the last."""
     whole = len(page) // 8 * 8
     planes = np.frombuffer(page, np.uint8, whole).reshape(-1, 8).T.copy()
     planes[:, 1:] -= planes[:, :-1].copy()
@@ -152,7 +152,7 @@ def _planes(page: bytes) -> bytes:
 
 
 def _in_order(planes: bytes) -> bytes:
-    """What ``_planes`` was made of."""
+    """Undo ``_planes``."""
     whole = len(planes) // 8 * 8
     table = np.frombuffer(planes, np.uint8, whole).reshape(8, -1)
     return np.add.accumulate(table, axis=1, dtype=np.uint8).T.tobytes() + planes[whole:]

@@ -9,18 +9,18 @@ What ``flush`` promises: the node that holds the page has acknowledged it, in it
 write, not at ``flush``.
 
 Options: ``durability`` (``none``, ``majority``, ``majorityAndPersistActive``,
-``persistToMajority``), ``ttl`` (seconds after which a page goes by itself; must be longer than
-pages are needed), ``timeout`` and ``connect_timeout`` (seconds), ``network`` (``default``,
-``external``, ``auto``: which of the addresses that the servers announce), ``password_file``, and
-for TLS ``ca_file``, ``cert_file`` and ``key_file`` (a client certificate instead of a password),
+``persistToMajority``), ``ttl`` (seconds after which a page expires; must be longer than pages are
+needed), ``timeout`` and ``connect_timeout`` (seconds), ``network`` (``default``, ``external``,
+``auto``: which of the addresses that the servers announce), ``password_file``, and for TLS
+``ca_file``, ``cert_file`` and ``key_file`` (a client certificate instead of a password),
 ``verify``.
 
-What Couchbase cannot do here: ``keys`` needs Server 7.6 or later (range scan); older ones, and
+Limitations: ``keys`` needs Server 7.6 or later (range scan); older ones, and
 memcached buckets, raise ``UnsupportedOperation``. Everything else works without it.
 
 Thread safety: any number of threads share one connection, which is opened by the first call and
 again in a forked child. The client must not be destroyed in a child either, whose copy has none of
-its threads, so a child leaves its parent's connection alone until it ends.
+its threads, so a child never touches its parent's connection.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _VALUE_TOO_LARGE = 104  # the client has no class for it
 
 
 class _Bytes(RawBinaryTranscoder):  # type: ignore[misc]
-    """Raw bytes both ways, whatever another program has marked the document as."""
+    """Raw bytes in both directions, whatever format another program has set on the document."""
 
     def decode_value(self, value: bytes, flags: int) -> bytes:
         del flags
@@ -108,7 +108,7 @@ class CouchbaseStore(ServerStore):
     limits = Capabilities(
         durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
     )
-    most_reads = 256  # of pages of 64 KiB 16 MiB; each batch is a wait for the server
+    most_reads = 256  # 16 MiB for pages of 64 KiB; each batch waits for the server
     failures = (exceptions.CouchbaseException,)
     failure_after_close = RuntimeError
     _cluster: Any = None
@@ -128,10 +128,10 @@ class CouchbaseStore(ServerStore):
         self._writing = writing | {"transcoder": _TRANSCODER}
 
     def start_over(self) -> None:
-        """Leave the connection alone, as a forked child must; no store call."""
+        """Abandon the connection, as a forked child must; no store call."""
         if self._cluster is not None:
-            # Nobody may destroy them, even when the interpreter ends: the destructor of a
-            # connection that a fork has copied would wait for threads that are not there.
+            # They are never destroyed, not even when the interpreter ends: the destructor of a
+            # connection that a fork has copied would wait for threads that do not exist.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._cluster, self._client)))
         self._cluster = None
         super().start_over()
@@ -147,7 +147,7 @@ class CouchbaseStore(ServerStore):
         return [results[key].value if key in results else None for key in keys]
 
     def _put(self, client: Any, pages: dict[str, bytes]) -> None:
-        # The client takes bytes alone, no view of them.
+        # The client accepts only bytes, no views.
         documents = {key: bytes(page) for key, page in pages.items()}
         self._raise_first(client.upsert_multi(documents, UpsertMultiOptions(**self._writing)))
 
@@ -156,9 +156,9 @@ class CouchbaseStore(ServerStore):
         self._raise_first(gone, but=exceptions.DocumentNotFoundException)
 
     def _scan(self, prefix: str) -> Iterator[str]:
-        """By range scan: every document of that range is visited.
+        """Yield keys from a range scan, which visits every document with that prefix.
 
-        Raises ``UnsupportedOperation`` where the server has no range scan (before 7.6).
+        Raises ``UnsupportedOperation`` if the server has no range scan (before 7.6).
         """
         kind = PrefixScan(prefix) if prefix else RangeScan()
         options = ScanOptions(ids_only=True, batch_item_limit=_SCAN)
@@ -167,7 +167,7 @@ class CouchbaseStore(ServerStore):
             yield document.id
 
     def _raise_first(self, result: Any, but: Any = ()) -> None:
-        """Raise what kept any key of a batch from being done, unless it is of the class ``but``."""
+        """Raise the first error of a batch, unless it is of the class ``but``."""
         for error in result.exceptions.values():
             if not isinstance(error, but):
                 raise self._named(error)
@@ -189,7 +189,7 @@ class CouchbaseStore(ServerStore):
     def _named(self, error: Exception) -> WindowStoreError:
         url = self.url
         retried = getattr(getattr(error, "context", None), "retry_reasons", None) or ()
-        reasons = set(map(str, retried))  # why the client tried again until its time was up
+        reasons = set(map(str, retried))  # why the client retried until the timeout
         text = type(error).__name__ + (f", {', '.join(sorted(reasons))}" if reasons else "")
         message = str(getattr(error, "message", "") or "")
         if message and message != "Operation failed":
@@ -229,7 +229,7 @@ from_address = CouchbaseStore
 
 
 def _keyspace(address: StoreAddress) -> tuple[str, str, str]:
-    """Bucket, scope and collection, the last two empty for the default ones."""
+    """Return bucket, scope and collection, the last two empty for the default ones."""
     parts = address.path.strip("/").split("/")
     if not all(parts) or len(parts) not in (1, 3):
         raise InvalidStoreURL(f"{address.public}: the path is /bucket or /bucket/scope/collection")
@@ -252,7 +252,7 @@ def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[s
             bootstrap_timeout=connect,
             connect_timeout=connect,
         ),
-        # They cost a third of the time of a read, and log what no page store needs.
+        # It costs a third of the time of a read, and logs nothing useful for page stores.
         "enable_tracing": False,
         "enable_metrics": False,
         **_authorities(address),

@@ -1,7 +1,7 @@
-"""Where a server's user and password come from: the URL, a file, or the environment.
+"""The user and password of a server: from the URL, a file, or the environment.
 
-A password in a URL shows in the list of processes, in shell histories and in job definitions. So a
-URL may leave it out:
+A password in a URL is visible in the list of processes, in shell histories and in job definitions.
+So a URL may omit it:
 
 1. ``?password_file=/run/secrets/pages`` names a file that holds the password, and
 2. without it, ``MTA_STORE_PASSWORD`` is the password, and ``MTA_STORE_USER`` the user.
@@ -23,20 +23,20 @@ USER, PASSWORD = "MTA_STORE_USER", "MTA_STORE_PASSWORD"
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who connects; neither part is shown by ``repr``."""
+    """User and password; ``repr`` shows neither."""
 
     user: str | None = field(repr=False)
     password: str | None = field(repr=False)
     source: str
-    """Where the password comes from, for messages; empty where there is none."""
+    """The source of the password, for messages; empty without one."""
 
     def redacted(self, text: str) -> str:
-        """The text without the password."""
+        """Return the text without the password."""
         return text.replace(self.password, "***") if self.password else text
 
     @property
     def advice(self) -> str:
-        """What to do about a refusal, beside correcting what was given."""
+        """Return what to do about a refusal, other than correcting the credentials."""
         if self.source:
             return f"; the password is that of {self.source}"
         return (
@@ -47,10 +47,10 @@ class Credentials:
 
 
 def credentials_of(address: StoreAddress) -> Credentials:
-    """The user and the password of an address; reads the file, if the address names one.
+    """Return the user and the password of an address; reads its password file, if any.
 
-    Raises ``InvalidStoreURL`` where the password is given twice, and ``StoreAccessDenied`` where
-    the file cannot be read.
+    Raises ``InvalidStoreURL`` if the password is given twice, and ``StoreAccessDenied`` if the file
+    cannot be read.
     """
     path = address.options.get("password_file")
     if address.password is not None:
@@ -67,7 +67,7 @@ def credentials_of(address: StoreAddress) -> Credentials:
 
 
 def _read(path: str, url: str) -> str:
-    """The first line of a file."""
+    """Return the first line of a file."""
     if not os.path.isabs(path):
         raise InvalidStoreURL(
             f"{url}: password_file takes an absolute path, since Spark's workers run elsewhere"

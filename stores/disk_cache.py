@@ -1,19 +1,19 @@
 """Pages of an object store on this machine's disk: ``?cache_dir=/var/cache/mta``.
 
-Every process of the machine that opens the store with the folder shares it: what one of them has
-written or read, the others need not fetch, and a process that starts again finds it. In it are
+All processes of the machine that open the store with the folder share it: they need not fetch what
+one of them has written or read, even after a restart. It contains
 
     pages    "p/" store "/" key                  the page
     indexes  "i/" store "/" folder "/" name      size of the pack, 8 bytes, and its end (``packs``)
-    turns    "t/" time "-" random                what was put together, as msgpack: bytes and keys
+    turns    "t/" time "-" random                the entries of one put, as msgpack: bytes and keys
 
-with ``store`` the digest of the store's address. The turns are the order in which entries go where
-there is no room: those that came first go first. It is an LMDB folder whose writes are not synced.
-So that a power failure cannot leave a damaged one, each boot of the machine has a folder of its
-own, and removes those of earlier boots.
+with ``store`` the digest of the store's address. The turns are the order in which entries are
+evicted if there is no room, oldest first. It is an LMDB folder whose writes are not synced. So that
+a power failure cannot leave a damaged one, each boot of the machine uses a separate folder, and
+removes those of earlier boots.
 
-A cache never fails a read or a write of the store: it says what is wrong in a warning, once, and
-is empty from then on.
+A cache never fails a read or a write of the store: after an error it warns once, and is empty from
+then on.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from .forks import start_over_in_children
 from .local_disk import LocalDiskStore
 
 CACHE_BYTES = 1 << 30
-"""How much a folder keeps by default, of all stores together."""
+"""The default size of a folder, for all stores together."""
 
 _SMALLEST = 16 << 20
-_ENTRY_BYTES = 200  # about what an entry costs beside its page
-_SLACK = 64 << 20  # of the map, for what writers of several processes put before one makes room
+_ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
+_SLACK = 64 << 20  # of the map, for what writers of several processes put before one evicts
 _LONGEST_NAME = 511
-_RECOUNT = 256  # turns after which those of other processes are counted too
+_RECOUNT = 256  # turns after which those of other processes are counted again
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
 class DiskCache:
-    """Pages of the store at ``url`` in a folder that keeps ``capacity_bytes``. Thread-safe."""
+    """Pages of the store at ``url`` in a folder of ``capacity_bytes``. Thread-safe."""
 
     def __init__(self, folder: str, url: str, capacity_bytes: int = CACHE_BYTES) -> None:
         if not os.path.isabs(folder):
@@ -80,31 +80,31 @@ class DiskCache:
         self._failed = False
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages that are kept, None for others."""
+        """Return the cached pages, None for others."""
         names = [*self._names(keys)]
         found = self._try(lambda: self._store.get_many(names)) or [None] * len(names)
         kept = dict(zip(names, found, strict=True))
         return [kept.get(self._pages + key) for key in keys]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Keep pages; one turn."""
+        """Add pages to the cache; one turn."""
         names = {*self._names(pages)}
         named = {self._pages + key: page for key, page in pages.items()}
         self._put({name: page for name, page in named.items() if name in names})
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Forget pages."""
+        """Drop pages."""
         names = [*self._names(keys)]
         self._try(lambda: self._store.delete_many(names))
 
     def put_index(self, folder: str, name: str, size: int, end: bytes) -> None:
-        """Keep the end of a pack, which holds its index."""
+        """Cache the end of a pack, which holds its index."""
         self._put({f"{self._indexes}{folder}/{name}": size.to_bytes(8, "little") + end})
 
     def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
-        """The names from ``since`` on, sizes and ends of packs."""
+        """Return the names from ``since`` on, sizes and ends of packs."""
         start = f"{self._indexes}{folder}/"
-        # Names begin with a time; the digits that two times share are those of all between.
+        # Names start with a time; times in a range share the common leading digits of its ends.
         until = f"{time.time_ns() // 1_000_000:011x}"
         same = takewhile(lambda pair: pair[0] == pair[1], zip(since, until, strict=False))
         shared = until[: sum(1 for _ in same)]
@@ -116,16 +116,16 @@ class DiskCache:
                 yield name.removeprefix(start), int.from_bytes(found[:8], "little"), found[8:]
 
     def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
-        """Forget packs."""
+        """Drop packs."""
         going = [f"{self._indexes}{folder}/{name}" for name in names]
         self._try(lambda: self._store.delete_many(going))
 
     def close(self) -> None:
-        """Be done; the folder stays."""
+        """Close the cache; the folder stays."""
         self._store.close()
 
     def _names(self, keys: Iterable[str]) -> Iterator[str]:
-        """The names of pages, without those that are too long for the folder."""
+        """Return the names of pages, without those that are too long for the folder."""
         names = (self._pages + key for key in keys)
         return (name for name in names if len(name) <= _LONGEST_NAME)
 
@@ -145,7 +145,7 @@ class DiskCache:
         self._turns += 1
 
     def _make_room(self, size: int) -> None:
-        """Drop the turns that came first, if there is no room for so many bytes."""
+        """Drop the oldest turns if there is no room for ``size`` bytes."""
         if not self._cleaned:
             self._remove_earlier_boots()
         if self._turns < _RECOUNT and self._bytes + size <= self._capacity:
@@ -170,7 +170,7 @@ class DiskCache:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _try(self, call: Callable[[], _T]) -> _T | None:
-        """What the call returns, None once the cache has failed."""
+        """Return the result of the call, None once the cache has failed."""
         if self._failed:
             return None
         try:
@@ -182,7 +182,7 @@ class DiskCache:
 
 
 def default_folder() -> str | None:
-    """A folder for temporary files that is this user's alone; None, with a warning, without one."""
+    """Return a temporary folder that only this user can access; None, with a warning, without."""
     user = str(os.getuid()) if hasattr(os, "getuid") else ""
     folder = os.path.join(tempfile.gettempdir(), f"mta-cache-{user}")
     try:
@@ -199,7 +199,7 @@ def default_folder() -> str | None:
 
 
 def _boot() -> str:
-    """This boot of this machine."""
+    """Return an identifier of this boot of this machine."""
     try:
         boot = _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:

@@ -19,7 +19,7 @@ UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-#: Units and examples, as every error about a duration ends.
+#: The units and examples at the end of every error about a duration.
 KNOWN_UNITS = (
     "the units are us, ms, s, m (min), h (hr), d and w, or their English words, as in '5m', "
     "'90 seconds', '1h30m', '1 hour 30 minutes' or 'PT1H30M'"
@@ -32,7 +32,7 @@ CALENDAR = (
 )
 TOO_FINE = "times have a resolution of one microsecond: give a whole number of microseconds"
 
-#: Other names of the units, which are read in any case.
+#: Other names of the units, in any case.
 _WORDS = {
     alias: name
     for name, aliases in (

@@ -1,6 +1,6 @@
-"""Every error of the project has one base, and each says what to do.
+"""All errors of the project have one base class, and each says what to do.
 
-The base stands here, in the lowest layer, so that ``mta`` and ``spark_integration`` can share it.
+The base class is here, in the lowest layer, so that ``mta`` and ``spark_integration`` can share it.
 Each subclass also inherits the built-in that a caller would expect.
 """
 

@@ -1,4 +1,4 @@
-"""What must begin again in a forked child: locks that another thread may hold, and threads."""
+"""Reset state in a forked child: locks that another thread may hold, and threads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from weakref import WeakSet
 
 
 class Forkable(Protocol):
-    """Something with locks, threads or pending work of its own process."""
+    """An object with locks, threads or pending work of its process."""
 
     def start_over(self) -> None:
-        """Begin with new locks, no thread and nothing pending."""
+        """Start with new locks, no thread and nothing pending."""
 
 
 _alive: WeakSet[Forkable] = WeakSet()

@@ -1,16 +1,15 @@
-"""Pages read ahead and kept: the paper's head cache, for stores where a read is a round trip.
+"""Prefetched and cached pages: the paper's head cache, for stores where a read is a round trip.
 
-``prefetch`` has a background thread fetch pages before they are wanted; the least recently used
-pages go when the cache is full. Invariants:
+A background thread fetches the pages of ``prefetch`` before they are read; the least recently used
+pages are dropped when the cache is full. Invariants:
 
 1. A page is in ``_pages`` only if no put or delete of its key came after the fetch that brought it.
-   Each fetch marks its keys in ``_flying`` with its own token, a put or delete takes the mark away,
-   and only marked pages are kept.
-2. A key is fetched by one thread at a time; whoever wants it meanwhile waits for that fetch.
-3. ``prefetch`` neither blocks nor fails: what does not fit in the queue, or cannot be fetched, is
-   fetched by the reader, who gets the error.
-4. A fetch of the thread is about a megabyte, or a quarter of the cache, by the size of the pages of
-   the last one: many pages a round trip, and a reader who joins it waits no longer than for that.
+   Each fetch marks its keys in ``_flying`` with its own token, a put or delete removes the mark,
+   and only marked pages are cached. 2. A key is fetched by one thread at a time; other readers of
+   it wait for that fetch. 3. ``prefetch`` neither blocks nor fails: the reader fetches pages that
+   did not fit in the queue or could not be fetched, and gets the error. 4. A fetch of the thread is
+   about a megabyte, or a quarter of the cache, by the size of the pages of the last one: many pages
+   per round trip, with a bounded wait for readers.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from .base import Capabilities, PageStore, WrapperStore
 from .forks import start_over_in_children
 
 _QUEUE = 4096  # keys waiting for the thread; further hints are dropped
-_FETCH_BYTES = 1 << 20  # in one read-ahead, about: whoever joins it waits for all of it
+_FETCH_BYTES = 1 << 20  # bytes of one read-ahead, approximately: readers wait for all of it
 _FIRST_FETCH = 16  # keys, when nothing is known about the size of pages
 _IDLE = 5.0  # seconds after which a thread without work ends
-_ENTRY_BYTES = 200  # about what an entry costs beside its page
+_ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 
 _log = logging.getLogger(__name__)
 
 
 class HeadCache(WrapperStore):
-    """A store that keeps the pages in memory that were read last, and reads pages ahead.
+    """A store that caches recently read pages in memory, and reads pages ahead.
 
     Args:
         store: The store behind it.
@@ -60,11 +59,11 @@ class HeadCache(WrapperStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store behind, and that reading ahead pays: up to a quarter of the cache."""
+        """Return those of the inner store, with a read-ahead of up to a quarter of the cache."""
         return replace(self.store.capabilities, read_ahead=self._capacity // 4)
 
     def offer(self, pages: Mapping[str, bytes]) -> None:
-        """Keep pages that were written just now, and that ``prefetch`` would have to fetch."""
+        """Cache pages that were just written, and that ``prefetch`` would have to fetch."""
         with self._changed:
             if not self._closed:
                 for key in pages.keys() - self._pages.keys():
@@ -72,11 +71,11 @@ class HeadCache(WrapperStore):
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes that the cache holds; no store call."""
+        """Return the bytes in the cache; no store call."""
         return self._bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages; one store call for those neither cached nor on their way, or none."""
+        """Return the pages; one store call for those neither cached nor being fetched, or none."""
         found: dict[str, bytes | None] = {}
         token = object()
         with self._changed:
@@ -89,13 +88,13 @@ class HeadCache(WrapperStore):
         if joined:
             with self._changed:
                 self._changed.wait_for(lambda: self._flying.keys().isdisjoint(joined))
-                missing = self._look_up(joined, found)  # what the other thread did not get
+                missing = self._look_up(joined, found)  # those that the other thread did not get
                 self._take_off(missing, token)
             found.update(self._fetch(missing, token))
         return [found[key] for key in keys]
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is cached, or in memory in the store behind; no store call."""
+        """Return the page if it is cached, or in memory in the inner store; no store call."""
         with self._changed:
             page = self._pages.get(key)
             if page is not None:
@@ -104,7 +103,10 @@ class HeadCache(WrapperStore):
         return self.store.peek(key)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Put into the store; one store call. Written pages are not cached: they are read late."""
+        """Put the pages into the store; one store call.
+
+        Written pages are not cached: they are read late.
+        """
         self.store.put_many(pages)
         self._discard(pages)
 
@@ -114,7 +116,7 @@ class HeadCache(WrapperStore):
         self._discard(keys)
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Have the pages fetched in the background; no store call in this thread."""
+        """Fetch the pages in the background; no store call in this thread."""
         with self._changed:
             if self._closed:
                 return
@@ -144,7 +146,7 @@ class HeadCache(WrapperStore):
             thread = self._thread
             self._changed.notify_all()
         if thread is not None:
-            thread.join()  # it ends after the fetch under way, which the store's timeout bounds
+            thread.join()  # it ends after the current fetch, which the store's timeout bounds
         self.store.close()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
@@ -154,7 +156,7 @@ class HeadCache(WrapperStore):
     # With the lock held
 
     def _look_up(self, keys: Iterable[str], found: dict[str, bytes | None]) -> list[str]:
-        """Put the cached pages into ``found`` and return the other keys, each once."""
+        """Add the cached pages to ``found`` and return the other keys, each once."""
         missing: dict[str, None] = {}
         for key in keys:
             page = self._pages.get(key)
@@ -217,7 +219,7 @@ class HeadCache(WrapperStore):
                 self._take_off(keys, token)
             try:
                 pages = self._fetch(keys, token)
-            except Exception as error:  # invariant 3: the reader will meet it
+            except Exception as error:  # invariant 3: the reader gets the error
                 _log.debug("read-ahead failed: %s", error)
             else:
                 size = sum(len(page) for page in pages.values() if page is not None)

@@ -1,12 +1,13 @@
-"""How to install an extra: stated here alone, for every error message and for the docs' tests."""
+"""How to install an extra: defined here only, for error messages and the tests of the docs."""
 
-#: What pip is given before the extra. The package is in no index: it is installed from the folder
-#: of its source, or from the path of a wheel. With a release in an index this becomes its name.
+#: The source that pip gets before the extra. The package is in no index: it is installed from the
+#: folder of its source, or from the path of a wheel. With a release in an index this becomes its
+#: name.
 SOURCE = "."
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs an extra, to end an error message with.
+    """Return the command that installs an extra, for the end of an error message.
 
     >>> pip_install("redis")
     "pip install '.[redis]' in the project's folder (or give the path of the wheel in place of '.')"

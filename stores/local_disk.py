@@ -2,12 +2,12 @@
 
 Many processes of one machine read and write at once. A write is one LMDB transaction that is synced
 before it returns, so pages that ``put_many`` has stored survive a killed process and a power
-failure. Space of deleted pages is used again, the file itself never shrinks. The folder must be on
+failure. The space of deleted pages is reused; the file itself never shrinks. The folder must be on
 a file system of this machine: LMDB's locks and memory map do not work over a network.
 
-A folder that is made here has the mode 0770, and the files in it 0660, less what the umask takes
-away; so other users than the owner and the group have no rights. A user who may not write the files
-gets a store to read; without a right to write the lock file, too, it is safe while nobody writes.
+A folder that is created here has the mode 0770, and the files in it 0660, less the umask, so only
+the owner and the group have access. A user without write access to the files gets a read-only
+store; without write access to the lock file, too, it is safe while nobody writes.
 
 Thread safety: any number of threads; one write transaction at a time on the machine, reads never
 wait for it.
@@ -44,7 +44,7 @@ from .forks import at_fork
 OPTIONS: dict[str, Option] = {"map_size": size}
 
 MAP_SIZE = 1 << 40
-"""The most that a folder can hold, by default. Address space, not memory and not disk."""
+"""The default maximum size of a folder. Address space, not memory and not disk."""
 
 _FOLDER_MODE, _FILE_MODE = 0o770, 0o660  # less the umask
 _DATA, _ORIGIN = "data.mdb", "ORIGIN"
@@ -62,7 +62,7 @@ _DAMAGED = (
     lmdb.VersionMismatchError,
     lmdb.IncompatibleError,
 )
-_MAX_READERS = 2048  # 64 bytes each in the lock file; one for each thread that reads right now
+_MAX_READERS = 2048  # 64 bytes each in the lock file; one for each thread that is reading
 _SMALLEST_MAP = 1 << 30
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class LocalDiskStore(PageStore):
     def __init__(
         self, folder: str | os.PathLike[str], *, map_size: int = MAP_SIZE, sync: bool = True
     ) -> None:
-        """``sync=False`` leaves it to the system when to write: a power failure may damage all."""
+        """Create the store; with ``sync=False``, a power failure may damage all pages."""
         self.folder = os.path.realpath(folder)
         self.url = f"file://{self.folder}"
         self._map_size, self._sync = map_size, sync
@@ -83,28 +83,28 @@ class LocalDiskStore(PageStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Durable, on this machine only; no store call."""
+        """Return that pages are durable, and on this machine only; no store call."""
         return _CAPABILITIES
 
     @property
     def origin(self) -> str:
-        """The host that made the folder; no store call."""
+        """Return the host that created the folder; no store call."""
         try:
             with open(os.path.join(self.folder, _ORIGIN), encoding="utf-8") as file:
                 return file.read().strip()
         except FileNotFoundError:
-            return socket.gethostname()  # not made yet: this host will make it
+            return socket.gethostname()  # not created yet: this host will create it
         except OSError:
-            return ""  # this user may not know
+            return ""  # this user may not read it
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys, in one read transaction."""
+        """Return the pages in the order of the keys, in one read transaction."""
         check_keys(keys, _CAPABILITIES)
         names = [key.encode() for key in keys]
         return self._run(lambda transaction: [transaction.get(name) for name in names])
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], _T]) -> _T:
-        """What ``see`` makes of views of the map, in one read transaction; nothing is copied."""
+        """Return what ``see`` makes of views of the map, in one read transaction; no copies."""
         check_keys(keys, _CAPABILITIES)
         names = [key.encode() for key in keys]
 
@@ -113,7 +113,7 @@ class LocalDiskStore(PageStore):
             found = see(views)
             for view in views:
                 if view is not None:
-                    view.release()  # it says so if it was kept, and reads no other memory
+                    view.release()  # raises if it was kept, instead of reading other memory
             return found
 
         return self._run(read, buffers=True)
@@ -121,7 +121,7 @@ class LocalDiskStore(PageStore):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Store the pages in one synced write transaction: all of them or, on an error, none."""
         check_pages(pages, _CAPABILITIES)
-        # In the order of the tree each step touches the same few inner nodes.
+        # In the order of the tree, each step touches the same few inner nodes.
         items = sorted((key.encode(), page) for key, page in pages.items())
 
         def put(transaction: Any) -> None:
@@ -133,7 +133,7 @@ class LocalDiskStore(PageStore):
         try:
             self._run(put, write=True)
         except StoreFull:
-            # What the last transaction freed can be used by the one after the next.
+            # The space freed by the last transaction is usable from the second one after it.
             self._run(_change_nothing, write=True)
             self._run(put, write=True)
 
@@ -159,7 +159,7 @@ class LocalDiskStore(PageStore):
         return self._scan(prefix.encode())
 
     def ping(self, *, write: bool = False) -> None:
-        """As in the base class; a folder that is not there is not made, but could be."""
+        """Ping as the base class does; a missing folder is not created, but checked."""
         self._check_open()
         above, missing = _way_to(self.folder)
         if not missing:
@@ -188,7 +188,7 @@ class LocalDiskStore(PageStore):
     def _run(
         self, operation: Callable[[Any], _T], write: bool = False, buffers: bool = False
     ) -> _T:
-        """Do the operation in a transaction, with LMDB's errors under our names."""
+        """Run the operation in a transaction, with the project's errors for those of LMDB."""
         while True:
             environment = self._environment
             if environment is None or environment.closed:
@@ -199,7 +199,8 @@ class LocalDiskStore(PageStore):
                     return operation(transaction)
             except lmdb.MapResizedError:
                 with environment.writing, environment.reading:
-                    environment.database.set_mapsize(0)  # larger, as another process has set it
+                    # larger, because another process has set it
+                    environment.database.set_mapsize(0)
             except lmdb.Error as error:
                 if environment.closed and not self._closed:
                     continue  # another thread met an I/O error and closed it: open it again
@@ -234,7 +235,7 @@ class LocalDiskStore(PageStore):
 
 
 def from_address(address: StoreAddress) -> LocalDiskStore:
-    """The store that the address names; ``InvalidStoreURL`` if it is no absolute path."""
+    """Return the store at the address; ``InvalidStoreURL`` if it is not an absolute path."""
     options = address.parsed(OPTIONS)
     if address.host not in {"", "localhost"} or address.user or not address.path.startswith("/"):
         raise InvalidStoreURL("file:// takes an absolute path with three slashes: file:///folder")
@@ -257,7 +258,7 @@ def _change_nothing(transaction: Any) -> None:
 
 
 def _way_to(folder: str) -> tuple[str, list[str]]:
-    """The lowest folder that exists on the way to this one, and those below it that do not."""
+    """Return the lowest existing folder on the path to this one, and the missing ones below it."""
     missing = []
     while not os.path.lexists(folder):
         missing.append(folder)
@@ -266,7 +267,7 @@ def _way_to(folder: str) -> tuple[str, list[str]]:
 
 
 def _make_folder(folder: str) -> list[str]:
-    """Make the folder, note in it which host did, and return the folders that got an entry."""
+    """Create the folder with a note of the host, and return the folders that got an entry."""
     _, missing = _way_to(folder)
     os.makedirs(folder, _FOLDER_MODE, exist_ok=True)
     origin = os.path.join(folder, _ORIGIN)
@@ -277,7 +278,7 @@ def _make_folder(folder: str) -> list[str]:
 
 def _sync_folder(folder: str) -> None:
     if not hasattr(os, "O_DIRECTORY"):
-        return  # Windows opens no folder, and keeps its entries by itself
+        return  # Windows cannot open folders, and syncs their entries itself
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -328,11 +329,11 @@ class Environment:
     and an environment must not be used across a fork. Invariants:
 
     1. ``_environments`` has one entry per data file that this process has open, keyed by device and
-       inode, so that a folder that was deleted and made again is another one.
+       inode, so that a folder that was deleted and created again is another one.
     2. Every LMDB call happens with ``reading`` or ``writing`` held. A fork takes all of them first,
-       so it waits for calls under way, and the child finds environments at rest, which it closes
+       so it waits for running calls, and the child finds idle environments, which it closes
        (LMDB leaves the parent's locks and readers alone) and opens again on first use.
-    3. No read transaction outlives the call that began it: a reader at rest would pin freed pages.
+    3. No read transaction outlives its call: an idle reader would pin freed pages.
     """
 
     def __init__(self, database: Any, key: tuple[int, int]) -> None:
@@ -348,7 +349,7 @@ _opening = threading.RLock()  # guards them; re-entrant, since a finalizer may r
 
 
 def _acquire(folder: str, map_size: int, sync: bool) -> Environment:
-    """The environment of the folder, to be released once; raises what LMDB and the system raise."""
+    """Return the environment of the folder, to be released once."""
     with _opening:
         data = os.path.join(folder, _DATA)
         environment = _environments.get(_identity(data)) if os.path.exists(data) else None
@@ -360,7 +361,7 @@ def _acquire(folder: str, map_size: int, sync: bool) -> Environment:
 
 
 def _discard(environment: Environment) -> None:
-    """Close the environment under its users, who open it again: after an I/O error."""
+    """Close the environment after an I/O error; its users open it again."""
     with _opening:
         if not environment.closed:
             environment.closed = True
@@ -369,7 +370,7 @@ def _discard(environment: Environment) -> None:
 
 
 def _release(environment: Environment) -> None:
-    """Be done with an environment; the last of its users closes it."""
+    """Release an environment; the last user closes it."""
     with _opening:
         environment.users -= 1
         if environment.users == 0:
@@ -382,7 +383,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _open_lmdb(folder: str, map_size: int, sync: bool) -> Any:
-    """LMDB's environment in the folder, which is made; where rights forbid it, one to read."""
+    """Open LMDB's environment in the folder, which is created; read-only without write access."""
     try:
         parents = _make_folder(folder)
         options = {"max_readers": _MAX_READERS, "mode": _FILE_MODE, "sync": sync}
@@ -399,13 +400,13 @@ def _open_lmdb(folder: str, map_size: int, sync: bool) -> Any:
 
 
 def _open_to_read(folder: str, map_size: int) -> Any:
-    """LMDB's environment in a folder that this user may not write, if it may read it."""
+    """Open LMDB's environment in a folder without write access, if it is readable."""
     try:
         return _map_file(folder, map_size, readonly=True, max_readers=_MAX_READERS)
     except lmdb.Error as error:
         if not _is_denied(error):
             raise
-    # A reader notes itself in the lock file, which this user may not write either.
+    # A reader registers in the lock file, which this user may not write either.
     database = _map_file(folder, map_size, readonly=True, lock=False)
     _log.warning(
         "file://%s is opened read-only, without locks: no process may write to it meanwhile", folder
@@ -416,7 +417,7 @@ def _open_to_read(folder: str, map_size: int) -> Any:
 def _map_file(folder: str, map_size: int, **options: Any) -> Any:
     while True:
         try:
-            # Pages are read at random, so that the system need not read around them.
+            # Pages are read at random, so the system should not read ahead.
             return lmdb.open(folder, map_size=map_size, readahead=False, **options)
         except lmdb.MemoryError:
             # The map is address space, not memory, yet a limit on it (ulimit -v) counts it.

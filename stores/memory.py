@@ -1,7 +1,7 @@
-"""Pages in a dictionary of this process: for tests, for small windows, and for no server at all.
+"""Pages in a dictionary of this process: for tests and small windows, without a server.
 
-``memory://`` is a store of its own; ``memory://name`` is shared, by its name, by every part of the
-process that opens it, and keeps its pages after ``close`` until the process ends.
+Each ``memory://`` is a separate store; ``memory://name`` is shared by all parts of the process that
+open that name, and keeps its pages after ``close`` until the process ends.
 
 Thread safety: every step is one operation of a ``dict``, which is atomic, so there is no lock that
 a fork could leave held. A forked child has a copy.
@@ -87,7 +87,7 @@ class MemoryStore(PageStore):
 
 
 def from_address(address: StoreAddress) -> MemoryStore:
-    """The store that the address names; ``InvalidStoreURL`` if it has more than a name."""
+    """Return the store at the address; ``InvalidStoreURL`` if it has more than a name."""
     address.parsed(OPTIONS)
     if address.user or address.password or address.port is not None or address.path:
         raise InvalidStoreURL("memory:// takes at most a name: memory://name")

@@ -1,24 +1,24 @@
 """Pages in an object store: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``.
 
-Credentials, region and endpoint are found as the tools of the provider find them, in the
-environment or from the machine's role: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``,
-``AWS_SESSION_TOKEN``, ``AWS_REGION``, ``AWS_ENDPOINT_URL``; ``GOOGLE_APPLICATION_CREDENTIALS``;
+Credentials, region and endpoint come from the environment or the machine's role, as for the tools
+of the provider: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``,
+``AWS_REGION``, ``AWS_ENDPOINT_URL``; ``GOOGLE_APPLICATION_CREDENTIALS``;
 ``AZURE_STORAGE_ACCOUNT_NAME``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``AZURE_STORAGE_SAS_TOKEN``. A user
 and password in the URL, or with ``password_file``, are an access key and its secret (S3), or an
 account and its key (Azure).
 
-Options: ``endpoint`` (of a server that is like S3, Azure or Google Cloud Storage), ``region`` (S3),
-``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds of one request),
-``ca_file``, ``verify``, ``password_file``; ``cache_dir`` and ``cache_dir_size`` (``disk_cache``; by
-default 1 GiB in the system's folder for temporary files, "none" for no cache); ``pack_cache``
-(bytes of packs in memory, by default 16 MiB); and ``list_delay`` (seconds that a listing may lag
-behind; S3, Google Cloud Storage, Azure, MinIO, Ceph and R2 need none).
+Options: ``endpoint`` (of a server compatible with S3, Azure or Google Cloud Storage), ``region``
+(S3), ``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds of one
+request), ``ca_file``, ``verify``, ``password_file``; ``cache_dir`` and ``cache_dir_size``
+(``disk_cache``; by default 1 GiB in the system's folder for temporary files, "none" for no cache);
+``pack_cache`` (bytes of packs in memory, by default 16 MiB); and ``list_delay`` (seconds that a
+listing may lag behind; S3, Google Cloud Storage, Azure, MinIO, Ceph and R2 need none).
 
 What ``flush`` promises: the object store has acknowledged every page, which it keeps in several
 places. Packs and requests: ``pack_store``. Thread safety: any number of threads.
 
-The library, obstore, runs its own threads, which a forked child does not have: each call would wait
-for ever. So a child whose parent has used the library loads a copy of it (``_library``).
+The library, obstore, has its own threads, which a forked child does not have: each call would hang.
+So a child whose parent has used the library loads a copy of it (``_library``).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ OPTIONS: dict[str, Option] = {
 }
 
 _CLOUDS = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure"}
-_COALESCE = 256 << 10  # bytes that are read in vain rather than making another request
+_COALESCE = 256 << 10  # bytes that may be read unused to avoid another request
 _RETRIES = 2
 _DELETES = 1000  # objects that one request removes
 _T = TypeVar("_T")
@@ -136,7 +136,7 @@ class Bucket:
             some = list(names[at : at + _DELETES])
             try:
                 self._run(lambda obs, store: obs.delete(store, some), reads=True)  # noqa: B023
-            except FileNotFoundError:  # of some; clouds differ in what they do with the others
+            except FileNotFoundError:  # of some objects; clouds treat the others differently
                 for name in some:
                     self._delete_one(name)
 
@@ -170,9 +170,9 @@ class Bucket:
             self.delete(["ping/ping"])
 
     def _run(self, call: Callable[[Any, Any], _T], *, reads: bool = False) -> _T:
-        """The call with the library and its store; its errors under our names.
+        """Run the call with the library and its store, with the project's errors.
 
-        With ``reads``, ``FileNotFoundError`` is one object that is not there.
+        With ``reads``, ``FileNotFoundError`` means that one object is missing.
         """
         try:
             if self._client is None:
@@ -193,7 +193,7 @@ class Bucket:
         raise named from None
 
     def _named(self, error: Exception, text: str, code: str) -> WindowStoreError:
-        """The project's error; its text holds nothing of the library's, which may hold secrets."""
+        """Return the project's error, without the library's text, which may contain secrets."""
         found = _STATUS.search(text)
         status = int(found[1]) if found else 0
         said = " ".join(filter(None, [str(status or ""), code])) or type(error).__name__
@@ -251,7 +251,7 @@ class ObjectStore(PackStore):
         )
 
     def ping(self, *, write: bool = False) -> None:
-        """As in the base class; with ``write`` it puts and removes an object that is no page."""
+        """Ping as the base class does; ``write`` also puts and removes an object."""
         self._check_open()
         impatient = dict.fromkeys(("timeout", "connect_timeout"), str(0.75 * PING_SECONDS))
         address = replace(self._address, options={**self._address.options, **impatient})
@@ -275,7 +275,7 @@ def _code(text: str) -> str:
 
 
 def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAccessDenied | None:
-    """The error where a request came without the right or the right credentials."""
+    """Return the error for a request without the right or the right credentials."""
     if _METADATA.search(text):
         return StoreAccessDenied(
             f"{url}: no credentials were found: set those of the provider in the environment, give "
@@ -301,7 +301,7 @@ def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAcc
 
 
 def _misdirected(url: str, said: str, status: int, code: str, text: str) -> InvalidStoreURL | None:
-    """The error where the address leads to another place."""
+    """Return the error for an address that leads to another place."""
     if code in _REGION or status in (301, 307) or "LOCATION" in text:
         return InvalidStoreURL(
             f"{url} is in another region ({said}): write it as ?region=... or set AWS_REGION"
@@ -319,7 +319,7 @@ def _misdirected(url: str, said: str, status: int, code: str, text: str) -> Inva
 
 
 def _reason(text: str) -> str:
-    """Why there was no answer, without the address, which may hold a token."""
+    """Return why there was no answer, without the address, which may contain a token."""
     for mark, reason in (
         ("Certificate", "the certificate is not trusted: see ca_file"),
         ("dns error", "its host is not known"),
@@ -337,7 +337,7 @@ def _reason(text: str) -> str:
 
 
 def _credentials(address: StoreAddress) -> Credentials | None:
-    """The user and password of the address; None to leave it to the library to find some."""
+    """Return the user and password of the address; None to let the library find them."""
     if address.user is None and "password_file" not in address.options:
         return None
     if address.scheme == "gs":
@@ -355,7 +355,7 @@ def _credentials(address: StoreAddress) -> Credentials | None:
 
 
 def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[str, Any]:
-    """The keyword arguments of the library's store. Raises ``InvalidStoreURL``."""
+    """Return the keyword arguments of the library's store. Raises ``InvalidStoreURL``."""
     options = address.parsed({**OPTIONS})
     scheme = address.scheme
     for option, owner in (("region", "s3"), ("account", "az")):
@@ -394,7 +394,7 @@ def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[st
 def _identity(
     scheme: str, options: Mapping[str, Any], credentials: Credentials | None
 ) -> dict[str, Any]:
-    """Who asks, and where the bucket is, as far as the address says."""
+    """Return the account and the place of the bucket, as far as the address has them."""
     found: dict[str, Any] = {}
     if scheme == "s3" and "region" in options:
         found["region"] = options["region"]
@@ -408,7 +408,7 @@ def _identity(
 
 
 def _endpoint_of(scheme: str) -> str:
-    """The endpoint that the environment names."""
+    """Return the endpoint from the environment."""
     names = {
         "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
         "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
@@ -427,7 +427,7 @@ def _certificate(path: str, url: str) -> bytes:
 # --- the library ----------------------------------------------------------------------------------
 
 _EXTENSION = "obstore._obstore"
-#: The process whose threads the library's are, and the library as that process has loaded it.
+#: The process that loaded the library, and the library.
 _loaded: tuple[int, ModuleType] | None = None
 
 
@@ -438,10 +438,10 @@ def _connect(address: StoreAddress, settings: Mapping[str, Any]) -> tuple[Module
 
 
 def _library() -> ModuleType:
-    """The library with threads of this process.
+    """Return the library, with threads of this process.
 
-    In a child of a process that has used it, it is loaded again from a copy of its file: the same
-    file would be the same library, with the threads of the parent.
+    In a child of a process that has used it, it is loaded from a copy of its file: loading the same
+    file would return the same library, with the threads of the parent.
     """
     global _loaded
     if _loaded is None:

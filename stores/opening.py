@@ -1,4 +1,4 @@
-"""From a URL to an open store."""
+"""Open the store at a URL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .installing import pip_install
 from .memory import MemoryStore
 from .write_buffer import WriteBuffer
 
-#: What names a store: a URL, the path of a folder of this machine, or a store that is open.
+#: A URL, the path of a folder of this machine, or an open store.
 StoreLike = str | Path | PageStore
 
 _MODULES = {
@@ -33,15 +33,18 @@ _MODULES = {
     "gs": "object_store",
     "az": "object_store",
 }
-"""The module of each scheme. It has ``OPTIONS`` and ``from_address``, and it is imported when it is
-wanted, so that a server's library is needed only by those who use that server."""
+"""The module of each scheme.
+
+It has ``OPTIONS`` and ``from_address``, and is imported on first use, so that only users of a
+server need its library.
+"""
 
 _EXTRAS = {
     "redis": ("redis", "redis"),
     "couchbase": ("couchbase", "couchbase"),
     "object_store": ("obstore", "objects"),
 }
-"""The modules that need a library, its name, and the package's extra that brings it."""
+"""The modules that need a library, its name, and the extra that installs it."""
 
 _OPTIONS: dict[str, Option] = {
     "write_buffer": size,
@@ -119,7 +122,7 @@ def ping_store(url: StoreLike, *, write: bool = False) -> None:
 
 
 def _bare(url: str | Path) -> tuple[PageStore, dict[str, Any]]:
-    """The store itself with nothing in front, and the values of the URL's options."""
+    """Return the store itself without wrappers, and the values of the URL's options."""
     address = parse(url.absolute().as_uri() if isinstance(url, Path) else url)
     if address.scheme not in _MODULES:
         raise InvalidStoreURL(

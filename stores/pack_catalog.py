@@ -1,17 +1,16 @@
-"""What one process knows of the packs in one folder: where each page is, and which are deleted.
+"""The packs in one folder, as known to one process: where each page is, and which are deleted.
 
 It makes no request; ``pack_folder`` fills it. Invariants:
 
-1. A pack is in ``packs`` from the moment its object is known to exist until it is known to be gone.
-   Names that are gone stay in ``_gone`` for a while, so that a list or a late listing that still
-   has them does not bring them back.
-2. A page is readable if some pack has an entry for it whose number is not in ``Pack.deleted``. The
-   same page may be in several packs, as a replay puts it again; a delete marks every copy.
-3. A deletion is in ``pending`` until an object says so: the index of the next pack, or a list.
-4. The object of a pack may be removed once all its entries are deleted, and what it says about
-   other packs is in a list as well, or these packs are gone (``removable``).
-5. Deletions name a pack and a number, not a key: a page that is put again after its delete is a new
-   entry, whichever process reads the objects in whatever order.
+1. A pack is in ``packs`` from when its object is known to exist until it is known to be removed.
+   Removed names stay in ``_gone`` for a while, so that a list or a late listing that still has them
+   does not restore them. 2. A page is readable if some pack has an entry for it whose number is not
+   in ``Pack.deleted``. The same page may be in several packs, as a replay puts it again; a delete
+   marks every copy. 3. A deletion is in ``pending`` until an object records it: the index of the
+   next pack, or a list. 4. The object of a pack may be removed once all its entries are deleted,
+   and what it says about other packs is in a list as well, or these packs are gone (``removable``).
+   5. Deletions name a pack and a number, not a key: a page that is put again after its delete is a
+   new entry, for all processes and orders of reading.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 
 from .packs import Deleted, Entry, Listed, PackIndex
 
-_GONE = 10_000  # names of packs that are remembered as gone
+_GONE = 10_000  # how many names of removed packs are remembered
 
 
 @dataclass(slots=True, eq=False)
@@ -35,12 +34,12 @@ class Pack:
     """Deletions in other packs that this pack's index records."""
     deleted: set[int] = field(default_factory=set)
     listed: bool = False
-    """Whether a list repeats this pack and what it says."""
+    """Whether a list repeats this pack and the deletions in it."""
     was_read: bool = False
     """Whether this process has read pages of it."""
 
     def live(self) -> Iterator[Entry]:
-        """The entries that are not deleted."""
+        """Return the entries that are not deleted."""
         return (each for at, each in enumerate(self.entries) if at not in self.deleted)
 
     def live_bytes(self) -> int:
@@ -59,7 +58,7 @@ class _List:
 
 @dataclass(slots=True)
 class NextList:
-    """What a list to be written holds, and which lists it replaces."""
+    """The content of the next list, and the lists that it replaces."""
 
     packs: list[Listed]
     says: dict[str, list[int]]
@@ -67,7 +66,7 @@ class NextList:
 
 
 class Catalog:
-    """The packs of one folder. Not thread-safe: whoever uses it has the folder's lock."""
+    """The packs of one folder. Not thread-safe: the user needs the folder's lock."""
 
     def __init__(self) -> None:
         self.packs: dict[str, Pack] = {}
@@ -82,32 +81,32 @@ class Catalog:
     # --- what there is --------------------------------------------------------------------------
 
     def knows(self, name: str) -> bool:
-        """Whether a pack or list is known, or known to be gone."""
+        """Return whether a pack or list is known, or known to be removed."""
         return name in self.packs or name in self._lists or name in self._gone
 
     def find(self, key: str) -> tuple[str, Entry] | None:
-        """The pack and place of a page, None if no pack that is known has it."""
+        """Return the pack and place of a page, None if no known pack has it."""
         for pack, at in reversed(self._copies.get(key, ())):
             if at not in pack.deleted:
                 return pack.name, pack.entries[at]
         return None
 
     def keys(self, prefix: str) -> list[str]:
-        """The keys of all readable pages that start so."""
+        """Return the keys of all readable pages with a prefix."""
         return [key for key in self._copies if key.startswith(prefix) and self.find(key)]
 
     def unlisted(self) -> int:
-        """How many packs no list repeats; O(packs)."""
+        """Return how many packs no list repeats; O(packs)."""
         return sum(not pack.listed for pack in self.packs.values())
 
     def names(self) -> set[str]:
-        """The names of all packs and lists that are known."""
+        """Return the names of all known packs and lists."""
         return self.packs.keys() | self._lists.keys()
 
     # --- packs come and go ----------------------------------------------------------------------
 
     def add(self, name: str, size: int, index: PackIndex) -> None:
-        """A pack whose object is there."""
+        """Add a pack whose object exists."""
         if name not in self.packs:
             self._add(Pack(name, size, index.entries, index.deleted))
             self._mark(index.deleted)
@@ -119,7 +118,7 @@ class Catalog:
         says: dict[str, list[int]],
         exists: Callable[[str], bool],
     ) -> None:
-        """A list whose object is there; of its packs those that exist."""
+        """Add a list whose object exists, with those of its packs that exist."""
         packs = list(packs)
         for each in packs:
             if each.name not in self.packs and each.name not in self._gone and exists(each.name):
@@ -132,7 +131,7 @@ class Catalog:
         self._lists[name] = _List({each.name for each in packs}, entries, says)
 
     def settle(self) -> None:
-        """Every object of a listing was added: apply what the objects say of each other."""
+        """Apply what objects say of each other, once all objects of a listing were added."""
         for says in [
             *(p.says for p in self.packs.values()),
             *(t.says for t in self._lists.values()),
@@ -141,7 +140,7 @@ class Catalog:
         self._early.clear()
 
     def remove(self, name: str) -> None:
-        """A pack or list whose object is gone."""
+        """Remove a pack or list whose object was removed."""
         self._gone[name] = None
         while len(self._gone) > _GONE:
             del self._gone[next(iter(self._gone))]
@@ -179,7 +178,7 @@ class Catalog:
     # --- deletions ------------------------------------------------------------------------------
 
     def delete(self, key: str) -> bool:
-        """Mark every copy of a page as deleted; whether any is known, deleted before or not."""
+        """Mark every copy of a page as deleted; return whether any is known, deleted or not."""
         copies = self._copies.get(key, [])
         for pack, at in copies:
             if at not in pack.deleted:
@@ -189,22 +188,22 @@ class Catalog:
         return bool(copies)
 
     def take_pending(self) -> dict[str, list[int]]:
-        """The deletions that no object records yet; ``put_back`` if their object is not put."""
+        """Return the deletions that no object records yet; ``put_back`` if the put fails."""
         pending, self.pending = self.pending, {}
         return {name: sorted(numbers) for name, numbers in pending.items()}
 
     def put_back(self, pending: Deleted) -> None:
-        """Have these deletions pending again."""
+        """Make these deletions pending again."""
         for name, numbers in pending.items():
             if name in self.packs:
                 self.pending.setdefault(name, set()).update(numbers)
 
     def removable(self) -> list[str]:
-        """The packs whose objects nobody needs."""
+        """Return the packs whose objects are no longer needed."""
         return [pack.name for pack in self._dead.values() if self._may_go(pack)]
 
     def empty_lists(self) -> list[str]:
-        """The lists that say nothing of packs that are there."""
+        """Return the lists that say nothing of existing packs."""
         there = self.packs.keys()
         return [
             name
@@ -218,7 +217,7 @@ class Catalog:
     # --- lists ----------------------------------------------------------------------------------
 
     def next_list(self, *, whole: bool = False) -> NextList:
-        """What the next list holds: the packs that are in none, and those of smaller lists.
+        """Return the content of the next list: unlisted packs, and those of smaller lists.
 
         A list that is at most twice as large as what is gathered so far is replaced, so there are
         O(log n) lists, and an entry is written again O(log n) times. ``whole`` replaces all.
@@ -244,7 +243,7 @@ class Catalog:
     # --- compaction -----------------------------------------------------------------------------
 
     def wasteful(self, small: int) -> list[Pack]:
-        """Packs worth rewriting, the oldest first: half of them deleted, or smaller than so much.
+        """Return packs worth rewriting, oldest first: half deleted, or smaller than ``small``.
 
         A single small pack is not: it would only be copied.
         """
@@ -258,7 +257,7 @@ class Catalog:
         return sorted(half + (little if len(half) + len(little) > 1 else []), key=lambda p: p.name)
 
     def said_by(self, packs: Collection[Pack]) -> dict[str, list[int]]:
-        """What packs that are to be replaced say of others that stay."""
+        """Return what packs to be replaced say of others that stay."""
         going = {pack.name for pack in packs}
         names = {name for pack in packs for name in pack.says} - going
         return {name: sorted(self.packs[name].deleted) for name in names if name in self.packs}

@@ -1,18 +1,17 @@
-"""The packs in one folder of an object store: pages in, pages out, few requests.
+"""The packs in one folder of an object store: writes and reads pages with few requests.
 
-The keys of one window, or of the windows of one query, are in one folder (``folder_of``). In it
-are packs and pack lists (``packs``), whose names begin with the millisecond at which they were
-written. A process that knows nothing lists the folder once and reads the lists, and the indexes of
-the packs that no list repeats; from then on it knows what it writes itself, and lists again only
-where it is asked for a page that it does not know.
+The keys of one window, or of the windows of one query, are in one folder (``folder_of``). In it are
+packs and pack lists (``packs``), whose names begin with the millisecond at which they were written.
+A new process lists the folder once, and reads the lists and the indexes of the packs that no list
+repeats. From then on it knows what it writes itself, and lists again only if it needs an unknown
+page.
 
-What each step leaves if the process dies right after it:
+The state after each step, if the process dies:
 
-1. A pack is put. Its pages are readable, and its deletions are known, from then on.
-2. A list is put. It repeats what other objects say; readers may use either.
-3. Objects are removed that nobody needs: packs whose pages are all deleted, lists that a newer one
-   replaces, packs whose put failed, perhaps after it was done. What is left is removed by the next
-   process that writes.
+1. A pack is put. Its pages are readable, and its deletions are known, from then on. 2. A list is
+put. It repeats what other objects say; readers may use either. 3. Unneeded objects are removed:
+packs whose pages are all deleted, lists that a newer one replaces, and packs whose put failed,
+perhaps after it was done. The next process that writes removes the remaining ones.
 
 Any number of processes may read and write a folder at once: no object is ever changed, and each
 name is used once.
@@ -48,23 +47,23 @@ from .packs import (
 
 PACK, LIST = ".pack", ".list"
 LIST_EVERY = 64
-"""So many packs are written before the next list."""
+"""The number of packs between two lists."""
 MOST_UNLISTED = 4 * LIST_EVERY
-"""A process that finds so many packs that no list repeats writes one with its next put."""
+"""A process that finds so many unlisted packs writes a list with its next put."""
 REMOVE_AT = 16
-"""So many objects that nobody needs are removed by one request."""
+"""The number of unneeded objects that one request removes."""
 PACK_BYTES = 64 << 20
-"""A pack that ``compact`` makes holds about so much at most."""
+"""The approximate maximum size of a pack from ``compact``."""
 SMALL_PACK = 1 << 20
-"""``compact`` puts packs smaller than this together."""
+"""``compact`` merges packs smaller than this."""
 
 READ_WHOLE = 256 << 10
-"""A pack no larger than this is read whole: pages written together are read together."""
+"""A pack up to this size is read whole: pages written together are read together."""
 READ_AGAIN = 8 << 20
-"""One no larger than this is read whole by the second call that wants pages of it."""
+"""A pack up to this size is read whole on the second read of its pages."""
 _END_BYTES = 64 << 10  # read of a pack whose index is wanted; most indexes are shorter
-_TURNS = 5  # how often a reader starts again because objects were removed meanwhile
-_SKEW = 600_000  # milliseconds by which clocks of writers may differ before listings miss a pack
+_TURNS = 5  # how often a reader starts again because objects were removed
+_SKEW = 600_000  # milliseconds by which the clocks of writers may differ without missed packs
 _COMPLETE_LISTING = 1000  # objects that one request lists
 _THREADS = 16
 _PAUSE = 0.05
@@ -77,51 +76,51 @@ _log = logging.getLogger(__name__)
 class Objects(Protocol):
     """A bucket, or a folder in one. Names are ``folder/name``.
 
-    Calls raise ``FileNotFoundError`` for an object that is not there, and ``WindowStoreError``.
+    Calls raise ``FileNotFoundError`` for a missing object, and ``WindowStoreError``.
     """
 
     url: str
 
     def put(self, name: str, data: bytes) -> None:
-        """Store an object whole; one request."""
+        """Store an object; one request."""
 
     def get(self, name: str) -> bytes:
-        """An object; one request."""
+        """Return an object; one request."""
 
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Ranges, each a start and a length; one request for those that are close together."""
+        """Return ranges, each a start and a length; one request for close ranges."""
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects; one request for many. Those not there are no error."""
+        """Remove objects; one request for many. Missing ones are not an error."""
 
     def names(self, folder: str, after: str) -> Iterator[tuple[str, int]]:
-        """Names after ``after``, without the folder, and sizes; one request per thousand."""
+        """Return names after ``after``, without the folder, and sizes; one request per thousand."""
 
     def folders(self) -> list[str]:
-        """The folders that have objects; one request per thousand."""
+        """Return the folders that have objects; one request per thousand."""
 
 
 class Shelf(Protocol):
-    """Indexes of packs on this machine, where other processes on it leave theirs."""
+    """Indexes of packs on this machine, shared by its processes."""
 
     def put_index(self, folder: str, name: str, size: int, end: bytes) -> None:
-        """Keep the end of a pack, which holds its index."""
+        """Add the end of a pack, which holds its index."""
 
     def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
-        """The names from ``since`` on, sizes and ends of packs."""
+        """Return the names from ``since`` on, sizes and ends of packs."""
 
     def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
-        """Forget packs."""
+        """Drop packs."""
 
 
 class FolderSettings(NamedTuple):
-    """How a folder is used."""
+    """The settings of a folder."""
 
     list_delay: float
     """How many seconds listings may lag behind."""
     shelf: Shelf | None
     pack_cache: int
-    """So many bytes of packs that were written or read last are kept in memory."""
+    """How many bytes of recently used packs are cached in memory."""
 
 
 class PackFolder:
@@ -130,23 +129,24 @@ class PackFolder:
     def __init__(self, objects: Objects, path: str, how: FolderSettings) -> None:
         self._objects, self._path = objects, path
         self._list_delay, self._shelf, self._most_recent = how
-        self._lock = threading.Lock()  # of the catalog; no request is made with it held
+        self._lock = threading.Lock()  # for the catalog; not held during requests
         self._writing = threading.Lock()
         self._loading = threading.Lock()
         self._catalog = Catalog()
         self._loaded = False
         self._listed_until = self._shelved_until = ""
-        self._added: dict[str, float] = {}  # when packs were added, while listings may lack them
+        # when packs were added, while listings may not have them
+        self._added: dict[str, float] = {}
         self._recent: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
         self._recent_bytes = 0
         self._damaged: dict[str, str] = {}
-        self._leftover: list[str] = []  # objects to remove that the catalog does not know
+        self._leftover: list[str] = []  # objects to remove that are not in the catalog
         self._since_list = 0
 
     # --- pages ----------------------------------------------------------------------------------
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """The pages that are there; one request for each pack, and those of a listing if needed.
+        """Return the existing pages; one request per pack, and those of a listing if needed.
 
         Raises ``StoreDamaged`` if a page is not found and an index is damaged.
         """
@@ -177,19 +177,19 @@ class PackFolder:
         return pages
 
     def without(self, keys: Iterable[str]) -> list[str]:
-        """The keys of those pages that this process does not know of; no request."""
+        """Return the keys of the pages that this process does not know; no request."""
         return self._places(list(keys))[1]
 
     def put(self, pages: Mapping[str, bytes]) -> None:
-        """Store pages, and what was deleted before; one request, and seldom those of upkeep."""
+        """Store pages, and earlier deletes; one request, and rarely those of upkeep."""
         with self._writing:
             self._put(pages)
             self._keep_up()
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Have pages be gone for this process; for others with the next ``put`` or ``flush``.
+        """Delete pages for this process, and for others with the next ``put`` or ``flush``.
 
-        No request, but those of a listing where a page is not known.
+        No request, except those of a listing for an unknown page.
         """
         with self._lock:
             unknown = [key for key in keys if not self._catalog.delete(key)]
@@ -200,7 +200,7 @@ class PackFolder:
                     self._catalog.delete(key)
 
     def flush(self) -> None:
-        """Have every delete be known to others; one request if there was any since the last put."""
+        """Publish every delete to other processes; one request if any is unpublished."""
         with self._writing:
             with self._lock:
                 pending, removable = set(self._catalog.pending), self._removable()
@@ -210,13 +210,13 @@ class PackFolder:
                 self._put({})
 
     def close(self) -> None:
-        """Flush, and remove what nobody needs; a few requests."""
+        """Flush, and remove unneeded objects; a few requests."""
         self.flush()
         with self._writing:
             self._clean()
 
     def keys(self, prefix: str) -> list[str]:
-        """The keys of all pages that start so; lists the folder. Raises ``StoreDamaged``."""
+        """Return the keys of all pages with a prefix; lists the folder. Raises ``StoreDamaged``."""
         self._load(complete=True)
         for name, why in self._damaged.items():
             raise StoreDamaged(
@@ -227,7 +227,7 @@ class PackFolder:
             return self._catalog.keys(prefix)
 
     def compact(self) -> None:
-        """Rewrite packs of which half is deleted, and small ones, so that few full packs are left.
+        """Rewrite half-deleted and small packs, so that few full packs remain.
 
         Reads and writes all that stays of these packs, at most 64 MiB at a time. A process that
         dies meanwhile leaves pages in two packs, and no page in none.
@@ -245,7 +245,7 @@ class PackFolder:
     # --- reading --------------------------------------------------------------------------------
 
     def _places(self, keys: Sequence[str]) -> tuple[dict[str, list[Entry]], list[str]]:
-        """Where pages are, by pack, and the keys of those that no known pack has."""
+        """Return where pages are, by pack, and the keys that no known pack has."""
         places: dict[str, list[Entry]] = {}
         missing = []
         with self._lock:
@@ -260,7 +260,7 @@ class PackFolder:
     def _fetch(
         self, places: Mapping[str, list[Entry]]
     ) -> list[tuple[str, list[Entry], list[bytes] | None]]:
-        """The pages of each pack, None for a pack whose object is gone."""
+        """Return the pages of each pack, None for a pack whose object was removed."""
 
         def fetch(name: str) -> list[bytes] | None:
             try:
@@ -271,7 +271,7 @@ class PackFolder:
         return [(name, places[name], found) for name, found in _together(fetch, [*places])]
 
     def _pages_of(self, name: str, entries: Sequence[Entry]) -> list[bytes]:
-        """Pages of one pack; no request if it is kept, one if it is read whole."""
+        """Return pages of one pack; no request if it is cached, one if it is read whole."""
         with self._lock:
             pack, data = self._catalog.packs.get(name), self._recent.get(name)
             if data is not None:
@@ -290,7 +290,7 @@ class PackFolder:
         return [next(found) if entry.length else b"" for entry in entries]
 
     def _keep(self, name: str, data: bytes) -> None:
-        """Keep a pack in memory, and those no more that were not used for longest."""
+        """Cache a pack in memory, and drop the least recently used ones."""
         with self._lock:
             if len(data) > READ_AGAIN or name not in self._catalog.packs or name in self._recent:
                 return
@@ -300,7 +300,7 @@ class PackFolder:
                 self._recent_bytes -= len(self._recent.popitem(last=False)[1])
 
     def _drop(self, names: Iterable[str]) -> None:
-        """Packs and lists whose objects are gone."""
+        """Drop packs and lists whose objects were removed."""
         with self._lock:
             for name in names:
                 self._catalog.remove(name)
@@ -308,9 +308,9 @@ class PackFolder:
                 self._recent_bytes -= len(self._recent.pop(name, b""))
 
     def _look_for(self, keys: Sequence[str], *, patient: bool) -> None:
-        """Load what others have written, until these pages are known or all of it is loaded.
+        """Load what others have written, until these pages are known or everything is loaded.
 
-        ``patient`` lists again until the listings may lack nothing any more.
+        ``patient`` lists again until the listings must be complete.
         """
         if self._shelf is not None:
             self._load_shelf()
@@ -338,7 +338,7 @@ class PackFolder:
                     break
 
     def _try_load(self, after: str) -> bool:
-        """False where a list was replaced under the reader, who has to list again."""
+        """Return False if a list was replaced meanwhile, so that the caller lists again."""
         with self._lock:
             known = self._catalog.names()
         began = _stamp(-_SKEW)
@@ -365,31 +365,31 @@ class PackFolder:
             if not after:
                 self._damaged = {n: why for n, why in self._damaged.items() if n in sizes}
             self._catalog.settle()
-            # Where many processes wrote few packs each, one that finds them all lists them.
+            # If many processes wrote few packs each, the one that finds them writes a list.
             others = self._catalog.unlisted() - MOST_UNLISTED
         self._since_list = max(self._since_list, LIST_EVERY + others)
         self._loaded, self._listed_until = True, began
         return True
 
     def _may_be_unlisted(self) -> set[str]:
-        """Packs of this process so young that a late listing may lack them."""
+        """Return recent packs of this process that a late listing may not have."""
         oldest = time.monotonic() - self._list_delay
         with self._lock:
             self._added = {name: at for name, at in self._added.items() if at > oldest}
             return set(self._added)
 
     def _read_list(self, name: str) -> tuple[list[Listed], dict[str, list[int]]] | None:
-        """What a list says, None where it is gone; nothing where it is damaged."""
+        """Return the content of a list, None if it was removed; empty if it is damaged."""
         try:
             return decode_list(self._objects.get(self._named(name)))
         except FileNotFoundError:
             return None
         except StoreDamaged as error:
             _log.warning("%s: list %s/%s: %s", self._objects.url, self._path, name, error)
-            return [], {}  # the packs say all of it themselves
+            return [], {}  # the packs have the same information
 
     def _read_index(self, name: str, size: int) -> tuple[PackIndex, bytes] | None:
-        """The index of a pack and what was read for it, None where the pack is gone or damaged."""
+        """Return the index of a pack and the bytes read for it, None if removed or damaged."""
         try:
             end = self._read_end(name, size, _END_BYTES)
             try:
@@ -404,7 +404,10 @@ class PackFolder:
             return None
 
     def _read_end(self, name: str, size: int, length: int) -> bytes:
-        """The last bytes of a pack, or all of it; one request. Azure has no ranges from the end."""
+        """Return the last bytes of a pack, or all; one request. Azure has no suffix ranges.
+
+        Azure has no suffix ranges.
+        """
         length = min(size, length)
         return self._objects.get_ranges(self._named(name), [(size - length, length)])[0]
 
@@ -422,7 +425,7 @@ class PackFolder:
     # --- writing --------------------------------------------------------------------------------
 
     def _put(self, pages: Mapping[str, bytes], replaced: Sequence[Pack] = ()) -> None:
-        """Write a pack that says what is pending, and what packs said that it replaces."""
+        """Write a pack with the pending deletions and those recorded in packs that it replaces."""
         with self._lock:
             pending = self._catalog.take_pending()
             says = {**self._catalog.said_by(replaced), **pending}
@@ -432,7 +435,7 @@ class PackFolder:
         except BaseException:
             with self._lock:
                 self._catalog.put_back(pending)
-            self._leftover.append(name)  # it may be there all the same
+            self._leftover.append(name)  # it may exist nevertheless
             raise
         with self._lock:
             self._catalog.add(name, len(data), PackIndex(entries_of(pages), says))
@@ -444,7 +447,7 @@ class PackFolder:
             self._shelf.put_index(self._path, name, len(data), end)
 
     def _keep_up(self) -> None:
-        """Remove what nobody needs, and write a list, when it is time; a failure waits."""
+        """Remove unneeded objects, and write a list, if it is time; failures are retried."""
         try:
             with self._lock:
                 removable = self._removable()
@@ -460,7 +463,7 @@ class PackFolder:
         return [*self._leftover, *self._catalog.removable()]
 
     def _clean(self) -> None:
-        """Remove what nobody needs, and what nobody needs after that."""
+        """Remove unneeded objects, repeatedly until there are none."""
         while True:
             with self._lock:
                 names = self._removable() + self._catalog.empty_lists()
@@ -478,7 +481,7 @@ class PackFolder:
             self._shelf.drop_indexes(self._path, names)
 
     def _write_list(self, *, whole: bool = False) -> None:
-        """One request; the lists that it replaces are removed later."""
+        """Write a list; one request. The lists that it replaces are removed later."""
         with self._lock:
             content = self._catalog.next_list(whole=whole)
         name = f"{_stamp()}-{uuid4().hex[:12]}{LIST}"
@@ -489,7 +492,7 @@ class PackFolder:
         self._since_list = 0
 
     def _rewrite(self, group: Sequence[Pack]) -> None:
-        """Put what stays of packs into a new one, then remove them."""
+        """Copy the live pages of packs into a new one, then remove the packs."""
         with self._lock:
             places = {pack.name: list(pack.live()) for pack in group}
         pages: dict[str, bytes] = {}
@@ -506,12 +509,12 @@ class PackFolder:
 
 
 def _stamp(milliseconds: int = 0) -> str:
-    """The time now, with so many added, as names begin with it."""
+    """Return the time now, plus ``milliseconds``, as the start of a name."""
     return f"{time.time_ns() // 1_000_000 + milliseconds:011x}"
 
 
 def _together(call: Callable[[_T], _R], items: Sequence[_T]) -> list[tuple[_T, _R]]:
-    """Each item and what the call makes of it; their requests are under way at once."""
+    """Return each item with the result of the call; the requests run in parallel."""
     if len(items) < 2:
         return [(item, call(item)) for item in items]
     with ThreadPoolExecutor(min(_THREADS, len(items))) as pool:

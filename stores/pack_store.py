@@ -1,13 +1,13 @@
 """A page store over an object store: the pages of one flush go into one object.
 
-What a request costs does not depend on how much it carries, and takes 20 to 100 ms; so pages are
-put together into packs (``packs``), and pages of a pack are read by ranges. ``pack_folder`` says
-which objects there are, and ``docs/object-stores.md`` how many requests are made.
+The cost of a request does not depend on its size, and it takes 20 to 100 ms. So pages are combined
+into packs (``packs``), and pages of a pack are read by ranges. ``pack_folder`` describes the
+objects, and ``docs/object-stores.md`` the number of requests.
 
-A delete is known to this process at once, and to others with the next put of the same folder or
+A delete is visible to this process at once, and to others with the next put of the same folder or
 with ``flush``.
 
-Thread safety: any number of threads; a forked child knows nothing and begins with a listing.
+Thread safety: any number of threads; a forked child starts with a listing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIMITS = Capabilities(
     overwrites=False,
 )
 PACK_CACHE = 16 << 20
-"""How many bytes of packs are kept in memory by default."""
+"""The default number of bytes of packs in memory."""
 
 _log = logging.getLogger(__name__)
 _FOLDER = re.compile(r"[^/:]{0,100}")
@@ -44,22 +44,22 @@ class Cache(Shelf, Protocol):
     """Pages and indexes of packs on this machine's disk."""
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages that are kept."""
+        """Return the cached pages."""
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Keep pages; those that came first go where there is no room."""
+        """Add pages; the oldest are dropped if there is no room."""
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Forget pages."""
+        """Drop pages."""
 
     def close(self) -> None:
-        """Be done."""
+        """Close the cache."""
 
 
 class PackStore(PageStore):
     """Pages in packs. ``list_delay`` is how many seconds a listing may lag behind.
 
-    ``pack_cache`` is how many bytes of packs are kept in memory, for each folder that is in use.
+    ``pack_cache`` is the number of bytes of packs in memory, for each folder in use.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class PackStore(PageStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Durable, seen by every machine, a request for each call; no store call."""
+        """Return: durable, shared by all machines, one request per call; no store call."""
         return LIMITS
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; about one request for each pack that has some."""
+        """Return the pages in the order of the keys; about one request per pack involved."""
         self._check_open()
         check_keys(keys, LIMITS)
         wanted = list(dict.fromkeys(keys))
@@ -111,7 +111,7 @@ class PackStore(PageStore):
         self._keep(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages; no request, but where this process does not know of them."""
+        """Remove the pages; no request, unless this process does not know them."""
         self._check_open()
         keys = list(dict.fromkeys(keys))
         check_keys(keys, LIMITS)
@@ -121,11 +121,11 @@ class PackStore(PageStore):
             self._cache.delete_many(keys)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every stored key that starts with ``prefix``; lists each folder that may have some."""
+        """Yield every stored key that starts with ``prefix``; lists the folders that may match."""
         self._check_open()
         start = folder_of(prefix)
         names = [start]
-        if start == prefix and len(start) < 100:  # more may follow in the name of the folder
+        if start == prefix and len(start) < 100:  # the name of the folder may be longer
             names = sorted({*map(_unescaped, self._objects.folders())} | self._known())
         return (
             key
@@ -140,21 +140,21 @@ class PackStore(PageStore):
             self._cache.delete_many(keys)
 
     def compact(self) -> None:
-        """Rewrite packs of which most is deleted, and small ones; reads and writes what stays."""
+        """Rewrite mostly deleted and small packs; reads and writes the live pages."""
         self._check_open()
         for name in map(_unescaped, self._objects.folders()):
             self._folder(name).compact()
 
     def flush(self) -> None:
-        """Have every delete be known to others; a request for each folder that has some."""
+        """Publish every delete to other processes; one request per folder with deletes."""
         self._check_open()
         for folder in self._open_folders():
             folder.flush()
 
     def close(self) -> None:
-        """Flush, and remove objects that nobody needs; where that fails they stay.
+        """Flush, and remove unneeded objects; on failure they stay.
 
-        Only deletes can be lost, for pages are stored when ``put_many`` returns.
+        Only deletes can be lost, because pages are stored when ``put_many`` returns.
         """
         if self._closed:
             return
@@ -169,7 +169,7 @@ class PackStore(PageStore):
             self._cache.close()
 
     def _keep(self, pages: Mapping[str, bytes]) -> None:
-        """Keep pages in the cache, but for those that another thread has deleted meanwhile."""
+        """Cache pages, except those that another thread has deleted meanwhile."""
         if self._cache is None or not pages:
             return
         self._cache.put_many(pages)
@@ -202,9 +202,9 @@ class PackStore(PageStore):
 
 
 def folder_of(key: str) -> str:
-    """What the pages that are packed together have in common: what is before ``/`` or ``:``.
+    """Return the folder of a key, whose pages are packed together: the part before ``/`` or ``:``.
 
-    So the pages of one query's windows are, whose keys begin with its name.
+    So the pages of all windows of a query share a folder, as their keys start with its name.
 
     >>> folder_of("query.0a1b2c3d/0/17/ff"), folder_of("query.0a1b2c3d:5e6f/0/1/ff")
     ('query.0a1b2c3d', 'query.0a1b2c3d')
@@ -215,7 +215,7 @@ def folder_of(key: str) -> str:
 
 
 def _escaped(folder: str) -> str:
-    """A folder as it is named in the bucket: ``~`` and two digits for what is not plain.
+    """Return the name of a folder in the bucket: ``~`` and two digits for special characters.
 
     >>> _escaped("a b"), _escaped("..")
     ('f-a~20b', 'f-..')
@@ -224,7 +224,7 @@ def _escaped(folder: str) -> str:
 
 
 def _unescaped(name: str) -> str:
-    """The folder that is named so in the bucket.
+    """Return the folder with a name in the bucket.
 
     >>> _unescaped("f-a~20b")
     'a b'

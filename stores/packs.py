@@ -15,9 +15,9 @@ r"""The formats of the two kinds of objects in an object store: packs of pages, 
     digest  = xxh3_128 of all before it, 16 bytes
 
 A pack is written once and never changed: the pages of one flush, and which pages of earlier packs
-were deleted by then. Its index is at its end, so that a reader who knows nothing but its name gets
-it by one ranged read. A list repeats the indexes of many packs, so that a reader of thousands of
-packs reads a few lists in place of thousands of indexes; without lists nothing would be lost.
+were deleted by then. Its index is at its end, so that a reader who knows only its name gets it with
+one ranged read. A list repeats the indexes of many packs, so that a reader of thousands of packs
+reads a few lists instead of thousands of indexes; lists have no other information.
 
 Page lengths add up from the end of the head, so that an entry needs no offset.
 
@@ -56,7 +56,7 @@ Deleted = Mapping[str, Collection[int]]
 
 
 class Entry(NamedTuple):
-    """Where a page is in its pack."""
+    """The place of a page in its pack."""
 
     key: str
     start: int
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class PackIndex:
-    """What the end of a pack says."""
+    """The information at the end of a pack."""
 
     entries: list[Entry]
     deleted: dict[str, list[int]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Listed(NamedTuple):
 
 
 class NeedsMore(Exception):
-    """The index begins before the bytes given: read so many from the end of the object."""
+    """The index starts before the given bytes: read this many from the end of the object."""
 
     def __init__(self, length: int) -> None:
         super().__init__(length)
@@ -89,7 +89,7 @@ class NeedsMore(Exception):
 
 
 def encode_pack(pages: Mapping[str, bytes], deleted: Deleted) -> bytes:
-    """A pack of these pages."""
+    """Return a pack of these pages."""
     entries = [[key, len(page)] for key, page in pages.items()]
     index: bytes = msgpack.packb([entries, {name: sorted(at) for name, at in deleted.items()}])
     length = _LENGTH.pack(len(index))
@@ -98,14 +98,14 @@ def encode_pack(pages: Mapping[str, bytes], deleted: Deleted) -> bytes:
 
 
 def entries_of(pages: Mapping[str, bytes]) -> list[Entry]:
-    """The entries of the pack that ``encode_pack`` makes of the pages."""
+    """Return the entries of the pack that ``encode_pack`` makes of the pages."""
     return _placed([key, len(page)] for key, page in pages.items())
 
 
 def decode_index(end: bytes, size: int) -> PackIndex:
-    """The index of a pack of ``size`` bytes, from bytes at its end.
+    """Return the index of a pack of ``size`` bytes, from bytes at its end.
 
-    Raises ``NeedsMore`` where they are too few, and ``StoreDamaged`` where they are no index.
+    Raises ``NeedsMore`` if they are too few, and ``StoreDamaged`` if they are invalid.
     """
     if size < len(HEAD) + _TAIL_BYTES or len(end) < _TAIL_BYTES:
         raise StoreDamaged("it is too short")
@@ -128,7 +128,7 @@ def decode_index(end: bytes, size: int) -> PackIndex:
 
 
 def encode_list(packs: Iterable[Listed], deleted: Deleted) -> bytes:
-    """A list of these packs, and of deletions in others."""
+    """Return a list of these packs, and of deletions in others."""
     records = [
         [pack.name, pack.size, [[e.key, e.length] for e in pack.entries], sorted(pack.deleted)]
         for pack in packs
@@ -139,7 +139,7 @@ def encode_list(packs: Iterable[Listed], deleted: Deleted) -> bytes:
 
 
 def decode_list(data: bytes) -> tuple[list[Listed], dict[str, list[int]]]:
-    """The packs of a list, and deletions in others. Raises ``StoreDamaged``."""
+    """Return the packs of a list, and deletions in others. Raises ``StoreDamaged``."""
     body = data[:-_DIGEST_BYTES]
     if not body.startswith(LIST_HEAD) or xxhash.xxh3_128_digest(body) != data[-_DIGEST_BYTES:]:
         raise StoreDamaged(f"it does not match its digest, or is not of version {VERSION}")

@@ -1,17 +1,17 @@
 """Pages in Redis: ``redis://user:password@host:6379/0?prefix=mta``, or ``rediss://`` with TLS.
 
 A key ``group/rest`` is stored as ``prefix:{group}/rest``; the braces are Redis Cluster's hash tag,
-so the pages of one group lie on one node and travel in one command.
+so the pages of one group are on one node and are sent in one command.
 
 What ``flush`` promises: the server has acknowledged every page. Whether they survive the server is
 the server's setting: without AOF they live in its memory until the next snapshot; with
-``appendfsync everysec`` a power failure loses about the last second. ``?wait=N`` has ``flush`` wait
-until N replicas have the pages, ``?waitaof=true`` until they are on the server's disk (Redis 7.2).
-A ``maxmemory-policy`` that evicts pages loses them; the first connection of a process to a server
-reads it, and logs a warning where it does.
+``appendfsync everysec`` a power failure loses about the last second. With ``?wait=N``, ``flush``
+waits until N replicas have the pages, with ``?waitaof=true`` until they are on the server's disk
+(Redis 7.2). A ``maxmemory-policy`` that evicts pages loses them; the first connection of a process
+to a server checks it, and logs a warning.
 
-Options: ``prefix``, ``ttl`` (seconds after which a page goes by itself; must be longer than pages
-are needed), ``cluster``, ``wait``, ``waitaof``, ``timeout`` and ``connect_timeout`` (seconds),
+Options: ``prefix``, ``ttl`` (seconds after which a page expires; must be longer than pages are
+needed), ``cluster``, ``wait``, ``waitaof``, ``timeout`` and ``connect_timeout`` (seconds),
 ``password_file``, and ``ca_file``, ``cert_file``, ``key_file``, ``verify`` (for TLS).
 
 Thread safety: any number of threads; each call takes a connection from a pool.
@@ -51,7 +51,7 @@ OPTIONS: dict[str, Option] = {
     "waitaof": switch,
 }
 
-_READ_BYTES = 256 << 10  # taken from the socket at once: twice as fast as the default
+_READ_BYTES = 256 << 10  # read from the socket at once: twice as fast as the default
 _SCAN = 1000
 
 _DENIED = (
@@ -64,13 +64,13 @@ _DENIED = (
 _PASSING = (exceptions.ClusterError, exceptions.AskError, exceptions.TryAgainError)
 _BUSY = ("BUSY", "NOREPLICAS", "MISCONF")
 _REFUSED = re.compile(
-    # What the cluster client and TLS hide in the text of a connection error.
+    # Errors that the cluster client and TLS hide in the text of a connection error.
     "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled|"
-    "unauthenticated"  # of many keys at once, of which a server without the password reads none
+    "unauthenticated"  # for multiple keys, if the server has no password
 )
 _NO_DATABASE = re.compile("DB index is out of range|SELECT is not allowed")
-_PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # shows pages
-_UNKNOWN = ""  # the policy of a server that does not tell it
+_PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # contains pages
+_UNKNOWN = ""  # the policy of a server that does not report it
 
 _policies: dict[str, str] = {}
 """The ``maxmemory-policy`` of each server that this process has connected to, by address."""
@@ -85,7 +85,7 @@ class RedisStore(ServerStore):
     limits = Capabilities(
         durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
     )
-    most_reads = 256  # of pages of 4 KiB a third faster than 64
+    most_reads = 256  # for pages of 4 KiB a third faster than 64
     failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
     failure_after_close = ValueError  # I/O on a closed file
 
@@ -108,7 +108,7 @@ class RedisStore(ServerStore):
     def flush(self) -> None:
         """Wait for replicas or the server's disk, if the options say so; else no store call.
 
-        Raises ``StoreUnavailable`` if they are not done within the timeout.
+        Raises ``StoreUnavailable`` after the timeout.
         """
         super().flush()
         if self._replicas:
@@ -117,7 +117,7 @@ class RedisStore(ServerStore):
             self._wait("WAITAOF", 1, self._replicas)
 
     def explain_missing(self) -> str:
-        """That pages expire or are evicted, or that it is not known; one store call at most."""
+        """Return that pages expire or are evicted, or that it is unknown; one store call."""
         causes = [super().explain_missing()]
         try:
             policy = self._run(self._policy_of)
@@ -145,9 +145,9 @@ class RedisStore(ServerStore):
             )  # fmt: skip
 
     def _policy_of(self, client: Any) -> str:
-        """The server's ``maxmemory-policy``, asked for once per process and address.
+        """Return the server's ``maxmemory-policy``, requested once per process and address.
 
-        Servers in the cloud refuse CONFIG, and some that are like Redis do not tell it in INFO.
+        Cloud providers refuse CONFIG, and some compatible servers do not report it in INFO.
         """
         if self.url not in _policies:
             policy = _UNKNOWN
@@ -160,13 +160,13 @@ class RedisStore(ServerStore):
         return _policies[self.url]
 
     def _evicts(self, policy: str) -> bool:
-        """Whether pages are among the keys that this policy throws away."""
+        """Return whether this policy may evict pages."""
         return policy.startswith("allkeys-") or (policy.startswith("volatile-") and self._ttl > 0)
 
     def _disconnect(self, client: Any) -> None:
         client.close()
         if not self._cluster:
-            client.connection_pool.disconnect()  # close() leaves a pool that it was given
+            client.connection_pool.disconnect()  # close() does not close a pool that was passed in
 
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
         pages: list[bytes | None] = client.mget(map(self._name, keys))
@@ -185,8 +185,8 @@ class RedisStore(ServerStore):
         client.unlink(*map(self._name, keys))
 
     def _wait(self, command: str, *numbers: int) -> None:
-        # WAIT is about the writes of its own connection, and earlier pages went over others; but
-        # replication is in order, so a write made now stands for all of them.
+        # WAIT covers the writes of its own connection, and earlier pages used others. But
+        # replication is in order, so a write made now covers all of them.
         milliseconds = int(self._timeout * 800)  # before the socket gives up
 
         def wait(client: Any) -> list[Any]:
@@ -204,9 +204,9 @@ class RedisStore(ServerStore):
             )
 
     def _scan(self, prefix: str) -> Iterator[str]:
-        """Every key of the server is visited, a thousand a call.
+        """Yield every key of the server, a thousand per call.
 
-        One may come twice while the server resizes its tables.
+        A key may be repeated while the server resizes its tables.
         """
         group, slash, rest = prefix.partition("/")
         start = f"{self._prefix}:{{{group}" + (f"}}/{rest}" if slash else "")
@@ -226,7 +226,7 @@ class RedisStore(ServerStore):
         return f"{tag[1:-1]}{slash}{rest}"
 
     def _together(self, keys: Iterable[str]) -> Iterable[Iterable[str]]:
-        """The keys by slot, if the server is a cluster."""
+        """Return the keys by slot, if the server is a cluster."""
         if not self._cluster:
             return [keys]
         slots: dict[int, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What stores of a server's client have in common: address, connection, end, batches."""
+"""The base of stores with a server's client: address, connection, closing, batches."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .credentials import credentials_of
 from .errors import InvalidStoreURL, StoreUnavailable, WindowStoreError
 from .forks import start_over_in_children
 
-_BATCH_BYTES = 8 << 20  # pages under way at once; more would hold up other clients
+_BATCH_BYTES = 8 << 20  # bytes of pages per command; larger commands would block other clients
 _BATCH_KEYS = 512
 
-#: What the address of any server may say.
+#: The options of the address of any server.
 OPTIONS: dict[str, Option] = {
     "ttl": whole_seconds,
     "timeout": seconds,
@@ -34,10 +34,10 @@ _T = TypeVar("_T")
 
 
 def unanswered(url: str, ask: Callable[[], None]) -> str:
-    """Why a store does not answer a ping, "" if it does; raises other errors of ``ask``.
+    """Return why a store does not answer a ping, "" if it does; raises other errors of ``ask``.
 
-    A thread asks, since a client's own timeouts do not bound the search for a host's address; one
-    that gets no answer is left behind.
+    It runs in a thread, since a client's timeouts do not bound a DNS lookup; a thread without an
+    answer is abandoned.
     """
     answer: Future[None] = Future()
 
@@ -62,18 +62,18 @@ def unanswered(url: str, ask: Callable[[], None]) -> str:
 class ServerStore(PageStore):
     """Pages in a server. It connects on first use, and again in a forked child.
 
-    It is sent to other processes as its address, and opened again there.
+    It is pickled as its address, and opened again from that.
     """
 
-    #: What follows the scheme in an address, to show what one looks like.
+    #: The part after the scheme in an example of an address.
     example: ClassVar[str]
-    #: What the server holds; the same for every server of the kind.
+    #: The capabilities of every server of the kind.
     limits: ClassVar[Capabilities]
-    #: How many pages are asked for at once.
+    #: How many pages one command reads.
     most_reads: ClassVar[int]
     #: The scheme without TLS and the one with it.
     schemes: ClassVar[tuple[str, str]]
-    #: The client's errors, and what it raises at a connection that ``close`` has taken away.
+    #: The client's errors, including those on a connection that ``close`` has closed.
     failures: ClassVar[tuple[type[Exception], ...]]
     failure_after_close: ClassVar[type[Exception]]
 
@@ -93,11 +93,11 @@ class ServerStore(PageStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Outside this process, seen by every machine; no store call."""
+        """Return that pages are outside this process and shared; no store call."""
         return self.limits
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one command for each ``most_reads`` keys."""
+        """Return the pages in the order of the keys; one command per ``most_reads`` keys."""
         check_keys(keys, self.limits)
         found: dict[str, bytes | None] = {}
         for batch in self._batches(dict.fromkeys(keys), self.most_reads):
@@ -118,19 +118,19 @@ class ServerStore(PageStore):
             self._run(self._delete, batch)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every stored key that starts with ``prefix``, some twice; it visits what the server has.
+        """Yield every stored key that starts with ``prefix``, some twice; it visits all keys.
 
-        Raises ``UnsupportedOperation`` where the server cannot list its keys.
+        Raises ``UnsupportedOperation`` if the server cannot list its keys.
         """
         self._check_open()
         return self._scan(prefix)
 
     def flush(self) -> None:
-        """Every page is acknowledged already; no store call."""
+        """Do nothing: every page is acknowledged already."""
         self._check_open()
 
     def ping(self, *, write: bool = False) -> None:
-        """As in the base class, over a connection of its own, which is closed at the end."""
+        """Ping as the base class does, over a separate connection, which is closed at the end."""
         self._check_open()
 
         def ask() -> None:
@@ -149,7 +149,7 @@ class ServerStore(PageStore):
         )
 
     def explain_missing(self) -> str:
-        """That pages expire, if the address says so; no store call."""
+        """Return that pages expire, if the address says so; no store call."""
         ttl = self._address.options.get("ttl", "0")
         return "" if count(ttl) == 0 else f"?ttl={ttl} has pages expire after {ttl} seconds"
 
@@ -165,13 +165,13 @@ class ServerStore(PageStore):
     def _disconnect(self, client: Any) -> None: ...
 
     def _together(self, keys: Iterable[str]) -> Iterable[Iterable[str]]:
-        """The keys in groups of what can travel in one command."""
+        """Return the keys in groups that fit in one command."""
         return [keys]
 
     def _batches(
         self, keys: Iterable[str], most: int, pages: Mapping[str, bytes] | None = None
     ) -> Iterator[list[str]]:
-        """The keys cut into commands of at most ``most``, and of 8 MiB of ``pages`` or one page."""
+        """Yield the keys of commands of at most ``most``, and of 8 MiB of ``pages`` or one page."""
         for group in self._together(keys):
             yield from in_batches(
                 group, lambda key: len(pages[key]) if pages else 0, _BATCH_BYTES, most
@@ -179,7 +179,7 @@ class ServerStore(PageStore):
 
     @abstractmethod
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
-        """The pages of a batch, in the order of the keys."""
+        """Return the pages of a batch, in the order of the keys."""
 
     @abstractmethod
     def _put(self, client: Any, pages: dict[str, bytes]) -> None: ...
@@ -189,22 +189,22 @@ class ServerStore(PageStore):
 
     @abstractmethod
     def _scan(self, prefix: str) -> Iterator[str]:
-        """The keys, a batch a call."""
+        """Yield the keys, one batch per call."""
 
     @abstractmethod
     def _connect(self) -> Any:
-        """A client that is connected, or connects by itself; raises its errors."""
+        """Return a client that is connected, or connects by itself; raises its errors."""
 
     def _look_at(self, client: Any) -> None:
-        """What is to be known of the server, as soon as there is a client; raises its errors."""
+        """Check the server once there is a client; raises its errors."""
         return
 
     @abstractmethod
     def _named(self, error: Exception) -> WindowStoreError:
-        """The project's error for one of the client, without a password or a page in it."""
+        """Return the project's error for one of the client, without a password or a page in it."""
 
     def _run(self, operation: Callable[..., _T], *given: Any) -> _T:
-        """Do the operation, with the client's errors under our names and without their chain."""
+        """Run the operation, with the project's errors for the client's, and without chaining."""
         try:
             client = self._client
             if client is None:

@@ -3,15 +3,14 @@
 The paper's layers of memory have a write buffer between the tails and the store. Invariants:
 
 1. An entry is in ``_pending``, then in ``_sending``, then in the store; a read looks in that order,
-   so it always sees the last put or delete of a key.
-2. Batches are sent one after the other, and a key has one entry in a batch, its last; so the order
-   of puts and deletes of one key is kept, and sending a batch twice is harmless.
-3. Nothing leaves ``_sending`` before the store has taken it. An error is reported to the callers,
-   the entries stay, and they are sent again.
-4. ``_pending`` and ``_sending`` together hold at most the capacity; a caller waits for room. One
+   so it always sees the last put or delete of a key. 2. Batches are sent one after the other, and a
+   key has one entry in a batch, its last; so the order of puts and deletes of one key is kept, and
+   sending a batch twice is harmless. 3. Nothing leaves ``_sending`` before the store has accepted
+   it. An error is reported to the callers, the entries stay, and they are sent again. 4.
+   ``_pending`` and ``_sending`` together hold at most the capacity; a caller waits for room. One
    call that is larger than the capacity is taken alone.
 
-A forked child begins with an empty buffer: what the parent had pending, the parent sends.
+A forked child starts with an empty buffer: the parent sends its own pending entries.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from .base import PageStore, T, WrapperStore, check_keys, check_pages
 from .errors import StoreUnavailable
 from .forks import start_over_in_children
 
-_LINGER = 0.05  # seconds that a small batch waits for company
+_LINGER = 0.05  # seconds that a small batch waits for more
 _IDLE = 5.0  # seconds after which a thread without work ends
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts
-_ENTRY_BYTES = 200  # about what an entry costs beside its page
+_ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 _EXIT_DEADLINE = 5.0
 
 _T = TypeVar("_T")
@@ -68,7 +67,7 @@ class WriteBuffer(WrapperStore):
         self._pending_bytes = 0
         self._sending: dict[str, bytes | None] = {}
         self._sending_bytes = 0
-        self._wanted: set[str] = set()  # what was to be read ahead while it was held here
+        self._wanted: set[str] = set()  # keys to read ahead that are still in the buffer
         self._batches_sent = 0
         self._thread: threading.Thread | None = None
         self._waiters = 0
@@ -80,13 +79,13 @@ class WriteBuffer(WrapperStore):
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that are not in the store yet; no store call."""
+        """Return the bytes that are not in the store yet; no store call."""
         return self._pending_bytes + self._sending_bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages, pending ones included; at most one store call, none if all are pending.
+        """Return the pages, pending ones included; at most one store call, none if all are pending.
 
-        It tries again until the deadline, then raises ``StoreUnavailable``.
+        It retries until the deadline, then raises ``StoreUnavailable``.
         """
         with self._changed:
             self._check_open()
@@ -100,7 +99,7 @@ class WriteBuffer(WrapperStore):
         return [held[key] for key in keys]
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
-        """What ``see`` makes of the pages, pending ones included; as ``get_many`` in all else."""
+        """Return what ``see`` makes of the pages, pending ones included; see ``get_many``."""
         with self._changed:
             self._check_open()
             held = {key: self._held(key) for key in keys if self._holds(key)}
@@ -117,7 +116,7 @@ class WriteBuffer(WrapperStore):
         return self._patiently(partial(self.store.view_many, missing, with_pending))
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is pending, or in memory in the store behind; no store call."""
+        """Return the page if it is pending, or in memory in the inner store; no store call."""
         with self._changed:
             if self._closed:
                 return None
@@ -129,20 +128,20 @@ class WriteBuffer(WrapperStore):
         """Accept the pages; no store call, but it waits while the buffer is full.
 
         A call that raises has accepted none of its pages. Raises ``StoreUnavailable`` after the
-        deadline, and what the store raised on an earlier page, such as ``StoreFull``: those pages
-        are held, and every further call first has them sent again, and raises only if that fails.
+        deadline, and the store's error for an earlier page, such as ``StoreFull``: those pages stay
+        in the buffer, and every further call first sends them again, and raises only if that fails.
         """
         size = check_pages(pages, self._limits) + _ENTRY_BYTES * len(pages)
         self._accept(pages, size)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Accept the deletes, after all earlier puts; as ``put_many`` in all else."""
+        """Accept the deletes, after all earlier puts; otherwise like ``put_many``."""
         entries = dict.fromkeys(keys)
         check_keys(entries, self._limits)
         self._accept(entries, _ENTRY_BYTES * len(entries))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every key that starts with ``prefix``, pending ones included, each once."""
+        """Yield every key that starts with ``prefix``, pending ones included, each once."""
         with self._changed:
             self._check_open()
             held = {**self._sending, **self._pending}
@@ -150,23 +149,23 @@ class WriteBuffer(WrapperStore):
         yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Have the pages read ahead; those that are held are offered once the store has them."""
+        """Read the pages ahead; pending ones are offered once the store has them."""
         with self._changed:
             held = {key for key in keys if self._holds(key)}
             self._wanted |= held
         self.store.prefetch([key for key in keys if key not in held])
 
     def hurry(self) -> None:
-        """What is pending is sent without waiting for company."""
+        """Send pending entries without waiting for more."""
         with self._changed:
             self._hurried = bool(self._pending)
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Return when the store has everything accepted before, and has flushed it.
+        """Wait until the store has accepted and flushed all earlier entries.
 
-        It has pages sent again that failed before. Raises what ``put_many`` raises; the pages are
-        then still held.
+        Failed pages are sent again. Raises what ``put_many`` raises; the pages are then still in
+        the buffer.
         """
         self._drain(self._deadline)
         self._patiently(self.store.flush)
@@ -178,7 +177,7 @@ class WriteBuffer(WrapperStore):
         while not self._closed:
             self.flush()
             with self._changed:
-                # Another thread may have put since; nothing that was accepted is dropped.
+                # Another thread may have put since; accepted entries are never dropped.
                 self._closed = not self._pending and not self._sending
                 thread = self._thread
                 self._changed.notify_all()
@@ -187,7 +186,7 @@ class WriteBuffer(WrapperStore):
         self.store.close()
 
     def abandon(self) -> None:
-        """Drop what is pending and close: for when the store will not come back."""
+        """Drop pending entries and close, if the store will not come back."""
         with self._changed:
             self._closed = True
             self._pending, self._pending_bytes = {}, 0
@@ -210,7 +209,7 @@ class WriteBuffer(WrapperStore):
             before = self._pending_bytes
             self._pending.update(entries)
             self._pending_bytes = before + size
-            # The thread sleeps while nothing is pending, and while a batch is not worth sending.
+            # The thread sleeps while nothing is pending, and while a batch is too small.
             if before == 0 or before < self._worthwhile <= before + size:
                 self._changed.notify_all()
 
@@ -227,12 +226,12 @@ class WriteBuffer(WrapperStore):
                 self._await(target, deadline)
 
     def _await(self, target: int, deadline: float) -> None:
-        """Wait until so many batches were sent; one that failed, or hangs, is sent again now."""
+        """Wait until ``target`` batches were sent; one that failed, or hangs, is sent again now."""
         self._error = None
         self._give_up_at = monotonic() + deadline
         self._kicks += 1
         self._wait_until(lambda: self._batches_sent >= target)
-        self._check_open()  # not if the rest was abandoned
+        self._check_open()  # unless the rest was abandoned
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
         self._waiters += 1
@@ -249,7 +248,7 @@ class WriteBuffer(WrapperStore):
             self._waiters -= 1
 
     def _patiently(self, call: Callable[[], _T]) -> _T:
-        """Make a call of the store, again and again until the deadline if it does not answer."""
+        """Call the store, and retry until the deadline if it does not answer."""
         until = monotonic() + self._deadline
         pause = _FIRST_PAUSE
         while True:
@@ -298,7 +297,7 @@ class WriteBuffer(WrapperStore):
                 self._changed.notify_all()
 
     def _take_batch(self) -> dict[str, bytes | None]:
-        """Wait for a batch worth sending; an empty one tells the thread to end."""
+        """Wait for a batch worth sending; an empty one ends the thread."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._closed, _IDLE)
             if self._pending:
@@ -317,7 +316,7 @@ class WriteBuffer(WrapperStore):
             self._pending, self._pending_bytes = {}, 0
             if batch:
                 self._give_up_at = monotonic() + self._deadline
-                self._changed.notify_all()  # those who wait already wait no longer than that
+                self._changed.notify_all()  # waiting callers use the new deadline
             else:
                 self._thread = None
             return batch
@@ -330,7 +329,7 @@ class WriteBuffer(WrapperStore):
         while not self._closed:
             kicks = self._kicks
             try:
-                if deletes:  # first, for they make room
+                if deletes:  # first, to free space
                     self.store.delete_many(deletes)
                 if puts:
                     self.store.put_many(puts)
@@ -345,11 +344,11 @@ class WriteBuffer(WrapperStore):
                 else:
                     self._pause(pause, kicks, self._unavailable(error))
                 pause = min(2 * pause, _LONGEST_PAUSE)
-            except Exception as error:  # whatever it is, the callers must see it
+            except Exception as error:  # all errors must reach the callers
                 self._pause(None, kicks, error)
 
     def _pause(self, seconds: float | None, kicks: int, error: Exception | None = None) -> None:
-        """Report the error, and wait until somebody asks for an attempt or closes, or so long."""
+        """Report the error, and wait for a retry request, for closing, or for ``seconds``."""
         with self._changed:
             if error is not None:
                 self._error = error
@@ -362,7 +361,7 @@ class WriteBuffer(WrapperStore):
 
 @atexit.register
 def _flush_at_exit() -> None:
-    """Best effort: a process that ends without ``close`` still has its pages sent."""
+    """Best effort: a process that ends without ``close`` still sends its pages."""
     for buffer in list(_buffers):
         if buffer.pending_bytes and not buffer._closed:
             try:

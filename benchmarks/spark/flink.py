@@ -1,4 +1,4 @@
-"""Rows per second of the same query in Flink SQL and in ``sliding_aggregate``.
+"""CPU time per row of the same query in Flink SQL and in ``sliding_aggregate``.
 
 The query returns the maximum of the last hour, or day, of each of 100 keys after every row: in
 Flink, an ``OVER`` window with ``RANGE``. Both sides read the same two CSV files, whose rows are in
@@ -6,15 +6,19 @@ the order of time, and discard the results. Flink runs in one JVM with two slots
 heap, without checkpoints. mta-windows runs in a local Spark session with two cores, with its pages
 on local disk and a checkpoint. A first run of each side is not timed: its results must be equal.
 
+CPU time counts all threads and processes of a side, Python workers included. Unlike rows per
+second, it hardly depends on what else the machine runs.
+
 The experiment needs the jars of the package ``apache-flink-libraries``. It uses no Python code of
 Flink, whose dependencies conflict with those of PySpark.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,7 +57,7 @@ SCHEMA = "device STRING, ts TIMESTAMP(3), watts DOUBLE"
 
 
 def run(size: float) -> list[Figure]:
-    """Rows per second of both sides, which run in turns."""
+    """CPU time per row of both sides, which run in turns."""
     jars = flink_jars()
     rows = max(KEYS, int(EVENTS * size))
     with tempfile.TemporaryDirectory() as folder, flink(jars) as table_environment:
@@ -67,24 +71,46 @@ def run(size: float) -> list[Figure]:
             sides[f"ours, {length}"] = partial(ours.discard, length)
             sides[f"Flink, {length}"] = partial(peer.discard, length)
         sides["Flink, hop"] = peer.hop
-        seconds = alternate(list(sides.values()), TURNS if size >= 1 else 1)
+        turns = TURNS if size >= 1 else 1
+        seconds = alternate(list(sides.values()), turns, clock=cpu_seconds)
         ours.spark.stop()
-    rates = {side: rows / taken for side, taken in zip(sides, seconds, strict=True)}
-    figures = [against(rates, length, f"Flink, {length}", "OVER") for length in LENGTHS]
-    figures.append(against(rates, LENGTHS[0], "Flink, hop", "HOP of 1 minute"))
-    figures.append(against(rates, LENGTHS[0], "passed through", "without a window"))
+    costs = {side: taken / rows * 1e6 for side, taken in zip(sides, seconds, strict=True)}
+    figures = [against(costs, length, f"Flink, {length}", "OVER") for length in LENGTHS]
+    figures.append(against(costs, LENGTHS[0], "Flink, hop", "HOP of 1 minute"))
+    figures.append(against(costs, LENGTHS[0], "passed through", "without a window"))
     return figures
 
 
-def against(rates: dict[str, float], length: str, side: str, what: str) -> Figure:
-    """Our rate over windows of a length, compared with a rate of Flink."""
-    ours, peer = rates[f"ours, {length}"], rates[side]
+def against(costs: dict[str, float], length: str, side: str, what: str) -> Figure:
+    """Our cost of windows of a length, compared with a cost of Flink, in microseconds per row."""
+    ours, peer = costs[f"ours, {length}"], costs[side]
     return Figure(
         f"{KEYS} keys, max over {length}, after every row",
-        f"{ours / 1e3:,.0f} k rows/s",
-        f"{peer / 1e3:,.0f} k rows/s, Flink, {what}",
+        f"{ours:.1f} us of CPU per row",
+        f"{peer:.1f} us, Flink, {what}",
         ours / peer,
     )
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and all its descendants, on Linux.
+
+    A process that ended counts as long as its parent lives. Raises RuntimeError elsewhere.
+    """
+    times: dict[int, float] = {}
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # the process has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+            times[int(path.parent.name)] = sum(map(int, fields[11:15]))
+    if os.getpid() not in times:
+        raise RuntimeError("the CPU time of other processes is only known on Linux")
+    own = {os.getpid()}
+    while found := {child for child, parent in parents.items() if parent in own} - own:
+        own |= found
+    ticks_per_second: int = os.sysconf("SC_CLK_TCK")
+    return sum(times[process] for process in own) / ticks_per_second
 
 
 def flink_jars() -> Path:

@@ -1,14 +1,13 @@
 """The rows that a step returns: the input's rows, with a column for each aggregation.
 
-Four kinds of rows, in this order: those that have a result, be they rows that entered a window or,
-with a period for ``emit_every``, boundaries; among them, where ``idle="emit"``, one for each moment
-at which a window became empty; where ``emit_updates`` is true, updates of earlier rows, marked,
-with the results that hold now; and, where ``on_late="side"``, the late rows, marked, with nulls for
-results.
+There are four kinds of rows, in this order: rows with a result, which entered a window or, with a
+period for ``emit_every``, are boundaries; among them, with ``idle="emit"``, one for each moment at
+which a window became empty; with ``emit_updates``, marked updates of earlier rows, with their new
+results; and, with ``on_late="side"``, the late rows, marked, with nulls for results.
 
-Rows given again are events whose results a late one has changed. What a window keeps of an event is
-its time and the values that aggregations read; so these, the key and the results are what such a
-row has. Values come back as the input's types.
+Updates are events whose results a late one has changed. A window stores the time of an event and
+the values that aggregations read; so an update has these, the key and the results. Values have the
+types of the input.
 """
 
 from __future__ import annotations
@@ -41,28 +40,30 @@ from spark_integration.step.windows import Expired
 
 
 class Counts(NamedTuple):
-    """What became of a micro-batch's rows, as the query's ``observedMetrics`` name it."""
+    """The counts of a micro-batch's rows, as the query's ``observedMetrics`` name them."""
 
     rows_read: int
     rows_dropped: int = 0
-    """Rows that are not in the results: invalid ones, and late ones unless they come out marked."""
+    """Rows that are not in the results: invalid ones, and late ones unless they are emitted with a
+    mark.
+    """
     rows_late: int = 0
     """Rows too much older than their key's last one, or than keys of their bucket that were
     expired."""
     rows_invalid: int = 0
-    """Rows without key, time or value, or with one that no window takes."""
+    """Rows without key, time or value, or with an invalid one."""
     rows_missing: int = 0
-    """Retractions that found no event to take out."""
+    """Retractions that matched no event."""
     rows_incomplete: int = 0
     """Rows whose results may be incomplete, as windows or aggregations were changed."""
     rows_ahead: int = 0
-    """Rows further ahead of the micro-batch's time than they may be."""
+    """Rows further ahead of the micro-batch's time than allowed."""
 
 
 def counts_of(
     plan: Plan, read: int, before_cutover: int, ahead: int, done: Advance, incomplete: int
 ) -> Counts:
-    """What became of the rows, so many of which were in what the windows began with, or ahead."""
+    """Return the counts of rows, some of which were in the start of the windows, or ahead."""
     options = plan.options
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
@@ -77,7 +78,7 @@ def counts_of(
 def results_of(
     plan: Plan, group: Sorted, done: Advance, gone: Expired | None, ahead: pa.Table | None = None
 ) -> pa.Table:
-    """All rows that come out."""
+    """Return all rows of the result."""
     options = plan.options
     monoid, found = plan.monoid, done.found
     if options.peers and len(found):
@@ -86,7 +87,7 @@ def results_of(
     if last and options.trigger is not None:
         found = found.take(monoid, found.lasts)
     if last and gone is not None and (options.by_boundaries or options.idle == "emit"):
-        of_gone = done.keys.find(gone.table.keys)  # for which something later comes
+        of_gone = done.keys.find(gone.table.keys)  # keys with later events
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
     late = None if done.late is None else group.rows.filter(pa.array(done.late.mask))
     gone_out = group.rows.take(pa.array(done.retracted)) if len(done.retracted) else None
@@ -116,7 +117,7 @@ def results_of(
 def _with_answers(
     plan: Plan, places: Ints, outputs: list[Rows], questions: Questions
 ) -> tuple[Ints, list[Rows]]:
-    """The places of events and questions among the rows, in their order, and their results."""
+    """Return the places of events and questions among the rows, in order, and their results."""
     schema, every = plan.monoid.outputs, np.concatenate((places, questions.at))
     order, joined = np.argsort(every, kind="stable"), []
     for of_events, answers in zip(outputs, questions.outputs, strict=True):
@@ -128,7 +129,7 @@ def _with_answers(
 
 
 def _of_peers(plan: Plan, found: Found, times: Ints) -> Found:
-    """Results where those of one key and time are that of the last of them, if a window says so."""
+    """Return results in which, for windows with ties, all peers have the result of the last."""
     ends = np.flatnonzero(np.append((np.diff(found.of) != 0) | (np.diff(times) != 0), True))
     last = np.repeat(ends, np.diff(ends, prepend=-1))
     policies, outputs = plan.options.windows.values(), plan.monoid.outputs
@@ -153,7 +154,7 @@ def _to_arrow(plan: Plan, column: Any, name: str) -> pa.Array:
 
 
 def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
-    """Rows of boundaries."""
+    """Return rows of boundaries."""
     assert found.times is not None or not len(found)
     moments = np.zeros(0, np.int64) if found.times is None else found.times
     rows = _rows_of_keys(plan, [keys.packed(place) for place in found.of.tolist()], moments)
@@ -163,13 +164,13 @@ def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
 def _given_again(
     plan: Plan, group: Sorted, done: Advance, again: Found, schema: pa.Schema
 ) -> pa.Table:
-    """Rows of events that were there before; linear."""
+    """Return rows of earlier events; linear."""
     options = plan.options
     assert again.times is not None
     values: dict[str, Any] = plan.monoid.named(again.rows)
-    # The key's columns as any of its rows has them.
+    # The key's columns from any of its rows.
     any_row = np.append(done.line, -1)[done.bounds[again.of]]
-    alone = np.flatnonzero(np.diff(done.bounds)[again.of] == 0)  # of these there are retractions
+    alone = np.flatnonzero(np.diff(done.bounds)[again.of] == 0)  # they only have retractions
     any_row[alone] = done.retracted[np.searchsorted(done.retracted_of, again.of[alone])]
     of_keys = group.rows.take(pa.array(any_row))
     columns = {name: of_keys.column(name) for name in options.keys}
@@ -186,7 +187,7 @@ def _given_again(
 def _emptied(
     plan: Plan, done: Advance, group: Sorted, gone: Expired | None
 ) -> tuple[list[bytes], list[int], list[int]]:
-    """Key and moment of windows that became empty, and the place in the line of the next event."""
+    """Return key and moment of windows that became empty, and the place of the next event."""
     options = plan.options
     keys: list[bytes] = []
     moments: list[int] = []
@@ -194,7 +195,7 @@ def _emptied(
     lifetime = options.lifetime
     assert lifetime is not None
     if options.lateness is None and options.emit != "last" and done.last is not None:
-        # Where events may be late no moment is certain.
+        # If events may be late, no moment is certain.
         times = group.times[done.line]
         previous = np.empty_like(times)
         previous[1:] = times[:-1]
@@ -221,7 +222,7 @@ def _with_emptied(
     moments: Sequence[int],
     before: Sequence[int],
 ) -> pa.Table:
-    """Rows, which are those at ``given`` in the line, and those of windows that became empty."""
+    """Return rows, at ``given`` in the line, together with those of windows that became empty."""
     if not keys:
         return rows
     emptied = _rows_of_keys(plan, keys, np.array(moments))
@@ -243,7 +244,7 @@ def _marked(
     again: pa.Table | None = None,
     retracted: pa.Table | None = None,
 ) -> pa.Table:
-    """All rows, with columns that mark those given again, and those set aside, by these columns."""
+    """Return all rows, with columns that mark updates, and rows set aside, by these columns."""
     options = plan.options
     parts = {"": rows}
     if again is not None:
@@ -266,7 +267,7 @@ def _without_results(plan: Plan, rows: pa.Table) -> pa.Table:
 
 
 def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
-    """The input's columns in rows that belong to no event: null but for keys and times."""
+    """Return the input's columns in rows without an event: null except for keys and times."""
     options = plan.options
     schema = plan.row_schema
     columns = {field.name: pa.nulls(len(keys), field.type) for field in schema}
@@ -278,7 +279,7 @@ def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
 
 
 def _as_times(plan: Plan, micros: Ints, schema: pa.Schema) -> pa.Array:
-    """Microseconds as the time column of a schema."""
+    """Return microseconds as the time column of a schema."""
     options = plan.options
     return from_micros(micros, schema.field(options.on).type, options.time_unit)
 

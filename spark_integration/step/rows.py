@@ -1,8 +1,8 @@
-"""A bucket's rows in canonical order, cut by key; whole columns at a time.
+"""A bucket's rows in canonical order, split by key, in whole columns.
 
-A micro-batch reaches a worker in any order, and a replay or a speculative twin in another one.
-Sorted by key, time and then every other column, the same rows always give the same pages, whose
-names are their content: so a replay writes nothing new.
+The rows of a micro-batch reach a worker in any order, and those of a replay or a speculative task
+in another one. Sorted by key, time and then every other column, the same rows always give the same
+pages, whose names are their content: so a replay writes nothing new.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from spark_integration.step.columns import (
 )
 from stores.errors import WindowStoreError
 
-#: The column of the time of the micro-batch, where it is looked at; no user's is called so.
+#: The column of the time of the micro-batch, if needed; no user's column has this name.
 NOW = "__now"
-#: Rows that tell whether most keys of a bucket have one row or many.
+#: The number of sampled rows for finding out whether most keys of a bucket have one row.
 _SOME = 1000
 _ERRORS: dict[str, type[WindowStoreError]] = {
     "key": NullKey,
@@ -57,12 +57,12 @@ class Sorted:
     bounds: Ints
 
     def key(self, number: int) -> str:
-        """One as people write it."""
+        """Return a key as text."""
         return shown(self.keys.packed(number))
 
 
 def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
-    """The rows that are not too far ahead of the micro-batch's time, and the others if there are.
+    """Return the rows that are not too far ahead of the micro-batch's time, and the others, if any.
 
     Raises AheadEvent, unless these are dropped or set aside.
     """
@@ -89,7 +89,7 @@ def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
 
 
 def times_of(rows: pa.Table, plan: Plan) -> Ints:
-    """The times of rows as ``to_micros``; ``NO_TIME`` where they are null."""
+    """Return the times of rows as ``to_micros`` does; ``NO_TIME`` for null."""
     return to_micros(filled(rows.column(plan.options.on)), plan.options.time_unit)
 
 
@@ -120,7 +120,7 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
 
 
 def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows whose time is one; a number without a stated unit must be one in seconds."""
+    """Return the rows with a valid time; numbers without a unit must be plausible seconds."""
     options = plan.options
     column = rows.column(options.on)
     known = times_of(rows, plan) != NO_TIME
@@ -152,7 +152,7 @@ def _kept(
 
 
 def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
-    """The rows by key, time, then all other columns that have an order; O(rows * log rows)."""
+    """Return the rows by key, time, then all other sortable columns; O(rows * log rows)."""
     options = plan.options
     rows = rows.combine_chunks()
     keys, codes = _keys_of(rows, options.keys)
@@ -171,11 +171,11 @@ def _order(
     order = group(codes, groups)
     lined, ends = times[order], np.diff(codes[order]) != 0
     if (ends | (lined[1:] > lined[:-1])).all():
-        return order  # the rows of each key came in order
+        return order  # the rows of each key are in order
     first = int(times.min())
     span = int(times.max()) - first + 1
     if span * groups < 1 << 62:
-        # Key and time in one number: one vectorised sort instead of a sort per column.
+        # Key and time in one number: one vectorised sort instead of one per column.
         joint = codes * span + (times - first)
         order = np.argsort(joint)
         joint = joint[order]
@@ -200,7 +200,7 @@ def _order_ties(
     starts = ~np.concatenate(([False], same))
     by = [i for i, field in enumerate(rows.schema) if not pa.types.is_nested(field.type)]
     some = rows.select(by).take(pa.array(order[at]))
-    # Named by their places: a user's column may be called anything.
+    # Named by position, as a user's column may have any name.
     columns = [pa.array(np.cumsum(starts)[at]), *some.columns]
     if leading is not None:
         columns.insert(1, pc.invert(pc.fill_null(some.column(leading), False)))
@@ -210,9 +210,9 @@ def _order_ties(
 
 
 def _keys_of(rows: pa.Table, names: tuple[str, ...]) -> tuple[Keys, Ints]:
-    """The keys of some rows, in their order, and the place of each row's key among them."""
+    """Return the keys of some rows, in order, and the place of each row's key among them."""
     first = plain(rows.column(names[0]))
-    distinct = first.combine_chunks()  # more chunks than one where bytes are too many
+    distinct = first.combine_chunks()  # several chunks if there are too many bytes
     if len(names) == 1 and isinstance(distinct, pa.Array) and _mostly_distinct(distinct):
         codes = np.arange(len(first))
     else:
@@ -233,20 +233,20 @@ def _keys_of(rows: pa.Table, names: tuple[str, ...]) -> tuple[Keys, Ints]:
 
 
 def _taken(parts: list[pa.Array | pa.Scalar], places: Ints) -> list[pa.Array | pa.Scalar]:
-    """Parts of keys at some places; those that are the same in all keys stay."""
+    """Return parts of keys at some places; parts equal for all keys stay."""
     at = pa.array(places)
     return [part if isinstance(part, pa.Scalar) else part.take(at) for part in parts]
 
 
 def _mostly_distinct(column: pa.Array) -> bool:
-    """Whether values have two rows or fewer, as far as some rows of the column tell.
+    """Return whether values have at most two rows each, judging from a sample.
 
-    Then their bytes, which all are hashed anyway, tell which are equal in less time.
+    Then comparing their bytes, which are hashed anyway, is faster.
     """
     count = len(column)
     if count < 2 * _SOME:
         return False
-    # One row of each stretch, at random: rows may come in turns.
+    # One row of each stretch, at random, because rows may alternate.
     places = (np.arange(_SOME) + np.random.default_rng(0).random(_SOME)) * (count / _SOME)
     distinct = len(pc.unique(column.take(pa.array(places.astype(np.int64)))))
     # Of k values with as many rows each, so many rows have _SOME ** 2 / 2 k pairs of equal ones.

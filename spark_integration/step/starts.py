@@ -1,4 +1,4 @@
-"""A start: windows in a store that a stream goes on from, made of history.
+"""A start: windows of history in a store, from which a stream continues.
 
     key of a bucket = "start." name "/" bucket
     its page        = body digest (as of ``mta.pages.snapshot``), of
@@ -9,9 +9,9 @@
     snapshot        = what ``KeyedWindows.checkpoint`` returned; empty where the bucket has no keys
     key of the whole = "start." name "/whole", a page like the others without snapshot, written last
 
-A bucket without a state continues from its start with its first rows: all that it holds is read,
-and written under the query's own names into the query's own store. So any number of queries may
-begin with one start, and it stays until you delete it (``delete_history``).
+A bucket without a state continues from its start with its first rows: everything in it is read, and
+written under the query's names to the query's store. So any number of queries may use one start,
+and it stays until you delete it (``delete_history``).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from stores import open_store
 from stores.base import PageStore
 
 MAGIC, VERSION = "mta-start", 1
-#: What the names of the windows of a start begin with, before its own name.
+#: The prefix of the names of the windows of a start.
 PREFIX = "start."
 
 
 class Start(NamedTuple):
-    """A start as a page says."""
+    """A start as a page describes it."""
 
     buckets: int
     until: int | None
@@ -47,24 +47,24 @@ class Start(NamedTuple):
     snapshot: bytes = b""
 
     def encode(self) -> bytes:
-        """The page."""
+        """Return the page."""
         return seal(MAGIC, VERSION, [*self])
 
 
 def put_starts(store: PageStore, name: str, starts: dict[int, Start]) -> None:
-    """Write the pages of some buckets; they are durable then."""
+    """Write the pages of some buckets durably."""
     store.put_many({_key(name, bucket): start.encode() for bucket, start in starts.items()})
     store.flush()
 
 
 def begin(store: PageStore, name: str) -> None:
-    """Let a start be none until it is whole."""
+    """Mark a start as incomplete until ``finish``."""
     store.delete_many([_key(name, "whole")])
     store.flush()
 
 
 def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> None:
-    """Say that a start is whole, of which some buckets were made and the others have no keys."""
+    """Mark a start as complete; the buckets that were not written have no keys."""
     bare = start._replace(snapshot=b"")
     rest = [bucket for bucket in range(start.buckets) if bucket not in set(made)]
     for at in range(0, len(rest), 256):
@@ -74,7 +74,7 @@ def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> No
 
 
 def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
-    """The start of a bucket, or of the whole. Raises MissingPage and CorruptSnapshot."""
+    """Return the start of a bucket, or of the whole. Raises MissingPage and CorruptSnapshot."""
     key = _key(name, "whole" if bucket is None else bucket)
     data = store.get_many([key])[0]
     if data is None:
@@ -86,7 +86,7 @@ def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
 
 
 def pages_of(store: PageStore, name: str) -> list[str]:
-    """All pages of a start; lists the store's keys. Raises MissingPage if there are none."""
+    """Return all pages of a start; lists the store's keys. Raises MissingPage without any."""
     own = re.escape(PREFIX + name)
     ours = re.compile(rf"{own}/(\d+|whole)|{own}\.[0-9a-f]{{8}}[:/].*")
     found = [key for key in store.keys(PREFIX + name) if ours.fullmatch(key)]
@@ -97,7 +97,7 @@ def pages_of(store: PageStore, name: str) -> list[str]:
 
 @contextmanager
 def snapshot_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | None]:
-    """The snapshot that a plan's bucket begins with, and the store of its pages; None without any.
+    """Return the first snapshot of a plan's bucket, and the store of its pages; None without any.
 
     Raises MissingPage, CorruptSnapshot and StateMismatch.
     """
@@ -112,7 +112,7 @@ def snapshot_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore
 
 
 def after_cutover(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows that are not in the start."""
+    """Return the rows that are not in the start."""
     if plan.start is None or plan.start.until is None:
         return rows
     return rows.filter(pa.array(times_of(rows, plan) >= plan.start.until))

@@ -4,14 +4,14 @@
     body    = msgpack array [magic, version, buckets, fixed, snapshot]
     magic   = "mta-spark"
     version = 1
-    buckets = over how many buckets the query spreads its keys
-    fixed   = array of [what, text]: what may not be changed; windows and aggregations are in the
-              snapshot, and may be
+    buckets = the number of buckets of the query
+    fixed   = array of [what, text]: what must not change; windows and aggregations are in the
+              snapshot, and may change
     snapshot = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are bytes, each the
               msgpack of an array with the value of each key column (``rows``)
 
-Spark's state store is trusted to keep bytes, not to be the right one: the digest tells a damaged
-value, ``buckets`` and ``fixed`` a checkpoint that other settings wrote.
+The digest detects a damaged value, and ``buckets`` and ``fixed`` detect a checkpoint that was
+written with other settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import xxhash
 from mta.keyed.changes import side_by_side
 from spark_integration.errors import CorruptState, StateMismatch
 
-#: What may not be changed, line by line.
+#: What must not change, line by line.
 Fixed = Sequence[tuple[str, str]]
 MAGIC = "mta-spark"
 VERSION = 1
@@ -33,22 +33,22 @@ _DIGEST_BYTES = 8
 
 
 class State(NamedTuple):
-    """A state's fields, in their order; see the module for what they mean."""
+    """The fields of a state, in order; the module describes them."""
 
     buckets: int
     fixed: Fixed
     snapshot: bytes
 
     def encode(self) -> bytes:
-        """The state as bytes."""
+        """Encode the state as bytes."""
         body: bytes = msgpack.packb([MAGIC, VERSION, *self])
         return xxhash.xxh3_64_digest(body) + body
 
     @classmethod
     def decode(cls, state: bytes) -> State:
-        """Bytes as a state.
+        """Decode a state.
 
-        Raises CorruptState for bytes that were not written here, StateMismatch for other formats.
+        Raises CorruptState for damaged bytes, StateMismatch for other formats.
         """
         body = memoryview(state)[_DIGEST_BYTES:]
         if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
@@ -73,7 +73,7 @@ class State(NamedTuple):
         raise _foreign()
 
     def snapshot_for(self, buckets: int, fixed: Fixed) -> bytes:
-        """The snapshot, for a query of these settings. Raises StateMismatch for others."""
+        """Return the snapshot for a query with these settings. Raises StateMismatch for others."""
         if self.buckets != buckets:
             raise StateMismatch(
                 f"this checkpoint spreads its keys over {self.buckets} buckets, the query asks for "

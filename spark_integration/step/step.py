@@ -1,9 +1,9 @@
 """One micro-batch of one bucket of keys: its state and rows in, its state and results out.
 
 A pure function of its arguments and the pages in the store, free of Spark: the same state and the
-same rows, in any order, give the same state, the same results and the same pages. That is what
-makes a replay harmless (design: a page is named by its content, so a replay writes it again under
-its old name), and Spark's commit of state and results together then makes them exactly once.
+same rows, in any order, give the same state, the same results and the same pages. So a replay is
+harmless (a page is named by its content, so a replay writes it again under the same name), and
+Spark's commit of state and results together makes them exactly once.
 
     rows of the bucket -> sorted by key and time -> KeyedWindows -> results beside the rows
 
@@ -28,7 +28,7 @@ from stores.base import PageStore
 
 
 class Advanced(NamedTuple):
-    """What a step returns."""
+    """The results of a step."""
 
     state: bytes
     rows: pa.Table
@@ -36,13 +36,13 @@ class Advanced(NamedTuple):
     timer: int | None = None
     """Once the watermark is later than this, in microseconds, the step must run again."""
     promotions: int = 0
-    """Windows that came to have pages of their own, less those that were expired."""
+    """Windows that became standalone, less those that were expired."""
     merges: int = 0
     """Runs of pages that were merged into others."""
 
 
 class Step(Protocol):
-    """``step``, or what stands in its place in tests and benchmarks."""
+    """The type of ``step``, and of its substitutes in tests and benchmarks."""
 
     def __call__(
         self,
@@ -74,7 +74,7 @@ def step(
     before = None if state is None else State.decode(state).snapshot_for(plan.buckets, plan.fixed)
     read = rows.num_rows
     rows, ahead = split_ahead(rows, plan)
-    if options.idle == "emit" or options.by_boundaries:  # rows of no event have these types
+    if options.idle == "emit" or options.by_boundaries:  # rows without an event have these types
         rows, ahead = rows.cast(plan.row_schema), ahead and ahead.cast(plan.row_schema)
     known = complete(rows, plan)
     later = after_cutover(known, plan)
@@ -83,7 +83,7 @@ def step(
         store = plan.part.guarded(store)
     with snapshot_of(plan, store) if state is None else nullcontext() as start:
         windows = Windows(plan, store, before, start)
-    with np.errstate(all="ignore"):  # as the means of frames without values
+    with np.errstate(all="ignore"):  # such as the means of frames without values
         done = windows.advance(group)
         gone = windows.expire(watermark)
     before_cutover, incomplete = (
@@ -98,7 +98,7 @@ def step(
     if plan.part is not None:
         plan.part.write(store, snapshot)
     store.hurry()
-    # While its pages are written; only after the flush are they durable.
+    # While its pages are being written; they are durable only after the flush.
     found = results_of(plan, group, done, gone, ahead)
     after = State(plan.buckets, plan.fixed, snapshot).encode()
     timer = windows.timer(watermark)

@@ -1,24 +1,23 @@
-"""The windows of one bucket of keys, out of Spark's state, and a micro-batch of theirs.
+"""The windows of one bucket of keys from Spark's state, and their micro-batch.
 
-They are one structure, ``mta.keyed``, of which the state holds a snapshot of at most 64 KiB.
-Windows by count and time under monoids of columns are vectorized; of others each key has a
-standalone window, behind the same calls.
+They are one ``KeyedWindows`` structure, whose snapshot of at most 64 KiB is in the state. Windows
+by count and time with monoids of columns are vectorized; for others each key has a standalone
+window, with the same calls.
 
-An idle key is expired: a window is empty once its newest event is as old as the
-window is long (``lifetime``), and a stream knows that this moment has passed when its watermark is
-later. Until then, and in any micro-batch that brings rows of the key itself, rows go first: a key
-is expired only if its window is empty after them. Its pages go once no state that Spark may still
-go back to has the key. Rows of keys without a window are late if they are older than the last
-moment at which an expired key's window became empty: the key may have been one of these. So rows
-older than the watermark may be late or may not; rows that are not older never are.
+An idle key is expired: a window is empty once its newest event is as old as the window is long
+(``lifetime``), and a stream knows that this moment has passed when its watermark is later. In a
+micro-batch with rows of the key, the rows are added first: the key is expired only if its window is
+empty after them. Its pages are deleted once no state that Spark may restore has the key. Rows of
+keys without a window are late if they are older than the last moment at which an expired key's
+window became empty: the key may have been one of these. So rows older than the watermark may be
+late; other rows never are.
 
-Where events may come late, the watermark must be past that moment by the lateness too (the
-``patience``): then no event that is late by no more than that, even from the watermark, can have
-belonged into the window.
+If events may be late, the watermark must be past that moment by the lateness too (the
+``patience``): then no event within the lateness of the watermark can belong to the window.
 
-Where results belong to boundaries (``Options.period``), a key is expired once the watermark is past
-the first one at which its window is empty: then all up to it are given, as they would be with the
-key's next event, and events up to it are late.
+If results belong to boundaries (``Options.period``), a key is expired once the watermark is past
+the first one at which its window is empty: then all results up to it are emitted, as they would be
+with the key's next event, and events up to it are late.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from spark_integration.step.columns import DAY, Ints, to_values
 from spark_integration.step.rows import Sorted
 from stores.base import PageStore
 
-#: How many events a window holds before it has pages of its own.
+#: The number of events of a window above which it has separate pages.
 PROMOTE_AT = 1024
 
 
@@ -51,13 +50,13 @@ class Expired(NamedTuple):
 
     table: Table
     moments: Ints
-    """When each one's windows became empty."""
+    """The time at which the window of each became empty."""
     due: Found | None
     """With a period, their results up to then."""
 
 
 class Windows:
-    """The windows of one bucket, out of a snapshot, or as they begin."""
+    """The windows of one bucket, from a snapshot or new."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class Windows:
             window = options.window
             self.keyed = KeyedWindows.restore(before, plan.monoid, window, store, **settings)
         else:
-            # With all rows in hand, and no more to come, a batch query needs no pages.
+            # A batch query has all rows in memory, so it needs no pages.
             most = 1 << 24 if plan.temporary else PROMOTE_AT
             name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"
             settings |= {"promote_at": most, "store": None if plan.temporary else store}
@@ -99,18 +98,18 @@ class Windows:
 
     @property
     def promotions(self) -> int:
-        """Windows that have come to have pages of their own, less those that were expired."""
+        """Return how many windows became standalone, less those that were expired."""
         return max(0, self.bucket.counts.standalone - self._standalone)
 
     @property
     def merges(self) -> int:
-        """Runs of pages that were merged into others; known once a checkpoint was taken."""
+        """Return how many runs of pages were merged; known after a checkpoint."""
         return len(self._runs - self._numbers())
 
     def incomplete(self, times: Ints) -> int:
-        """How many events of these times have results that may be incomplete after a change.
+        """Return how many events of these times may have incomplete results after a change.
 
-        All of them where no moment ends it, as with windows by count.
+        All of them if no moment ends it, as with windows by count.
         """
         moments = [each.complete_from for each in self.keyed.coverage().incomplete]
         whole = [moment for moment in moments if moment is not None]
@@ -119,7 +118,7 @@ class Windows:
         return int((times < max(whole).astype("i8")).sum()) if whole else 0
 
     def advance(self, group: Sorted) -> Advance:
-        """Take in sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
+        """Add sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
         plan, options = self.plan, self.plan.options
         codes = np.repeat(np.arange(len(group.keys)), np.diff(group.bounds))
         columns = {
@@ -152,14 +151,14 @@ class Windows:
         return done
 
     def expire(self, watermark: int | None) -> Expired | None:
-        """Expire the keys whose windows are empty by the watermark; None if there are none."""
+        """Expire the keys whose windows are empty at the watermark; None if there are none."""
         options, lifetime = self.plan.options, self.plan.options.lifetime
         if watermark is None or lifetime is None or options.idle == "keep" or self.plan.temporary:
             return None
         past, period = watermark - options.patience - 1, options.period
-        if period is not None:  # the last boundary for which all events have come
+        if period is not None:  # the last boundary for which all events have arrived
             past = period.last_boundary(past)
-        # An event at a boundary belongs to it, and so is late once it is given.
+        # An event at a boundary belongs to it, and so is late once its result is emitted.
         table = self.bucket.expire(
             past - lifetime, lambda newest: self._end_of(newest) + (period is not None)
         )
@@ -169,17 +168,17 @@ class Windows:
         return Expired(table, self._end_of(table.newest()), due)
 
     def _end_of(self, newest: Any) -> Any:
-        """When windows become empty after their newest events, or the first boundaries then."""
+        """Return when windows become empty after their newest events, or the next boundaries."""
         options = self.plan.options
         assert options.lifetime is not None
         end, period = newest + options.lifetime, options.period
         return end if period is None else period.boundary(end)
 
     def timer(self, watermark: int | None) -> int | None:
-        """Once the watermark is later than this, the bucket must be called; None for never.
+        """Return the watermark after which the bucket must be called; None for never.
 
-        Pages that are to be deleted are looked at again with the watermark's next move. Where keys
-        are kept, that is for a query to come which forgets them.
+        Pages that are to be deleted are checked again with the next watermark. If keys are kept,
+        this is for a later query that expires them.
         """
         options = self.plan.options
         if self.bucket.is_deleting:
@@ -191,7 +190,7 @@ class Windows:
 
 
 def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
-    """The windows without peers: their results are those of the last of them (``results``)."""
+    """Return the windows without ties: others repeat their last peer's result (``results``)."""
     options = plan.options
     if isinstance(options.window, AbstractPolicy):
         return by_rows(options.window)
@@ -199,7 +198,7 @@ def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
 
 
 def vectorizes(plan: Plan) -> bool:
-    """Whether windows are vectorized by columns, in place of each key's by itself."""
+    """Return whether windows are vectorized."""
     return is_vectorized(plan.monoid, list(plan.options.windows.values()))
 
 
@@ -215,7 +214,7 @@ def _wanted(plan: Plan) -> Want:
 
 
 def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
-    """The error for retractions of nothing, which names the first one's key."""
+    """Return the error for retractions without a match, which names the first one's key."""
     place = int(missing.min())
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1
     key = group.key(number)
@@ -230,7 +229,7 @@ def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
 
 
 def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent:
-    """The error for the first key that has late rows: in which way they are, and what helps."""
+    """Return the error for the first key with late rows: why they are late, and what helps."""
     options = plan.options
     place = int(np.argmax(late.mask))
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,11 @@ def test_a_wrong_result_of_one_row_is_an_error() -> None:
     flink.require_equal(ours, ours.take([1, 0]))
     with pytest.raises(AssertionError, match="other rows"):
         flink.require_equal(ours, ours.set_column(2, "peak", pa.array([3.0, 5.0])))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="NOT TESTED: no /proc")
+def test_cpu_time_includes_that_of_children() -> None:
+    before = flink.cpu_seconds()
+    work = "import time\nwhile time.process_time() < 0.5: pass"
+    subprocess.run([sys.executable, "-c", work], check=True)
+    assert flink.cpu_seconds() - before >= 0.4

@@ -290,7 +290,7 @@ class FingerTree(Tree):
         if not first.count:
             return None
         stack = first.stack or self.kind.stack(first)
-        if stack.size - stack.at < min(most, first.count):  # it lacks suffixes of some events
+        if stack.size - stack.at < min(most, first.count):  # some events have no suffix in it
             stack = self.kind.stack(first)
         first.stack = stack
         count = min(most, stack.size - stack.at, first.count - 1)
