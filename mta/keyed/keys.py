@@ -142,7 +142,7 @@ def _bounds_of_whole(count: int) -> np.ndarray:
 
 def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -> np.ndarray:
     """Return whether pairs of keys with equal hashes have the same bytes."""
-    if one.is_whole:
+    if one.is_whole:  # integers are hashed one to one
         return np.ones(len(places), bool)
     starts, begins = one.bounds[places], other.bounds[others]
     lengths = one.bounds[places + 1] - starts
