@@ -3,21 +3,17 @@
 ``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the policy of a single window,
 which slides it; ``shared`` does so for multiple windows. A public class such as ``Window`` has an
 engine in its attribute ``engine``, which is not public.
-
-``alone`` marks the public methods of windows: an engine then serves one call at a time, and numpy
-prints no warnings.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import wraps
 from sys import maxsize
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -51,6 +47,7 @@ from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time
+from mta.windows.alone import alone
 from mta.windows.display import html_table
 from mta.windows.intake import Intake, require_emit
 from mta.windows.moments import asked
@@ -63,53 +60,10 @@ from mta.windows.single import (
     Moved,
     SingleEvents,
     WindowAhead,
-    busy,
 )
 from stores import PageStore, StoreLike, open_store
 
-_Args = ParamSpec("_Args")
-_Result = TypeVar("_Result")
 _Log = TypeVar("_Log", bound=FingerTreeLog)
-
-
-class Busy(Protocol):
-    """An object that serves one call at a time."""
-
-    busy: bool
-
-
-class _Serves(Protocol):
-    """An object with an engine that serves one call at a time."""
-
-    @property
-    def engine(self) -> Busy:
-        """Return the engine; multiple windows may share one."""
-
-
-_Window = TypeVar("_Window", bound=_Serves)
-
-
-def alone(
-    method: Callable[Concatenate[_Window, _Args], _Result],
-) -> Callable[Concatenate[_Window, _Args], _Result]:
-    """Decorate a method of a window: it has the engine to itself, and numpy's warnings are off.
-
-    A concurrent call raises WindowBusy, and changes nothing.
-    """
-
-    @wraps(method)
-    def call(self: _Window, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
-        engine = self.engine
-        if engine.busy:
-            raise busy()
-        engine.busy = True
-        try:
-            with np.errstate(all="ignore"):
-                return method(self, *args, **kwargs)
-        finally:
-            engine.busy = False
-
-    return call
 
 
 class PublicWindow:

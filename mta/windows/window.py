@@ -22,8 +22,9 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.snapshot import Snapshot
 from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
+from mta.windows.alone import alone
 from mta.windows.display import result_rows
-from mta.windows.engine import EventsWindow, WindowEngine, alone
+from mta.windows.engine import EventsWindow, WindowEngine
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.single import busy
