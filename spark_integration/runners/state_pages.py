@@ -48,7 +48,7 @@ _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 
 
 def is_state_url(url: str) -> bool:
-    """Return whether pages go to Spark's state.
+    """Return whether pages go to Spark's state. Raises InvalidStoreURL for other addresses.
 
     Raises InvalidStoreURL for other spark:// addresses.
     """
