@@ -234,7 +234,7 @@ class Cursor(ObservedWindow):
         if stored < chunk.count:
             schema.put_many(out, stored, coming.between(fronts[stored:], ends[stored:]))
         self.move(int(starts[-1]))
-        self._have(back + count, lambda: coming.total)
+        self._have(back + count, lambda: coming.total if count else None)
         self.waiting = chunk.stop - self.back
         return monoid.lower_rows(out)
 

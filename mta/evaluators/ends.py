@@ -63,7 +63,7 @@ def frame_results(
     for done in range(0, chunk.count, size):
         end = min(done + size, chunk.count)
         starts, stops = seen.bounds(policy, kept, done, end)
-        has_events, last = starts < stops, (int(starts[-1]), int(stops[-1]))
+        has_events, last = starts < stops, (min(int(starts[-1]), int(stops[-1])), int(stops[-1]))
         if has_events.all():
             seen.put(out, range(done, end), starts, stops)
             continue
@@ -85,7 +85,7 @@ class Frames:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return where the frames of some events of the chunk start, and where they stop.
 
-        None starts before the position ``kept``.
+        None starts before the position ``kept``. A frame without events may end before its start.
         """
         end, first, count = policy.end, self.chunk.first + start, stop - start
         times = None if self.chunk.times is None else self.chunk.times[start:stop]
@@ -95,8 +95,7 @@ class Frames:
             stops = self.first_after_each(times, end.delay)
         else:
             stops = np.arange(first + 1, first + 1 + count) - end.rows
-        stops = np.maximum(stops, kept)
-        return np.minimum(np.maximum(as_array(cuts, count), kept), stops), stops
+        return _from(kept, as_array(cuts, count)), _from(kept, stops)
 
     def first_after_each(self, times: np.ndarray, age: int) -> np.ndarray:
         """Return the position of the oldest event less than ``age`` old at each of some times.
@@ -110,7 +109,9 @@ class Frames:
 
         front = min(events.first_after(int(times[0]) - age), chunk.first)
         found = SearchedTimes(front, events, chunk, leaf).first_after_each(times, age)
-        return as_array(found, len(times)) + chunk.first
+        positions = as_array(found, len(times))  # of nobody else
+        positions += chunk.first
+        return positions
 
     def put(
         self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
@@ -184,3 +185,8 @@ class Frames:
             monoid.partials.put_many(rows, at - start, leaf.partials(at, end, monoid))
             at = end
         return rows
+
+
+def _from(oldest: int, positions: np.ndarray) -> np.ndarray:
+    """Positions that never decrease, none of them before the oldest one."""
+    return positions if positions[0] >= oldest else np.maximum(positions, oldest)

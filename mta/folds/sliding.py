@@ -68,6 +68,8 @@ def joined(pieces: Sequence[EachFront]) -> EachFront:
     >>> joined([range(3, 5), range(5, 6)])
     range(3, 6)
     """
+    if len(pieces) == 1:
+        return pieces[0]
     ranges = [piece for piece in pieces if isinstance(piece, range)]
     if len(ranges) == len(pieces) and all(a.stop == b.start for a, b in pairwise(ranges)):
         return range(ranges[0].start, ranges[-1].stop)

@@ -68,12 +68,12 @@ class Keys:
 
     def take(self, places: np.ndarray) -> Keys:
         """Return the keys at some places; in order if the places increase."""
+        if self.is_whole:
+            blob = self.blob.view("<i8")[places].view("u1")
+            return Keys(self.kind, self.hashes[places], blob, _bounds_of_whole(len(places)))
         starts = self.bounds[places]
         lengths = self.bounds[places + 1] - starts
-        if self.is_whole:
-            blob = self.blob.reshape(-1, 8)[places].reshape(-1)
-        else:
-            blob = np.frombuffer(self.bytes_at(starts, lengths), "u1")
+        blob = np.frombuffer(self.bytes_at(starts, lengths), "u1")
         return Keys(self.kind, self.hashes[places], blob, bounds_of(lengths))
 
     def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> bytes:
@@ -135,8 +135,15 @@ class Keys:
         return -1
 
 
+def _bounds_of_whole(count: int) -> np.ndarray:
+    """Return where each of some integer keys begins, and where the last one ends, in bytes."""
+    return np.arange(0, 8 * count + 1, 8)
+
+
 def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -> np.ndarray:
-    """Return whether pairs of keys have the same bytes."""
+    """Return whether pairs of keys with equal hashes have the same bytes."""
+    if one.is_whole:  # integers are hashed one to one
+        return np.ones(len(places), bool)
     starts, begins = one.bounds[places], other.bounds[others]
     lengths = one.bounds[places + 1] - starts
     same: np.ndarray = lengths == other.bounds[others + 1] - begins
@@ -255,7 +262,7 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
         blob = np.asarray(packed, "<i8")
         hashes = mixed(blob.view("<u8"))
         order = np.argsort(hashes)
-        bounds = np.arange(0, 8 * len(blob) + 1, 8)
+        bounds = _bounds_of_whole(len(blob))
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))

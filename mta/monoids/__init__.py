@@ -2,6 +2,7 @@
 
 - ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
 - ``ranges``, ``holistic``: results that follow from the events, and those that need all of them
+- ``typed``: what monoids need of the type of their column
 - ``basic``, ``text``, ``deviations``, ``shape``, ``regression``: sums, extremes, lists; moments
 - ``logical``, ``positional``: truth values, bits, products; values by their place
 - ``quantiles``, ``distinct``: exact ones, of all values of a window

@@ -27,20 +27,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from functools import partial as bound
 from operator import add, itemgetter, sub
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from mta.columns.reading import objects, plain
-from mta.columns.schemas import Array, Decimals, Objects, Row, Rows, Schema
-from mta.errors import InvalidValue, ResultOutOfRange
+from mta.columns.schemas import Array, Decimals, Objects, Row, Rows
+from mta.errors import ResultOutOfRange
 from mta.kernels.native import Kernel
 from mta.kernels.scans import ones
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid, Plain, larger, positive_zero, smaller
 from mta.monoids.text import EndText, FirstText, LastText, MaxText, MinText
+from mta.monoids.typed import (
+    addable,
+    empty_of,
+    is_plain,
+    is_whole,
+    layout_of,
+    limit_of,
+    lowering_of,
+    named,
+    outputs_of,
+    shown,
+    zero_of,
+)
 
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a number of 64 bits.
@@ -124,14 +136,14 @@ class Sum(_Typed[Out]):
 
     def __init__(self, dtype: Any = None) -> None:
         kind = addable(dtype)
-        zero = _zero(kind)
+        zero = zero_of(kind)
         super().__init__(
-            _named("Sum", kind),
+            named("Sum", kind),
             inputs=kind,
             partials=kind,
             identity=zero,
             output=outputs_of(kind),
-            lower=_lower(kind),
+            lower=lowering_of(kind),
             ufuncs=(np.add,),
             inverse=np.subtract,
             empty=plain(shown(kind, zero)),
@@ -147,7 +159,7 @@ class Sum(_Typed[Out]):
     def of_types(self, *types: Any) -> AbstractMonoid:
         """Of integers, decimals and booleans, which count, a ``CheckedSum``."""
         kind = "int64" if types[0] == "bool" else types[0]
-        return CheckedSum(kind) if self._follows and _is_whole(kind) else self
+        return CheckedSum(kind) if self._follows and is_whole(kind) else self
 
 
 class CheckedSum(_Typed[Out]):
@@ -173,10 +185,10 @@ class CheckedSum(_Typed[Out]):
 
     def __init__(self, dtype: Any = "int64", label: str = "") -> None:
         kind = addable(dtype)
-        limits, show = np.iinfo(kind.dtype), _lower(kind)
+        limits, show = np.iinfo(kind.dtype), lowering_of(kind)
         self.label = label or f"a sum of {limits.dtype}"
         super().__init__(
-            _named("CheckedSum", kind),
+            named("CheckedSum", kind),
             inputs=kind,
             partials=("i8", "i8"),
             identity=(0, 0),
@@ -185,7 +197,7 @@ class CheckedSum(_Typed[Out]):
             lower=self._joined if show is None else lambda halves: show(self._joined(halves)),
             ufuncs=(np.add, np.add),
             inverse=_subtract_pairs,
-            empty=plain(shown(kind, _zero(kind))),
+            empty=plain(shown(kind, zero_of(kind))),
             plain=_plain(
                 kind,
                 None,
@@ -247,15 +259,15 @@ class _Extremum(_OfOne[Out]):
 
     def _make(self, kind: Array) -> None:
         smallest = self._ufunc is np.minimum
-        worst, choose = _limit(kind, upper=smallest), smaller if smallest else larger
+        worst, choose = limit_of(kind, upper=smallest), smaller if smallest else larger
         ColumnarMonoid.__init__(
             self,
-            _named(type(self).__name__, kind),
+            named(type(self).__name__, kind),
             inputs=kind,
             partials=kind,
             identity=worst,
             output=outputs_of(kind),
-            lower=_lower(kind),
+            lower=lowering_of(kind),
             ufuncs=(self._ufunc,),
             selective=True,
             empty=empty_of(kind, worst),
@@ -452,25 +464,25 @@ class MaxCount(_ExtremeCount):
 class _ArgExtreme(_Extreme[Out]):
     def __init__(self, dtype: Any = None, by: Any = None) -> None:
         kind, value, self._given = layout_of(dtype), layout_of(by), (by, dtype)
-        show = _lower(kind, signed=True)
-        name = _named(type(self).__name__, kind)
+        show = lowering_of(kind, signed=True)
+        name = named(type(self).__name__, kind)
         super().__init__(
-            name if value.dtype == np.float64 else f"{name} by {_named('value', value)}",
+            name if value.dtype == np.float64 else f"{name} by {named('value', value)}",
             inputs=(value, kind),
             # An event at the worst value still beats "no event yet", so presence is a column.
             partials=(value, kind, "?"),
-            identity=(_limit(value, upper=not self._largest), _zero(kind), False),
+            identity=(limit_of(value, upper=not self._largest), zero_of(kind), False),
             output=outputs_of(kind),
             lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
             combine=self._choose,
             lower=lambda partial: partial[1] if show is None else show(partial[1]),
             selective=True,
-            empty=empty_of(kind, _zero(kind)),
+            empty=empty_of(kind, zero_of(kind)),
             kernel=Kernel("arg_max" if self._largest else "arg_min", 0),
             plain=_plain(
                 kind,
                 Plain(self._one, lambda pair: (*pair, True), lambda partial: partial[1]),
-                by_numpy=not _is_plain(value),
+                by_numpy=not is_plain(value),
             ),
         )
 
@@ -549,10 +561,10 @@ class _End(_OfOne[Out]):
         return type(self)(kind, self.skip_nulls)
 
     def _make(self, kind: Array) -> None:
-        zero, show = _zero(kind), _lower(kind, signed=True)
+        zero, show = zero_of(kind), lowering_of(kind, signed=True)
         ColumnarMonoid.__init__(
             self,
-            _named(type(self).__name__, kind),
+            named(type(self).__name__, kind),
             inputs=kind,
             partials=(kind, "?"),
             identity=(zero, False),
@@ -671,11 +683,6 @@ def _exp_of_mean(partial: Partial) -> Any:
     return np.exp(np.where(mean < math.inf, np.minimum(mean, _LARGEST_LOG), mean))[()]
 
 
-def _is_plain(kind: Array) -> bool:
-    """Whether the numbers of a column are Python's floats, or integers of 64 bits."""
-    return type(kind) is Array and kind.dtype in (np.float64, np.int64)
-
-
 def _plain(
     kind: Array, floats: Plain | None, integers: Plain | None = None, by_numpy: bool = False
 ) -> Plain | None:
@@ -683,7 +690,7 @@ def _plain(
 
     None for columns whose numbers are not Python's: then there are numpy's functions alone.
     """
-    if by_numpy or not _is_plain(kind):
+    if by_numpy or not is_plain(kind):
         return None
     return floats if kind.dtype == np.float64 else integers or floats
 
@@ -726,84 +733,3 @@ def _plain_log(value: float) -> float:
 def _plain_exp_of_mean(partial: Any) -> float:
     mean = partial[0] / partial[1] if partial[1] else math.nan
     return float(np.exp(min(mean, _LARGEST_LOG) if mean < math.inf else mean))
-
-
-def layout_of(dtype: Any) -> Array:
-    """The column of a type; without one doubles, which take no whole number that they round."""
-    if dtype is None:
-        return Array("f8", exact=True)
-    return dtype if isinstance(dtype, Decimals) else Array(dtype)
-
-
-def addable(dtype: Any) -> Array:
-    """As ``layout_of``, of numbers. Raises InvalidValue for moments and booleans."""
-    kind = layout_of(dtype)
-    if kind.dtype.kind in "mMb":
-        raise InvalidValue(
-            f'a sum is of numbers, not of {kind.dtype}: of booleans take Sum("int64"), and convert '
-            "datetimes and durations to numbers first"
-        )
-    return kind
-
-
-def _is_whole(kind: Any) -> bool:
-    return isinstance(kind, Decimals) or (kind not in (None, str) and np.dtype(kind).kind in "iu")
-
-
-def outputs_of(kind: Array) -> Schema:
-    """The column of results that are values of a type."""
-    return Objects() if isinstance(kind, Decimals) else kind
-
-
-def _lower(kind: Array, signed: bool = False) -> Any:
-    """Return what turns values into results: decimals, Python's numbers, no -0.0 unless signed.
-
-    -0.0 equals 0.0, and which of them a fold results in depends on the order.
-    """
-    if isinstance(kind, Decimals):
-        return bound(shown, kind)
-    return (lambda partial: partial + 0.0) if kind.dtype.kind == "f" and not signed else None
-
-
-def shown(kind: Array, value: Any) -> Any:
-    """A value, or a column of them, as users see it."""
-    if not isinstance(kind, Decimals):
-        return value
-    found = kind.shown(np.atleast_1d(value)).tolist()
-    return found if np.ndim(value) else found[0]
-
-
-def _named(name: str, kind: Array) -> str:
-    if isinstance(kind, Decimals):
-        return f"{name}[{kind!r}]"
-    return name if kind.dtype == np.float64 else f"{name}[{kind.dtype.name}]"
-
-
-def _zero(kind: Array) -> Any:
-    return _number(np.zeros((), kind.dtype)[()])
-
-
-def _limit(kind: Array, upper: bool) -> Any:
-    dtype = kind.dtype
-    if dtype.kind == "f":
-        return _number(dtype.type(np.inf if upper else -np.inf))
-    if dtype.kind == "b":
-        return np.bool_(upper)
-    info = np.iinfo("i8" if dtype.kind in "mM" else dtype)
-    if dtype.kind in "mM":  # the number below the others is NaT
-        return np.array(info.max if upper else -info.max, "i8").view(dtype)[()]
-    return _number(dtype.type(info.max if upper else info.min))
-
-
-def _number(number: Any) -> Any:
-    """A number of numpy's as one of Python's, where single rows are that (see ``_plain``)."""
-    return number.item() if number.dtype in (np.float64, np.int64) else number
-
-
-def empty_of(kind: Array, value: Any) -> Any:
-    """The result of no events: None, NaN, NaT, or of integers a value."""
-    if isinstance(kind, Decimals):
-        return None
-    if kind.dtype.kind in "mM":
-        return np.array("NaT", kind.dtype)[()]
-    return np.nan if kind.dtype.kind == "f" else plain(value)

@@ -3,7 +3,8 @@
 A key that is looked up by itself is answered in the event loop, which takes less than handing it to
 a thread and back. Pages that are not in memory are read on a thread in between, those of all
 requests that wait for some in one call of the store. A call costs the worker about as much as a
-request does, so under load calls wait a little for others to join them.
+request does, however many pages it reads: so when requests are frequent, a call waits a few
+milliseconds after the one before it, and serves those that come meanwhile.
 
 Other requests, as for a key with many events, take longer: a thread carries them out. A call of the
 reader costs hundreds of microseconds, and few more for each further key. So requests that arrive
@@ -29,7 +30,7 @@ _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 #: How often pages are read for a request: a level of the index each time, then the tables.
 _FETCHES = 4
 #: The least seconds between the beginnings of two calls that read pages.
-_SPACING = 0.002
+_SPACING = 0.004
 #: So many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
 
@@ -94,7 +95,10 @@ class Lookups:
             loop.call_at(self._last_fetch + _SPACING, self._fetch_wanted)
 
     def _fetch_wanted(self) -> None:
-        wanted, self._wanted, loop = self._wanted, [], asyncio.get_running_loop()
+        wanted = [each for each in self._wanted if not each[1].done()]  # others' time was up
+        self._wanted, self._fetching, loop = [], bool(wanted), asyncio.get_running_loop()
+        if not wanted:
+            return
         self._last_fetch = loop.time()
         names = {name for pages, _ in wanted for name in pages}
         call = self._fetcher.submit(self._reader.fetch, names)

@@ -28,6 +28,8 @@ DEFAULT_EVENTS, MAX_EVENTS = 1000, 10_000
 
 def parameters(request: Request, *known: str) -> Mapping[str, str]:
     """The query of a request, each parameter once. Raises Problem for one that is not known."""
+    if not request.scope["query_string"]:
+        return {}
     found = dict(request.query_params)
     if unknown := found.keys() - {*known}:
         names = ", ".join(known) or "none"

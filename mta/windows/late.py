@@ -8,8 +8,8 @@ there on are computed again: one combine per newer event. Where the first new fo
 object as before, the later ones do not change either; this is common if an operation chooses an
 event. The log receives the event together with all others (``single.SingleEvents.write_back``).
 
-Nothing is folded before the first late event arrives. Events in order are folded here when the next
-late one arrives, if that precedes or changes them: a second combine each.
+Nothing is folded before the first late event arrives. Events in order are folded here when a late
+event arrives that belongs after them or changes their folds: a second combine each.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class LateEvents:
     def _folded(
         self, known: list[Partial], at: int, event: Partial, right: Partial
     ) -> tuple[list[Partial], Partial]:
-        """The folds that an event at a place changes, and the one up to the newest event.
+        """Return the folds that an event at a position changes, and the one up to the newest event.
 
-        ``known`` are those without it, which then reach up to its place.
+        ``known`` are those without the event. They are extended up to its position.
         """
         combine, partials = self._combine, self._partials
         known[-1:] = accumulate(partials[len(known) - 1 : at], combine, initial=known[-1])

@@ -1,6 +1,8 @@
 """``mta inspect``, ``check`` and ``gc`` on snapshots of keyed windows that a program saved."""
 
 import re
+import shutil
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -35,11 +37,25 @@ class Saved:
     """Windows of many keys in a store, and their snapshot in a file."""
 
     def __init__(self, folder, policy=None, names=lambda key: f"m{key}"):
-        self.address = f"file://{folder / 'pages'}?map_size=64MiB"
         self.folder, self.policy, self.names = folder, policy or POLICIES, names
         with open_store(self.address) as store:
             windows = KeyedWindows(Max(), self.policy, store, "meters", **SIZES)
-            self.snapshot = self.save("saved.snapshot", windows, range(BATCHES))
+            self.save("saved.snapshot", windows, range(BATCHES))
+
+    @property
+    def address(self):
+        return f"file://{self.folder / 'pages'}?map_size=64MiB"
+
+    @property
+    def snapshot(self):
+        return self.folder / "saved.snapshot"
+
+    def copied_to(self, folder):
+        """The same in a folder that a test may change."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        copied = copy(self)
+        copied.folder = folder
+        return copied
 
     def save(self, name, windows, numbers):
         for number in numbers:
@@ -70,9 +86,14 @@ class Saved:
             store.delete_many(keys)
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return Saved(tmp_path_factory.mktemp("saved"))
+
+
 @pytest.fixture
-def saved(tmp_path):
-    return Saved(tmp_path)
+def saved(original, tmp_path):
+    return original.copied_to(tmp_path)
 
 
 def events_by_key():

@@ -54,7 +54,7 @@ SECOND = 1_000_000
 
 @pytest.fixture(autouse=True, scope="module", params=[1, 1024])
 def few(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For how many events fronts are searched for one by one, and how many leaves stay alone."""
+    """How far a cursor follows, and how many events are searched with one read, or alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cursor, "_NEAR", request.param)
         patch.setattr(searched, "_FEW", request.param)

@@ -294,7 +294,7 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
 
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
-@pytest.mark.parametrize("call", ["get_many", "put_many"])
+@pytest.mark.parametrize("call", ["view_many", "put_many"])
 def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str, bulks: None) -> None:
     """As many events are in as the error says, and the window goes on from there."""
     rng = np.random.default_rng(1)

@@ -75,6 +75,19 @@ def test_quantiles_of_a_long_window_however_its_events_come(
         np.testing.assert_allclose(found[at], np.quantile(last, [0.0, 0.25, 0.5, 1.0]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_frame_that_no_event_comes_into_has_the_same_median(batch: int) -> None:
+    """As all events of a batch have the time of the newest one."""
+    stream = values(LONG + 500)
+    window = Window(Median(), TimeWindow(LONG, closed="left"), leaf_arity=512)
+    window.extend(stream[:LONG], np.arange(LONG))
+    for at in range(LONG, LONG + 120, batch):
+        moments = np.full(batch, at - at % 12)
+        found = window.extend(stream[at : at + batch], moments)
+        known = at - at % 12
+        np.testing.assert_allclose(found, np.median(stream[known - LONG : known]), rtol=1e-12)
+
+
 def test_a_jump_of_the_median_is_found_as_well() -> None:
     """The values around the answer before are looked at first, and say nothing here."""
     stream = np.concatenate([np.zeros(LONG), np.full(LONG, 1e9), -values(LONG)])

@@ -55,6 +55,23 @@ def test_pages_that_do_not_stay_in_memory_are_read_by_a_thread(cache: int, serve
     asyncio.run(ask())
 
 
+def test_a_request_that_ends_while_it_waits_leaves_nothing_to_read(server: Server) -> None:
+    async def ask() -> None:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+        lookups = Lookups(open_published(server, "many", refresh=None))
+        await lookups.query(1, None, False)
+        late = asyncio.create_task(lookups.query(KEYS - 1, None, False))
+        await asyncio.sleep(0)
+        late.cancel()
+        await asyncio.gather(late, return_exceptions=True)
+        lookups.close()
+        await asyncio.sleep(0.02)  # when the call that it waited for is due
+        assert (late.cancelled(), errors) == (True, [])
+
+    asyncio.run(ask())
+
+
 def test_each_request_has_its_own_error(server: Server) -> None:
     async def ask() -> None:
         lookups = Lookups(open_published(server, "many", refresh=None))

@@ -30,6 +30,7 @@ from tests.support.patience import LONG
 from tests.support.published import agrees
 from tests.support.spark.asking import KEYS, START
 from tests.support.spark.cards import LATE, SCHEMA, CardFiles, options, results
+from tests.support.spark.drivers import wait_until
 
 
 class Cards(CardFiles):
@@ -116,6 +117,7 @@ def test_readers_see_each_committed_batch_whole_while_the_query_runs_fails_and_r
     thread = threading.Thread(target=read)
     thread.start()
     try:
+        wait_until(lambda: seen or errors)
         for _ in range(3):
             cards.write()
         with pytest.raises(StreamingQueryException, match="the sink is down"):

@@ -25,7 +25,7 @@ from mta import (
 )  # fmt: skip
 from mta.audit.walk import audit, live_keys
 from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
-from mta.evaluators import cursor
+from mta.evaluators import searched
 from mta.frames.base import AbstractPolicy
 from mta.logs.finger_tree.log import FingerTreeLog
 from stores import MemoryStore, open_store
@@ -35,9 +35,9 @@ from tests.support.naive import joined, letters
 
 @pytest.fixture(autouse=True, scope="module", params=[1, 1024])
 def few(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For how many events fronts are searched for one by one."""
+    """From how many events on several leaves are read at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cursor, "_FEW", request.param)
+        patch.setattr(searched, "_FEW", request.param)
         yield
 
 
