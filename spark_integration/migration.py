@@ -1,4 +1,4 @@
-"""A new checkpoint out of a query's old one, with other buckets or in another store.
+"""Create a new checkpoint from a query's old one, with other buckets or in another store.
 
     old checkpoint                              new checkpoint
     offsets, commits, sources: how far it read  the same files
@@ -72,7 +72,7 @@ _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 Report = Callable[[str], None]
-#: What Spark is given: a row for the state of each bucket, and one for each page in the state.
+#: The input for Spark: a row for the state of each bucket, and one for each page in the state.
 _ROWS = pa.schema(
     [
         (LABEL, pa.int64()), (TIME, pa.timestamp("us", "UTC")), (BLOB, pa.binary()),
@@ -83,10 +83,10 @@ _TYPES = f"{LABEL} {LABEL_TYPE}, {TIME} timestamp, {BLOB} binary, {KEY} string, 
 
 
 class Migrated(NamedTuple):
-    """What was made."""
+    """The result of a migration."""
 
     batch: int
-    """The last batch that it has."""
+    """The last batch in the checkpoint."""
     buckets: int
     states: int
     """Buckets that have keys, or had some."""
@@ -148,7 +148,7 @@ def migrate(
     _copy_logs(checkpoint, draft)
     report(f"Spark writes the state of {len(states)} buckets")
     limit = _Limit(time_limit, report)
-    # Pages in the state take another provider. A query of one bucket per partition stays one.
+    # Pages in the state need another provider. A query of one bucket per partition keeps that.
     changes = {PROVIDER: ROCKSDB} if in_state else {}
     if partitions_of(checkpoint) == count:
         changes[PARTITIONS] = str(number)
@@ -160,7 +160,7 @@ def migrate(
 
 
 def _give_pages(rows: pq.ParquetWriter, snapshots: dict[int, bytes], store: PageStore) -> None:
-    """Every page that the windows of each bucket need."""
+    """Write every page that the windows of each bucket need."""
     for bucket, snapshot in snapshots.items():
         keys = sorted(set(OpaqueKeys(snapshot, store).live_keys()))
         for at in range(0, len(keys), _AT_ONCE):
@@ -170,14 +170,14 @@ def _give_pages(rows: pq.ParquetWriter, snapshots: dict[int, bytes], store: Page
 
 
 def _table(rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
-    """Rows of some buckets."""
-    # Not at 0, where the watermark begins: Spark would drop such rows for being late.
+    """Return the rows of some buckets as a table."""
+    # Not 0, the initial watermark: Spark would drop such rows as late.
     labelled = [{LABEL: label_of(bucket), TIME: 1, **row} for bucket, row in rows]
     return pa.Table.from_pylist(labelled, _ROWS)
 
 
 def _require_still(checkpoint: Path, target: Path) -> int:
-    """The last batch of a query that has stopped between two batches."""
+    """Return the last batch of a query that has stopped between two batches."""
     started, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
         raise InvalidRequest(f"{checkpoint} has no committed batch: there is nothing to migrate")
@@ -205,7 +205,7 @@ def _require_still(checkpoint: Path, target: Path) -> int:
 def _places(
     fixed: Any, before: int, after: int
 ) -> tuple[Callable[[bytes], int], Callable[[int], Iterator[int]]]:
-    """Which new bucket has a key, and which ones may have keys of an old one."""
+    """Return which new bucket has a key, and which ones may have keys of an old one."""
     step = gcd(before, after)
 
     def into(bucket: int) -> Iterator[int]:
@@ -221,7 +221,7 @@ def _places(
 
 
 def _copier(source: PageStore, target: PageStore) -> Callable[[bytes], None]:
-    """What copies the pages of a standalone window from one store to another."""
+    """Return what copies the pages of a standalone window from one store to another."""
 
     def copy_pages(window_snapshot: bytes) -> None:
         keys = list(live_keys(restore_opaque(window_snapshot, source)))
@@ -234,7 +234,7 @@ def _copier(source: PageStore, target: PageStore) -> Callable[[bytes], None]:
 
 
 def _copy_logs(checkpoint: Path, draft: Path) -> None:
-    """How far the query has read its sources, and who it is."""
+    """Copy the progress of the sources, and the identity of the query."""
     for name in ("metadata", ".metadata.crc"):
         if (checkpoint / name).is_file():
             shutil.copy2(checkpoint / name, draft)
@@ -247,13 +247,13 @@ def _copy_logs(checkpoint: Path, draft: Path) -> None:
 
 
 class _Limit(NamedTuple):
-    """How long Spark may take, and who gets its progress."""
+    """The time limit for Spark, and the receiver of its progress."""
 
     seconds: float
     report: Report
 
     def wait(self, query: StreamingQuery, spark: SparkSession) -> None:
-        """Until the query ends; stops it and raises TimeLimitReached where it takes longer."""
+        """Wait for the end of the query; stop it and raise TimeLimitReached at the limit."""
         started = time.monotonic()
         left = self.seconds
         while not query.awaitTermination(max(min(PERIOD, left), 0.001)):  # type: ignore[arg-type]
@@ -262,7 +262,7 @@ class _Limit(NamedTuple):
             if left <= 0:
                 with suppress(
                     PySparkException, Py4JError
-                ):  # it ends later, in a folder that nobody reads
+                ):  # it ends later, in a folder that is not read
                     query.stop()
                 raise TimeLimitReached(
                     f"Spark has not written the states in {self.seconds:g} seconds, and was "
@@ -274,7 +274,7 @@ class _Limit(NamedTuple):
 
 
 def _tasks_of(query: StreamingQuery, spark: SparkSession) -> str:
-    """How many tasks have ended of a query's stages so far."""
+    """Return how many tasks of a query's stages have ended."""
     tracker = spark.sparkContext.statusTracker()
     jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(str(query.runId)))
     stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
@@ -292,13 +292,13 @@ def _write_states(
     changes: dict[str, str],
     limit: _Limit,
 ) -> None:
-    """The state of each bucket, as Spark has it after a batch, under changed settings."""
+    """Write the state of each bucket as Spark has it after a batch, with changed settings."""
     work, session, in_state = draft / ".work", spark.newSession(), is_state_url(home)
     offsets = draft / "offsets" / str(batch)
     _set(offsets, changes)
     for name, value in settings_of(offsets).items():
         session.conf.set(name, value)
-    # Each version whole in its own files, which say nothing of their number.
+    # Each version in complete files, which do not contain its number.
     session.conf.set(CHANGELOG, "false")
     session.conf.set(_FORMAT, "1")
     session.conf.set(_STOP_TIMEOUT, "10s")
@@ -316,17 +316,17 @@ def _write_states(
         if match := _FIRST.fullmatch(path.name):
             kind = "snapshot" if match[2] == "delta" else match[2]
             path.rename(path.with_name(f"{match[1]}{batch + 1}.{kind}{match[3] or ''}"))
-    for note in state.glob("0/_metadata/v2/[0-9]*"):  # it says where the schemas are
+    for note in state.glob("0/_metadata/v2/[0-9]*"):  # it has the paths of the schemas
         text = note.read_text()
         _rewrite(note, text.replace(f"{draft.name}/.work/checkpoint/", f"{target.name}/"))
     shutil.rmtree(work)
 
 
 def _put(given: DataFrame, in_state: bool) -> DataFrame:
-    """A query that keeps what it is given as the state of each bucket."""
+    """Return a query that stores its input as the state of each bucket."""
     buckets = given.groupBy(LABEL)
     if in_state:
-        from spark_integration.runners.stateful import StateAsGiven  # PySpark 3.5 has no such
+        from spark_integration.runners.stateful import StateAsGiven  # PySpark 3.5 does not have it
 
         return buckets.transformWithStateInPandas(
             StateAsGiven(), f"{LABEL} {LABEL_TYPE}", "append", "EventTime"
@@ -346,7 +346,7 @@ def _put(given: DataFrame, in_state: bool) -> DataFrame:
 
 
 def _set(offsets: Path, changes: dict[str, str]) -> None:
-    """Have the query go on with other settings."""
+    """Change settings of the query."""
     version, header, *rest = offsets.read_text().split("\n")
     content = json.loads(header)
     content["conf"] |= changes
@@ -354,6 +354,6 @@ def _set(offsets: Path, changes: dict[str, str]) -> None:
 
 
 def _rewrite(path: Path, text: str) -> None:
-    """Replace a file of Spark's, and the digest of it."""
+    """Replace a file of Spark's, and its checksum."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     path.write_text(text)

@@ -1,4 +1,4 @@
-"""The options of ``sliding_aggregate``, and which of them go together.
+"""The options of ``sliding_aggregate``, and which of them can be combined.
 
 ``Options`` checks every rule that does not depend on the DataFrame; ``request.py`` checks the rest,
 and makes a ``Plan``, which carries the options to the workers.
@@ -61,7 +61,7 @@ class History:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Described at ``sliding_aggregate``; raises InvalidRequest for what cannot be done."""
+    """The options of ``sliding_aggregate``; raises InvalidRequest for unsupported combinations."""
 
     by: str | Sequence[str]
     on: str
@@ -74,7 +74,7 @@ class Options:
     carry: Sequence[str] = ()
     types: Mapping[str, str] | None = None
     name: str | None = None
-    """What the windows' names begin with; None until a worker knows the query."""
+    """The prefix of the windows' names; None until a worker knows the query."""
     buckets: int | None = None
     """Groups of keys; None for one per partition of Spark's state."""
     arity: int | None = None
@@ -84,12 +84,12 @@ class Options:
     max_ahead: Lateness = None
     on_ahead: OnLate = "raise"
     time_unit: TimeUnit | None = None
-    """The unit of numbers in the time column; None where they must be seconds."""
+    """The unit of numbers in the time column; None if they must be seconds."""
     emit_updates: bool = False
     on_duplicate: OnDuplicate = "append"
     retractions: str | None = None
     asks: str | None = None
-    """The column that marks questions; None where all rows are events."""
+    """The column that marks questions; None if all rows are events."""
     retain_for: Lateness = None
     on_missing: OnBadRow = "raise"
     on_invalid: OnBadRow = "raise"
@@ -100,7 +100,7 @@ class Options:
     retain: int = 2
     start_from: str | History | None = None
     publish: str | None = None
-    """What the windows are published as; None where they are not."""
+    """The name under which the windows are published; None if they are not."""
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -116,17 +116,17 @@ class Options:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The key's columns."""
+        """Return the key's columns."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by)
 
     @cached_property
     def windows(self) -> dict[str, AbstractPolicy]:
-        """The policy of each window by its name, '' for a single one."""
+        """Return the policy of each window by its name, '' for a single one."""
         return policies_of(self.window)
 
     @property
     def lifetime(self) -> int | None:
-        """How long after its newest event time has emptied all windows of a key, in microseconds.
+        """Return how long after its newest event all windows of a key are empty, in microseconds.
 
         None where keys never expire.
         """
@@ -134,7 +134,7 @@ class Options:
 
     @cached_property
     def lateness(self) -> int | None:
-        """The allowed lateness in microseconds; None where windows take events in order."""
+        """Return the allowed lateness in microseconds; None if events must arrive in order."""
         given = self.allowed_lateness
         if given is None and self.retain_for is not None:
             return 0
@@ -142,16 +142,16 @@ class Options:
 
     @cached_property
     def retained_for(self) -> int | None:
-        """How far behind its newest event questions about a key are answered, in microseconds."""
+        """Return how far before its newest event a key answers questions, in microseconds."""
         return self._duration("retain_for")
 
     @cached_property
     def ahead_by(self) -> int | None:
-        """How far ahead of the micro-batch's time events may be, in microseconds; None for any."""
+        """Return how far ahead of the micro-batch's time events may be; None for any distance."""
         return self._duration("max_ahead")
 
     def _duration(self, name: str) -> int | None:
-        """An option that is a duration, in microseconds."""
+        """Return an option that is a duration, in microseconds."""
         given = getattr(self, name)
         try:
             return None if given is None else to_duration(given, name, least=0)
@@ -163,7 +163,7 @@ class Options:
 
     @cached_property
     def trigger(self) -> Trigger | None:
-        """When results are emitted; None for after every event."""
+        """Return when results are emitted; None for after every event."""
         every = self.emit_every
         if every is None or isinstance(every, EveryPeriod | EveryCount):
             return every
@@ -179,7 +179,7 @@ class Options:
 
     @property
     def marks(self) -> list[str]:
-        """The columns that mark rows, in the order of the result."""
+        """Return the columns that mark rows, in the order of the result."""
         late, ahead = self.on_late == "side", self.on_ahead == "side"
         return [CORRECTED] * self.emit_updates + [LATE] * late + [AHEAD] * ahead
 
@@ -194,27 +194,27 @@ class Options:
 
     @property
     def corrects(self) -> bool:
-        """Whether rows may replace, join or retract others."""
+        """Return whether rows may replace, combine with or retract others."""
         return self.retractions is not None or self.on_duplicate != "append"
 
     @property
     def by_boundaries(self) -> bool:
-        """Whether results belong to moments, not to rows."""
+        """Return whether results belong to moments, not to rows."""
         return self.period is not None
 
     @property
     def period(self) -> EveryPeriod | None:
-        """What says when boundaries are; None where results belong to rows."""
+        """Return the trigger of the boundaries; None if results belong to rows."""
         return self.trigger if isinstance(self.trigger, EveryPeriod) else None
 
     @property
     def patience(self) -> int:
-        """How far behind the watermark rows may still come, in microseconds."""
+        """Return how far behind the watermark rows may arrive, in microseconds."""
         return max(self.lateness or 0, self.retained_for or 0)
 
     @property
     def without_values(self) -> str | None:
-        """The column that marks rows whose values are not looked at."""
+        """Return the column that marks rows whose values are ignored."""
         return self.retractions or self.asks
 
     def _check_choices(self) -> None:
@@ -253,11 +253,11 @@ class Options:
 
     @property
     def peers(self) -> list[AbstractPolicy]:
-        """The policies whose windows have all rows of their last time."""
+        """Return the policies whose windows include all rows of their last time."""
         return [policy for policy in self.windows.values() if policy.ties == "peers"]
 
     def _check_ties(self) -> None:
-        """Results of peers are those of the last of them, so every row has one of its own."""
+        """Check options with ties: every row needs a result, which is that of its last peer."""
         for argument, usual in (
             ("emit_every", None), ("emit_updates", False), ("retractions", None),
             ("on_duplicate", "append"),
@@ -312,8 +312,8 @@ class Options:
                 )
 
     def _check_updates(self) -> None:
-        """Updates can be emitted only where windows keep all that a result has."""
-        lateness = self.lateness  # read first, so that a wrong one is named
+        """Check that windows retain everything that an update needs."""
+        lateness = self.lateness  # read first, so that an error names it
         if not self.emit_updates:
             return
         what = "emit_updates is True, but "
@@ -339,7 +339,7 @@ class Options:
             )
 
     def _check_duplicates(self) -> None:
-        """Rows can replace, join and retract others where windows are kept by time."""
+        """Check that windows are kept by time if rows can replace, combine or retract."""
         if self.on_duplicate == "append" and self.retractions is None:
             return
         what = f"on_duplicate is {self.on_duplicate!r}, but "
@@ -358,7 +358,7 @@ class Options:
             )
 
     def _check_mark(self, column: str, what: str, marked: str) -> None:
-        """Raises InvalidRequest unless a column does nothing but mark rows."""
+        """Raises InvalidRequest unless a column is only used to mark rows."""
         if column in (*self.keys, self.on, *self.carry):
             raise InvalidRequest(
                 f"{what}that column is a key, the time or a carried one: mark {marked} in a column "
@@ -366,13 +366,13 @@ class Options:
             )
 
     def _check_asks(self) -> None:
-        """Questions go with results of rows, of windows that are known at any moment."""
+        """Check that questions are combined with results of rows, at any moment."""
         if self.ahead_by is None and self.on_ahead != "raise":
             raise InvalidRequest(
                 f"on_ahead is {self.on_ahead!r}, but max_ahead is not given: say how far ahead of "
                 "the clock events may be, such as max_ahead='5 minutes', or leave on_ahead out"
             )
-        retained = self.retained_for  # read first, so that a wrong one is named
+        retained = self.retained_for  # read first, so that an error names it
         if self.asks is None:
             if retained is not None and self.publish is None:
                 raise InvalidRequest(
@@ -400,7 +400,7 @@ class Options:
                 raise InvalidRequest(f"{what}{error}") from None
 
     def _check_trigger(self) -> None:
-        """Periodic results do not go with options that emit rows of other events."""
+        """Check that periodic results are not combined with options that emit other rows."""
         if self.trigger is None:
             return
         if self.emit_updates:
@@ -434,5 +434,5 @@ class Options:
 
 
 def policies_of(window: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[str, AbstractPolicy]:
-    """The policy of each window by its name, which is empty where there is only one."""
+    """Return the policy of each window by its name, which is empty for a single one."""
     return dict(window) if isinstance(window, Mapping) else {"": window}

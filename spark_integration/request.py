@@ -1,4 +1,4 @@
-"""From what the caller asks to a plan, checked against the DataFrame before Spark starts.
+"""Turn options into a plan, checked against the DataFrame before Spark starts.
 
 A mistake found here costs a second and names the argument; found in a worker, it costs a started
 query and arrives inside a Java stack trace.
@@ -56,21 +56,21 @@ from .errors import InvalidRequest, StateMismatch
 from .options import AHEAD, LATE, History, Options
 from .plan import BATCH, Plan, StartFrom, values_of
 
-#: Where Spark notes that a column is under a watermark.
+#: The metadata in which Spark notes the watermark of a column.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 #: Groups of keys of a batch query, whose rows are in memory one group at a time.
 BATCH_BUCKETS = 64
 
 
 class Request(NamedTuple):
-    """What to do, and the schema of what comes out."""
+    """The plan, and the schema of the result."""
 
     plan: Plan
     schema: T.StructType
 
 
 def make_request(df: DataFrame, options: Options) -> Request:
-    """The request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
+    """Return the request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
     check_store(options.store, df)
     by_value = df.isStreaming and not is_state_url(options.store or BATCH)
     check_workers(df.sparkSession, streams=by_value)
@@ -115,7 +115,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
         name=options.name,
         buckets=options.buckets or (0 if df.isStreaming else BATCH_BUCKETS),
         key_types=tuple(fields[key].simpleString() for key in options.keys),
-        # What Spark hands to Python for these columns, but for flags and a session's time zone.
+        # What Spark passes to Python for these columns, except flags and the session's time zone.
         schema=arrow_schema(given),
         part=None if options.publish is None else Part(options.publish, options.retain),
     )
@@ -125,7 +125,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
 
 
 def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, list[str]]:
-    """The DataFrame with a column for each filter that is an expression, and their names."""
+    """Return the DataFrame with a column for each filter that is an expression, and their names."""
     aggregations, added = dict(options.aggregations), dict[str, Any]()
     for alias, given in aggregations.items():
         if isinstance(given, tuple) and len(given) == 3 and type(given[2]).__name__ == "Column":
@@ -137,7 +137,7 @@ def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, l
 
 
 def filter_column(alias: str) -> str:
-    """The column of an aggregation's filter that is an expression."""
+    """Return the column of an aggregation's filter that is an expression."""
     return f"{_FILTER}{alias}"
 
 
@@ -161,7 +161,7 @@ def _check_given_back(product: Product, options: Options) -> None:
 
 
 def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
-    """The plan with the start that it goes on from, whose buckets are the query's.
+    """Return the plan with its start, whose number of buckets the query takes over.
 
     Raises InvalidRequest, and the store's errors.
     """
@@ -192,11 +192,11 @@ def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
 def result_schema(
     df: DataFrame, plan: Plan, found: Mapping[str, T.DataType], marked: Iterable[str]
 ) -> T.StructType:
-    """The result's columns: the input's as they are, one per aggregation, and what marks rows."""
+    """Return the columns of the result: the input's, one per aggregation, and those of marks."""
     options = plan.options
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
-        # A row about an idle key, or a boundary, has nothing else.
+        # A row about an idle key, or a boundary, has no other values.
         sparse = options.idle == "emit" or options.by_boundaries or options.asks is not None
         if sparse and field.name not in (*options.keys, options.on):
             field.nullable = True
@@ -224,7 +224,7 @@ def outside_pipelines() -> Iterator[None]:
 
 
 def check_ties(options: Options, whole: bool) -> None:
-    """Raises InvalidRequest if rows of a time may still come after its other ones."""
+    """Raises InvalidRequest if other rows of the same time may arrive later."""
     if options.peers and not whole:
         raise InvalidRequest(
             f"window is {options.peers[0]!r}, but later micro-batches may bring more rows of one "
@@ -233,7 +233,7 @@ def check_ties(options: Options, whole: bool) -> None:
 
 
 def check_duplicates(product: Product, options: Options) -> None:
-    """Raises InvalidRequest if events are to be one that cannot be."""
+    """Raises InvalidRequest if events are to be combined that cannot be."""
     if options.on_duplicate == "combine" and not product.joins_values:
         raise InvalidRequest(
             "on_duplicate is 'combine', but not every aggregation can make one value of two, each "
@@ -248,7 +248,7 @@ def check_duplicates(product: Product, options: Options) -> None:
 
 
 def make_product(aggregations: Aggregations) -> Product:
-    """The product of the aggregations; raises InvalidRequest for one that cannot be read."""
+    """Return the product of the aggregations; raises InvalidRequest for an invalid one."""
     try:
         pairs = pairs_of(aggregations).items()
         return Product({alias: (names, _checked(alias, one)) for alias, (names, one) in pairs})
@@ -257,7 +257,7 @@ def make_product(aggregations: Aggregations) -> Product:
 
 
 def _checked(alias: str, monoid: AbstractMonoid) -> AbstractMonoid:
-    """A sum of integers that names the aggregation where it overflows, and does not wrap."""
+    """Return a sum of integers that raises an error with the aggregation's name on overflow."""
     if isinstance(monoid, SkipNulls):
         return SkipNulls(_checked(alias, monoid.monoid), monoid.filtered, refuses=True)
     if type(monoid) is Sum and isinstance(monoid.inputs, Array):
@@ -271,7 +271,7 @@ def _label(alias: str) -> str:
 
 
 def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
-    """The aggregations, whose results are of their columns' types unless other ones were given."""
+    """Return the aggregations with results of their columns' types unless others were given."""
     typed: Pairs = {}
     for alias, (columns, whole) in pairs_of(options.aggregations).items():
         read, monoid = [fields[name] for name in own_columns(columns, whole)], whole.bare
@@ -281,7 +281,7 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
             if monoid.follows_column:
                 found.result_type = kind.simpleString()
             elif isinstance(found, (CheckedSum, SumDistinct)) and isinstance(kind, T.DecimalType):
-                # As Spark's own sum.
+                # As Spark's sum.
                 found.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
             if isinstance(found, CheckedSum):
                 found.label = _label(alias)
@@ -291,7 +291,7 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
 
 
 def _type_of(kind: T.DataType) -> Any:
-    """A column's type, as monoids take it; None where doubles will do."""
+    """Return a column's type for monoids; None if doubles are suitable."""
     if isinstance(kind, T.IntegralType):
         return "int64"
     if isinstance(kind, T.DecimalType):
@@ -300,7 +300,7 @@ def _type_of(kind: T.DataType) -> Any:
 
 
 def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
-    """Raises InvalidRequest for a column that the DataFrame has not, or has twice."""
+    """Raises InvalidRequest for a missing or duplicate column."""
     exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     folded = [name if exact else name.lower() for name in df.columns]
     for argument, names in wanted.items():
@@ -317,7 +317,7 @@ def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
 
 
 def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -> None:
-    """Raises InvalidRequest for a column of a type that its role cannot take."""
+    """Raises InvalidRequest for a column of an unsuitable type."""
     for key in options.keys:
         if not isinstance(fields[key], T.AtomicType):
             raise InvalidRequest(
@@ -363,7 +363,7 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
 
 
 def _check_marks(fields: dict[str, T.DataType], options: Options) -> None:
-    """Raises InvalidRequest for a column that marks rows, and is not of booleans."""
+    """Raises InvalidRequest for a column of marks that is not boolean."""
     marks = {
         "retractions": (options.retractions, "take out an earlier event"),
         "asks": (options.asks, "are questions"),
@@ -377,7 +377,7 @@ def _check_marks(fields: dict[str, T.DataType], options: Options) -> None:
 
 
 def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
-    """What a monoid reads of an event, column by column."""
+    """Return what a monoid reads of an event, column by column."""
     return list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
 
 
@@ -395,7 +395,7 @@ def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
 
 
 def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Options) -> None:
-    """Raises InvalidRequest for two result columns of one name, by Spark's rule without case."""
+    """Raises InvalidRequest for result columns of equal names; Spark ignores their case."""
     seen = {name.lower(): name for name in columns}
     for mark in options.marks:
         if mark in seen:
@@ -427,13 +427,13 @@ def check_idle(df: DataFrame, options: Options) -> None:
 
 
 def watermark_delay(df: DataFrame, time: str) -> int | None:
-    """How far the watermark on a column stays behind, in milliseconds; None without one."""
+    """Return the delay of the watermark on a column in milliseconds; None without one."""
     delay: int | None = df.schema[time].metadata.get(WATERMARK_DELAY)
     return delay
 
 
 def check_store(store: str | None, df: DataFrame) -> None:
-    """Raises InvalidRequest for a store that the workers cannot share, warns of a doubtful one.
+    """Raises InvalidRequest for a store that the workers cannot share; warns if that is unclear.
 
     Of a stream's store raises what it raises where it does not answer.
     """
@@ -460,7 +460,7 @@ def check_store(store: str | None, df: DataFrame) -> None:
         return
     if df.isStreaming and context_of(df.sparkSession) is not None:
         ping_store(store, write=True)
-    else:  # a batch opens no store, and whoever calls Spark Connect may be far away from it
+    else:  # a batch opens no store, which a client of Spark Connect may not reach
         open_store(store)
     master = df.sparkSession.conf.get("spark.master", "local")
     if store.startswith("file:") and not (master or "local").startswith("local"):
@@ -502,7 +502,7 @@ def _require_short(
 def result_types(
     typed: Pairs, options: Options, fields: dict[str, T.DataType]
 ) -> dict[str, T.DataType]:
-    """The Spark type of each aggregation: as asked for, or as the monoid's output tells."""
+    """Return the Spark type of each aggregation: as requested, or from the monoid's output."""
     asked = options.types or {}
     unknown = [alias for alias in asked if alias not in options.aggregations]
     if unknown:
@@ -523,7 +523,7 @@ def result_types(
 
 
 def _object_type(empty: Any, read: T.DataType) -> T.DataType:
-    """What a plain Python monoid returns, by its result on an empty window and what it reads."""
+    """Return the type of a plain Python monoid, from its empty result and what it reads."""
     read = T.DoubleType() if isinstance(read, T.DecimalType) else read
     match empty:
         case None:
@@ -539,7 +539,7 @@ def _object_type(empty: Any, read: T.DataType) -> T.DataType:
 
 
 def _number_type(dtype: np.dtype[Any]) -> T.DataType:
-    if dtype.kind == "u":  # Spark has no unsigned numbers
+    if dtype.kind == "u":  # Spark has no unsigned integers
         return T.LongType()
     kind = from_arrow_type(pa.from_numpy_dtype(dtype))
     return T.TimestampType() if isinstance(kind, T.TimestampNTZType) else kind

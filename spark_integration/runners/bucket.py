@@ -1,4 +1,4 @@
-"""The step for one bucket of keys, whichever way Spark calls it.
+"""The step for one bucket of keys, for all ways in which Spark calls it.
 
 Under Spark's streaming state a bucket goes on from its state (``streaming``, ``stateful``). Over a
 batch DataFrame every key's window starts empty and ends with the query: the windows are in their
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class After(NamedTuple):
-    """A bucket after the step, as Spark has it."""
+    """The result of the step for a bucket, for Spark."""
 
     state: bytes
     timer: int | None
@@ -82,7 +82,7 @@ def _advanced(
     store: PageStore,
     watermark: int | None,
 ) -> tuple[Advanced, pa.Table]:
-    """What the step returns, and its results packed, with what it asked of the store."""
+    """Return the results of the step, packed, with the counts of its store calls."""
     metered = MeteredStore(store)
     after = step(before, rows, plan, metered, watermark)
     pages = metered.page_counts(after.promotions, after.merges)

@@ -16,7 +16,7 @@ from functools import cache
 #: The type of labels, as Spark writes it.
 LABEL_TYPE = "bigint"
 _SEED, _BYTES, _WORD = 42, 8, 0xFFFFFFFF
-#: The factors of a word, of the hash so far, and of the finish; what is added to the hash so far.
+#: The factors of a word, of the hash, and of the final mix; the number added to the hash.
 _INTO, _ON, _STEP, _ONE, _OTHER, _ADDED = (
     0xCC9E2D51, 0x1B873593, 5, 0x85EBCA6B, 0xC2B2AE35, 0xE6546B64
 )  # fmt: skip
@@ -57,11 +57,11 @@ def bucket_of(label: int) -> int:
 
 
 def _turned(word: int, bits: int) -> int:
-    """A word turned to the left, or to the right by so many bits below 0."""
+    """Rotate a word to the left, or to the right by a negative number of bits."""
     bits %= 32
     return (word << bits | word >> 32 - bits) & _WORD
 
 
 def _divided(word: int, factor: int) -> int:
-    """What gives a word when it is multiplied by an odd factor."""
+    """Return the word that gives ``word`` when it is multiplied by an odd factor."""
     return word * pow(factor, -1, _WORD + 1) & _WORD

@@ -1,4 +1,4 @@
-"""What a bucket's step asks of its store, and what becomes of its pages, as counts of the query.
+"""The store calls and pages of a bucket's step, as counts of the query.
 
 The counts stand beside those of rows in ``observedMetrics``, summed over all buckets of a batch.
 """
@@ -15,7 +15,7 @@ from stores.testing.counting import CountingStore
 
 
 class PageCounts(NamedTuple):
-    """What became of pages in a micro-batch."""
+    """The counts of pages in a micro-batch."""
 
     pages_read: int = 0
     pages_written: int = 0
@@ -23,11 +23,11 @@ class PageCounts(NamedTuple):
     bytes_read: int = 0
     bytes_written: int = 0
     pages_cached: int = 0
-    """Of those that were read, pages that were in memory already."""
+    """Pages that were read from memory."""
     store_micros: int = 0
-    """How long tasks waited for the store, in microseconds, all of them together."""
+    """How long all tasks waited for the store, in microseconds."""
     promotions: int = 0
-    """Windows that came to have pages of their own, less those that were expired."""
+    """Windows that became standalone, less those that were expired."""
     merges: int = 0
     """Runs of pages that were merged into others."""
 
@@ -36,7 +36,7 @@ NO_PAGES = PageCounts()
 
 
 class MeteredStore(CountingStore):
-    """Counts what passes, and how long the caller waits."""
+    """Counts pages, and how long the caller waits."""
 
     def __init__(self, store: PageStore) -> None:
         super().__init__(store)
@@ -77,7 +77,7 @@ class MeteredStore(CountingStore):
         return page
 
     def page_counts(self, promotions: int, merges: int) -> PageCounts:
-        """What was counted, and what became of the windows."""
+        """Return the counts, with what became of the windows."""
         counts = self.counts
         return PageCounts(
             counts.get.pages - counts.missing,

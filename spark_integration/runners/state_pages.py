@@ -1,4 +1,4 @@
-"""Pages in Spark's own state store, ``spark://state``: for users who want no server.
+"""Pages in Spark's own state store, ``spark://state``, without a server.
 
 The pages of a bucket of keys are a map in the state of that bucket, beside the snapshots that name
 them (``streaming.py``). Spark commits both together, and takes both back together: a batch that
@@ -44,11 +44,14 @@ _CAPABILITIES = Capabilities(
     max_key_bytes=1024,
     max_page_bytes=16 << 20,
 )
-_ENTRY_BYTES = 200  # about what an entry costs beside its page
+_ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 
 
 def is_state_url(url: str) -> bool:
-    """Whether pages go to Spark's state. Raises InvalidStoreURL for another spark:// address."""
+    """Return whether pages go to Spark's state. Raises InvalidStoreURL for other addresses.
+
+    Raises InvalidStoreURL for other spark:// addresses.
+    """
     if not url.startswith("spark:"):
         return False
     if url != URL:
@@ -77,16 +80,16 @@ class StatePages(PageStore):
         self._cached: OrderedDict[str, bytes] = OrderedDict()  # the least recently read first
         self._cached_bytes = 0
         self._closed = False
-        # The calls share one socket, on which an answer follows its question.
+        # The calls share one socket, where each answer follows its request.
         self._lock = threading.Lock()
 
     @property
     def capabilities(self) -> Capabilities:
-        """Pages belong to the task until Spark commits the batch; no call."""
+        """Return that pages belong to the task until Spark commits the batch; no call."""
         return _CAPABILITIES
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one call for each that is not waiting here.
+        """The pages in the order of the keys; one call for each that is not in memory.
 
         Raises InvalidKey, StoreClosed, StoreUnavailable.
         """
@@ -112,7 +115,7 @@ class StatePages(PageStore):
         return page
 
     def discard(self, keys: Sequence[str]) -> None:
-        """Drop what is kept of these pages; no call."""
+        """Drop the cached copies of these pages; no call."""
         with self._calls():
             self._drop(keys)
 
@@ -122,14 +125,14 @@ class StatePages(PageStore):
                 self._cached_bytes -= len(page) + _ENTRY_BYTES
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Accept the pages; no call, unless too much is waiting.
+        """Accept the pages; no call, unless the buffer is full.
 
         Raises InvalidKey, PageTooLarge, StoreClosed, StoreUnavailable.
         """
         self._accept(pages, check_pages(pages, _CAPABILITIES))
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Accept the deletes; no call, unless too much is waiting.
+        """Accept the deletes; no call, unless the buffer is full.
 
         Raises InvalidKey, StoreClosed, StoreUnavailable.
         """
@@ -154,7 +157,7 @@ class StatePages(PageStore):
         self._pending, self._pending_bytes = {}, 0
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every key of the bucket that starts with ``prefix``; reads all keys."""
+        """Yield every key of the bucket that starts with ``prefix``; reads all keys."""
         with self._calls():
             names = self._pages.keys()
             found = {key for (key,) in names}
@@ -163,7 +166,7 @@ class StatePages(PageStore):
         return (key for key in found if key.startswith(prefix))
 
     def flush(self) -> None:
-        """Hand everything to Spark; one call for each page that was put or deleted.
+        """Send everything to Spark; one call for each page that was put or deleted.
 
         Raises StoreClosed, StoreUnavailable.
         """
@@ -171,14 +174,14 @@ class StatePages(PageStore):
             self._send()
 
     def close(self) -> None:
-        """Flush, and take no more."""
+        """Flush, and refuse later calls."""
         if not self._closed:
             self.flush()
             self._closed = True
 
     @contextmanager
     def _calls(self) -> Iterator[None]:
-        """One thread's turn to call Java."""
+        """Hold the lock during calls of one thread to Java."""
         with self._lock:
             if self._closed:
                 raise StoreClosed(f"{self.url} was closed: each task opens its own")

@@ -39,7 +39,7 @@ class StateWithPages(StatefulProcessor):
     def init(self, spark: StatefulProcessorHandle) -> None:
         """Name the state's variables; Spark calls it on the driver too."""
         self._timers = spark
-        #: The timer that is being handled.
+        #: The timer that fired.
         self._fired: int | None = None
         self._state = spark.getValueState(STATE, _STATE_SCHEMA)
         self._pages = spark.getMapState(PAGES, _KEY_SCHEMA, _PAGE_SCHEMA)
@@ -68,9 +68,10 @@ class StateWithPages(StatefulProcessor):
             self._fired = None
 
     def _set_timer(self, wanted: int | None) -> None:
-        """Have the bucket called once the watermark is later than that, and at no other time."""
+        """Set the only timer of the bucket, for when the watermark is later than ``wanted``."""
         if wanted is not None and wanted == self._fired:
-            wanted += 1  # Spark deletes the one that fired, and with it one of the same moment
+            # Spark deletes the timer that fired, and another one of the same moment with it
+            wanted += 1
         present = list(self._timers.listTimers())
         for timer in present:
             if timer != wanted:
@@ -79,11 +80,11 @@ class StateWithPages(StatefulProcessor):
             self._timers.registerTimer(wanted)
 
     def close(self) -> None:
-        """Nothing is left to do: the state is Spark's to commit."""
+        """Do nothing: Spark commits the state."""
 
 
 class StateAsGiven(StateWithPages):
-    """Puts the state and the pages of each bucket that ``mta migrate`` has, in place of a step.
+    """Writes the state and the pages of each bucket for ``mta migrate``, instead of a step.
 
     A row has a label, a time, and a state, or the name of a page and the page; by position, as
     PySpark may lose names that begin with "_".
@@ -94,7 +95,7 @@ class StateAsGiven(StateWithPages):
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        """Keep what a bucket is given, and have it called with the first watermark."""
+        """Write the state of a bucket, and set a timer for the first watermark."""
         pages = StatePages(self._pages)
         for part in rows:
             columns = (part.iloc[:, place] for place in (2, 3, 4))

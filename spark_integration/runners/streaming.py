@@ -1,4 +1,4 @@
-"""The step under Spark's streaming state, a bucket of keys at a time.
+"""The step with Spark's streaming state, one bucket of keys at a time.
 
 | pages | Spark calls by | a bucket's state |
 |---|---|---|
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-#: By this a commit of RocksDB writes what has changed, in place of files of the database.
+#: With this setting a commit of RocksDB writes the changes instead of database files.
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _MESSAGES = "pyspark.sql.streaming.proto.StateMessage_pb2"
 STATE_SCHEMA = "state binary"
 
 
 def check_encoding(spark: SparkSession) -> None:
-    """Raises InvalidRequest if the session's encoding of states is one that Spark refuses."""
+    """Raises InvalidRequest if Spark refuses the session's encoding of states."""
     encoding = spark.conf.get(ENCODING, None) or ""
     if encoding.lower() == "avro":
         raise InvalidRequest(
@@ -65,7 +65,7 @@ def check_encoding(spark: SparkSession) -> None:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raises InvalidRequest or MissingDependency where a query's state cannot hold pages."""
+    """Raises InvalidRequest or MissingDependency if a query's state cannot hold pages."""
     require_spark_4(f"store={URL!r}", "give a store of its own, as file:///path or redis://host")
     provider = spark.conf.get(PROVIDER, None)
     if provider and not provider.endswith("RocksDBStateStoreProvider"):
@@ -85,7 +85,8 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     """Packed rows to packed results; ``step`` runs once per bucket and micro-batch."""
     buckets = packed.groupBy(LABEL)
     if is_state_url(plan.store):
-        from spark_integration.runners.stateful import StateWithPages  # PySpark 3.5 has no such
+        # PySpark 3.5 does not have it
+        from spark_integration.runners.stateful import StateWithPages
 
         return buckets.transformWithStateInPandas(
             StateWithPages(plan, step), RESULT_SCHEMA, "append", "EventTime"

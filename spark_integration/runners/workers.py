@@ -1,4 +1,4 @@
-"""What a Python worker process of Spark's keeps from one task to the next, and knows of its query.
+"""State of a Python worker process of Spark between tasks, and properties of its query.
 
 It keeps a few open stores, one per address. A worker serves many tasks and keys, so its connection,
 page cache and write buffer live in this module for as long as the worker does. Spark forks its
@@ -35,11 +35,11 @@ _STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions", PARTIT
 _UNSET = 200
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 MOST = 8
-"""Stores that stay open while nobody uses them."""
+"""Unused stores that stay open."""
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_calls: tuple[int, int] = (0, 0)  # a process, and how often it has begun; a fork of it has not
+_calls: tuple[int, int] = (0, 0)  # a process, and how many tasks it has started
 
 
 def settle() -> None:
@@ -59,7 +59,7 @@ def settle() -> None:
 
 
 class _Lease:
-    """An open store and how many are using it."""
+    """An open store and its number of users."""
 
     def __init__(self, store: PageStore) -> None:
         self.store = store
@@ -87,7 +87,7 @@ def executor_store(url: str) -> Iterator[PageStore]:
 
 @contextmanager
 def store_of(url: str) -> Iterator[PageStore]:
-    """This process's open store at ``url``, opened once; afterwards it stays open for the next.
+    """Yield this process's open store at ``url``, which stays open for later tasks.
 
     Raises what ``open_store`` raises.
     """
@@ -109,12 +109,12 @@ def store_of(url: str) -> Iterator[PageStore]:
             try:
                 store.close()
             except WindowStoreError as error:
-                # What it held belongs to a task that failed, and whose retry writes it again.
+                # Its pending pages belong to a failed task, whose retry writes them again.
                 _log.warning("%s could not be closed: %s", store.url, error)
 
 
 def running_batch() -> tuple[str, int]:
-    """The id of the running query, which Spark keeps in the checkpoint, and its batch.
+    """Return the id of the running query, which is in the checkpoint, and its batch.
 
     Only inside a task.
     """
@@ -125,7 +125,7 @@ def running_batch() -> tuple[str, int]:
 
 
 def state_partitions() -> int:
-    """How many partitions the state of the running query has; only inside a task."""
+    """Return how many partitions the state of the running query has; only inside a task."""
     return int(next(filter(None, map(_property, _STATE_PARTITIONS)), _UNSET))
 
 
