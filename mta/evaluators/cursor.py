@@ -33,13 +33,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import Frames, frame_results, stop_of
+from mta.evaluators.ends import MOST, Frames, frame_results, stop_of
 from mta.evaluators.observed import ObservedWindow
 from mta.evaluators.searched import SearchedTimes
 from mta.evaluators.stack import Folds
@@ -51,6 +52,8 @@ from mta.folds.sliding import (
     count_below,
     has_kernel,
     kernel_lowers,
+    moved,
+    not_before,
     rows_at,
     sweep_into,
 )
@@ -66,6 +69,27 @@ _NEAR = 1024
 #: If the window has at most so many events per new one, results computed from all of them together
 #: cost less than from folds.
 _ANSWERED = 24
+
+
+@dataclass(slots=True)
+class Entering:
+    """The events that enter a window during a run, and the window after each event of the run.
+
+    Positions are counted from ``first``, the position of the oldest of these events.
+    """
+
+    first: int
+    sliding: SlidingFolds
+    fronts: EachFront
+    stops: EachFront
+    total: Partial | None = None
+    """The aggregate of the events before the last stop, if a kernel has found it."""
+
+    def known(self) -> Partial | None:
+        """Return the aggregate of the events before the last stop; None without any."""
+        if self.total is None and self.stops[-1]:
+            return self.sliding.monoid.partials.at(self.sliding.prefixes, int(self.stops[-1]) - 1)
+        return self.total
 
 
 class Cursor(ObservedWindow):
@@ -174,122 +198,109 @@ class Cursor(ObservedWindow):
             self.place(self.front, self.back - 1)
             raise
 
-    def run(self, chunk: Chunk) -> Rows | None:
-        """Return the aggregate after each event of a chunk; None if the cuts are not predictable.
-
-        Events before the chunk must be in the log. If it does not start at the back of this window,
-        the policy determines the windows there.
-        """
-        if not self.policy.predictable:
-            return None
-        schema = self.monoid.partials
-        out = schema.new(chunk.count)
-        for done, fronts, is_stored in self._stretches(chunk):
-            schema.put_many(out, done, self._folds(chunk, done, fronts, is_stored))
-        return out
-
     def results(self, chunk: Chunk) -> Rows | None:
-        """Return the result after each event of a chunk; like ``run`` for aggregates."""
-        if self.policy.predictable and (self.ends_early or self._answers_ranges(chunk)):
-            self._fresh()
-            if self.ends_early and (found := self._early_results(chunk)) is not None:
-                return found
-            is_next = not self.ends_early and chunk.first == self.back
-            oldest = self.front if is_next else 0  # time alone may have moved it further
-            outputs, *last = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
-            self.place(*last)
-            self.waiting = chunk.stop - self.back
-            return outputs
-        folds = self.run(chunk)
-        return None if folds is None else self.monoid.lower_rows(folds)
-
-    def _early_results(self, chunk: Chunk) -> Rows | None:
-        """Return the results of frames that end earlier, from the existing folds of their events.
-
-        None if results computed from all of their events cost less.
-        """
-        monoid, events, schema = self.monoid, self.events, self.monoid.partials
-        if not monoid.folds_ranges or chunk.first != events.back:
-            return None
-        frames = Frames(monoid, events, chunk)
-        starts, stops = frames.bounds(self.policy, events.kept_from, 0, chunk.count)
-        first, last = int(starts[0]), int(stops[0])
-        if last - first <= chunk.count * _ANSWERED or (starts >= stops).any():
-            return None
-        if not self.front <= first < self.back <= last <= self.back + _NEAR:
-            self.place(first, min(last, chunk.first))
-        back, count = self.back, int(stops[-1]) - self.back
-        coming = SlidingFolds(monoid, frames.lifted(back, back + count), count)
-        prefixes, out = schema.new(count + 1), schema.new(chunk.count)
-        schema.put(prefixes, 0, monoid.identity)
-        schema.put_many(prefixes, 1, coming.prefixes)
-        fronts, ends, done = starts - back, stops - back, 0
-        stored = count_below(fronts, 0)
-        while done < stored:
-            end = self._hold(fronts, done, stored, back)
-            folds, right = self._held_folds(fronts[done:end], back), ends[done:end]
-            folds = monoid.combine_rows(folds, schema.take(prefixes, right), end - done)
-            schema.put_many(out, done, folds)
-            done = end
-        if stored < chunk.count:
-            schema.put_many(out, stored, coming.between(fronts[stored:], ends[stored:]))
-        self.move(int(starts[-1]))
-        self._have(back + count, lambda: coming.total if count else None)
-        self.waiting = chunk.stop - self.back
-        return monoid.lower_rows(out)
+        """Return the result after each event of a chunk; None if the cuts are not predictable."""
+        out = self.monoid.outputs.new(chunk.count)
+        batch = Batch(self.monoid, chunk.rows, chunk.times, chunk.count, out)
+        return out if self.run_into(chunk, batch, 0) else None
 
     def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
         """Write the results to those of a batch from ``start`` on; False if not predictable.
 
-        A kernel does it in one pass, if there is one.
+        Events before the chunk must be in the log. If it does not start after the newest event that
+        this window has taken in, the policy determines the windows there. A kernel does it in one
+        pass, if there is one.
         """
         if not self.policy.predictable:
             return False
-        if self.ends_early or self._answers_ranges(chunk):
-            batch.put_results(start, self.results(chunk))
-            return True
+        self._fresh()
+        entering = self._early_entering(chunk) if self.ends_early else self._entering(chunk)
+        if entering is None:
+            is_next = not self.ends_early and chunk.first == self.back
+            oldest = self.front if is_next else 0  # time alone may have moved it further
+            outputs, *last = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
+            batch.put_results(start, outputs)
+            self.place(*last)
+        else:
+            self._run_over(entering, batch, start)
+        self.waiting = chunk.stop - self.back
+        return True
+
+    def _run_over(self, entering: Entering, batch: Batch, start: int) -> None:
+        """Write the results while events enter."""
         monoid, right = self.monoid, None
         swept = has_kernel(monoid)
         if swept:
             right = monoid.partials.one(monoid.identity)
-        for done, fronts, is_stored in self._stretches(chunk):
+        for done, fronts, is_stored in self._stretches(entering):
             at, end, found = start + done, done + len(fronts), None
             if swept and (right is not None or not is_stored):
-                found = self._sweep(chunk, done, fronts, right if is_stored else None, batch, at)
+                found = self._sweep(entering, done, fronts, right if is_stored else None, batch, at)
             if is_stored:
                 right = found
             if found is None:
-                batch.put(at, self._folds(chunk, done, fronts, is_stored))
-            elif end == chunk.count and is_stored:
-                chunk.sliding.total = monoid.partials.at(found, 0)
-        return True
+                batch.put(at, self._folds(entering, done, fronts, is_stored))
+            elif end == len(entering.fronts) and is_stored:
+                entering.total = monoid.partials.at(found, 0)
 
-    def _answers_ranges(self, chunk: Chunk) -> bool:
-        """Return whether computing results from all events of the window costs less than folds."""
-        return self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED
+    def _entering(self, chunk: Chunk) -> Entering | None:
+        """Return a chunk as what enters a window that ends with the newest event.
 
-    def _stretches(self, chunk: Chunk) -> Iterator[tuple[int, EachFront, bool]]:
-        """Yield pieces of a chunk: the start of each, its fronts, and whether these are stored.
-
-        For stored fronts, the folds exist by then. The pieces with fronts in the chunk come first.
+        None if computing results from all events of the window costs less than folds.
         """
-        self._fresh()
+        if self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED:
+            return None
         oldest = self.events.kept_from
         if chunk.first != self.back:
             self.place(oldest, oldest)  # behind, until the run is done
         self.front = max(self.front, oldest)  # time alone may have emptied the window
-        fronts, done = self._fronts(chunk), 0
+        stops = range(1, chunk.count + 1)
+        return Entering(chunk.first, chunk.sliding, self._fronts(chunk), stops)
+
+    def _early_entering(self, chunk: Chunk) -> Entering | None:
+        """Return what enters a window that ends earlier, once this window is near.
+
+        None if frames are empty or far from each other, or cost less from all of their events.
+        """
+        monoid, events, count = self.monoid, self.events, chunk.count
+        if chunk.first != events.back:
+            return None
+        frames = Frames(monoid, events, chunk)
+        starts, stops = frames.bounds(self.policy, events.kept_from, 0, count)
+        first, stop, last = int(starts[0]), int(stops[0]), int(stops[-1])
+        is_short = monoid.folds_ranges and stop - first <= count * _ANSWERED
+        if is_short or last - stop > max(MOST, 4 * count):
+            return None
+        may_be_empty = starts[-1] >= stop
+        if may_be_empty and (as_array(starts, count) >= as_array(stops, count)).any():
+            return None
+        back = min(stop, 0)
+        self._follow(chunk.first + min(first, back), chunk.first + back)
+        self.waiting = -back
+        if not back:
+            return Entering(chunk.first, chunk.sliding, starts, stops)
+        back += chunk.first
+        sliding = SlidingFolds(monoid, frames.lifted(back, chunk.first + last), last - stop)
+        return Entering(back, sliding, moved(starts, -stop), moved(stops, -stop))
+
+    def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
+        """Yield pieces of a run: the start of each, its fronts, and whether these are stored.
+
+        For stored fronts, the folds exist by then. The pieces with other fronts come first.
+        """
+        back, fronts = entering.first, entering.fronts
+        count, done = len(fronts), 0
         stored = count_below(fronts, 0)
-        if stored < chunk.count:
+        if stored < count:
             yield stored, fronts[stored:], False
         while done < stored:
-            end = self._hold(fronts, done, stored, chunk.first)
+            end = self._hold(fronts, done, stored, back)
             yield done, fronts[done:end], True
             done = end
-        self.move(chunk.first + int(fronts[-1]))
-        self._have(chunk.stop, lambda: chunk.sliding.total)
+        self.move(back + int(fronts[-1]))
+        self._have(back + int(entering.stops[-1]), entering.known)
 
-    def _have(self, back: int, newer: Callable[[], Partial]) -> None:
+    def _have(self, back: int, newer: Callable[[], Partial | None]) -> None:
         """Take in the events up to a new back, with their aggregate, once the front has moved."""
         previous, self.back = self.back, back
         if self.front >= previous:
@@ -297,13 +308,13 @@ class Cursor(ObservedWindow):
         elif self._stack:
             self._grow(newer())
 
-    def _folds(self, chunk: Chunk, done: int, fronts: EachFront, is_stored: bool) -> Rows:
+    def _folds(self, entering: Entering, done: int, fronts: EachFront, is_stored: bool) -> Rows:
         """Return the aggregates after the events of such a piece."""
+        sliding, stops = entering.sliding, entering.stops[done : done + len(fronts)]
         if not is_stored:
-            return chunk.sliding.folds(fronts, done)
-        folds, count = self._held_folds(fronts, chunk.first), len(fronts)
-        prefixes = self.monoid.partials.cut(chunk.sliding.prefixes, done, done + count)
-        return self.monoid.combine_rows(folds, prefixes, count)
+            return sliding.between(fronts, stops)
+        folds, monoid = self._held_folds(fronts, entering.first), self.monoid
+        return monoid.combine_rows(folds, sliding.upto(stops), len(fronts))
 
     def _held_folds(self, fronts: EachFront, back: int) -> Rows:
         """Return the existing aggregates from fronts, counted from the back, up to it."""
@@ -314,30 +325,39 @@ class Cursor(ObservedWindow):
         return monoid.combine_rows(folds, monoid.partials.one(behind), len(fronts))
 
     def _sweep(
-        self, chunk: Chunk, done: int, fronts: EachFront, right: Rows | None, batch: Batch, at: int
+        self,
+        entering: Entering,
+        done: int,
+        fronts: EachFront,
+        right: Rows | None,
+        batch: Batch,
+        at: int,
     ) -> Rows | None:
         """Write the results of a piece with a kernel, if one supports its rows.
 
-        With stored fronts, ``right`` is the fold of the earlier events of the chunk, and the new
-        one is returned. Otherwise fronts are in the chunk, whose events become the stack.
+        With stored fronts, ``right`` is the fold of the earlier events that enter, and the new one
+        is returned. Otherwise fronts are among these events, which become the stack.
         """
-        monoid, schema = self.monoid, self.monoid.partials
-        first, last, lifted = int(fronts[0]), int(fronts[-1]), chunk.sliding.lifted
-        stops = range(done + 1, done + 1 + len(fronts))
+        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
+        first, last, lifted = int(fronts[0]), int(fronts[-1]), entering.sliding.lifted
+        stops = entering.stops[done : done + count]
         if right is None:
             one = schema.one(monoid.identity)
-            sweep = Sweep(lifted, one, 0, 0, done, fronts, stops, one, turns=True)
+            sweep = Sweep(lifted, one, 0, 0, int(stops[0]) - 1, fronts, stops, one, turns=True)
         else:
             top = self._stack[-1]
-            origin = top.start - chunk.first
+            origin = top.start - entering.first
             stack = schema.cut(top.rows, first - origin, last + 1 - origin)
             if (behind := self._joined(top.right, top.since)) is not None:
                 stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-            sweep = Sweep(lifted, stack, first, last, done, fronts, stops, right)
+            entered = int(entering.stops[done - 1]) if done else 0
+            if stops[0] == entered:  # as no event enters at first
+                stops = as_array(stops, count)
+            sweep = Sweep(lifted, stack, first, last, entered, fronts, stops, right)
         if kernel_lowers(monoid):
-            out = monoid.outputs.cut(batch.results, at, at + len(fronts))
+            out = monoid.outputs.cut(batch.results, at, at + count)
             return sweep_into(sweep, monoid, out, lowered=True)
-        out = schema.new(len(fronts))
+        out = schema.new(count)
         found = sweep_into(sweep, monoid, out, lowered=False)
         if found is not None:
             batch.put(at, out)
@@ -354,13 +374,7 @@ class Cursor(ObservedWindow):
 
         search = SearchedTimes(self.front, self.events, chunk, leaf)
         fronts = self.policy.cuts(search, 0, chunk.times, chunk.count)
-        previous = self.front - chunk.first
-        if isinstance(fronts, int):
-            return np.full(chunk.count, max(fronts, previous))
-        if fronts[0] >= previous:
-            return fronts
-        held: np.ndarray = np.maximum(as_array(fronts, chunk.count), previous)
-        return held
+        return not_before(self.front - chunk.first, fronts, chunk.count)
 
     def take_in(self, row: Row) -> None:
         """Take in the next event, which is stored already; the front stays, 1 combine."""
@@ -391,10 +405,11 @@ class Cursor(ObservedWindow):
                 self.place(front, back)
             return
         while self.back < back:
-            leaf = self.events.leaf(self.back).before(back, self.monoid)
-            rows = leaf.partials(self.back, leaf.stop, self.monoid)
-            self._grow(self.monoid.fold(rows, leaf.stop - self.back))
-            self.back = leaf.stop
+            leaf = self.events.leaf(self.back)
+            stop = min(leaf.stop, back)
+            rows = leaf.partials(self.back, stop, self.monoid)
+            self._grow(self.monoid.fold(rows, stop - self.back))
+            self.back = stop
         self.move(front)
 
     # --- the leaves that the front is in and comes to -------------------------------------------

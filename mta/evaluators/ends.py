@@ -19,7 +19,16 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.evaluators.searched import SearchedTimes
-from mta.folds.sliding import SlidingFolds, as_array, has_kernel, kernel_lowers, sweep_into
+from mta.folds.sliding import (
+    EachFront,
+    Fronts,
+    SlidingFolds,
+    as_array,
+    has_kernel,
+    kernel_lowers,
+    not_before,
+    sweep_into,
+)
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.logs.base import OrderedEvents, Remembered
@@ -30,7 +39,7 @@ from mta.monoids.base import AbstractMonoid, empties
 #: processor's caches.
 _PIECE = 1 << 15
 #: If bounds pass more events than this at once, results are computed in halves.
-_MOST = 1 << 18
+MOST = 1 << 18
 
 
 def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
@@ -62,7 +71,10 @@ def frame_results(
     size = chunk.count if monoid.folds_ranges else _PIECE
     for done in range(0, chunk.count, size):
         end = min(done + size, chunk.count)
-        starts, stops = seen.bounds(policy, kept, done, end)
+        starts, stops = (
+            as_array(bounds, end - done) + chunk.first
+            for bounds in seen.bounds(policy, kept, done, end)
+        )
         has_events, last = starts < stops, (min(int(starts[-1]), int(stops[-1])), int(stops[-1]))
         if has_events.all():
             seen.put(out, range(done, end), starts, stops)
@@ -82,25 +94,26 @@ class Frames:
 
     def bounds(
         self, policy: AbstractPolicy, kept: int, start: int, stop: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[EachFront, EachFront]:
         """Return where the frames of some events of the chunk start, and where they stop.
 
-        None starts before the position ``kept``. A frame without events may end before its start.
+        Counted from the first event of the chunk. None starts before the position ``kept``. A frame
+        without events may end before its start.
         """
-        end, first, count = policy.end, self.chunk.first + start, stop - start
+        end, count, oldest = policy.end, stop - start, kept - self.chunk.first
         times = None if self.chunk.times is None else self.chunk.times[start:stop]
-        cuts = policy.cuts(self, first, times, count)
-        if end.delay:
-            assert times is not None
-            stops = self.first_after_each(times, end.delay)
-        else:
-            stops = np.arange(first + 1, first + 1 + count) - end.rows
-        return _from(kept, as_array(cuts, count)), _from(kept, stops)
+        starts = not_before(oldest, policy.cuts(self, start, times, count), count)
+        if not end.delay:
+            return starts, not_before(
+                oldest, range(start + 1 - end.rows, stop + 1 - end.rows), count
+            )
+        assert times is not None
+        return starts, not_before(oldest, self.first_after_each(times, end.delay), count)
 
-    def first_after_each(self, times: np.ndarray, age: int) -> np.ndarray:
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """Return the position of the oldest event less than ``age`` old at each of some times.
 
-        The times never decrease.
+        The times never decrease. Positions are counted from the first event of the chunk.
         """
         events, chunk, monoid = self.events, self.chunk, self.monoid
 
@@ -108,10 +121,7 @@ class Frames:
             return events.leaf(position, until=until).before(chunk.first, monoid)
 
         front = min(events.first_after(int(times[0]) - age), chunk.first)
-        found = SearchedTimes(front, events, chunk, leaf).first_after_each(times, age)
-        positions = as_array(found, len(times))  # of nobody else
-        positions += chunk.first
-        return positions
+        return SearchedTimes(front, events, chunk, leaf).first_after_each(times, age)
 
     def put(
         self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
@@ -120,7 +130,7 @@ class Frames:
         monoid, first, last = self.monoid, int(starts[0]), int(stops[-1])
         low, high = int(starts[-1]), min(int(stops[0]), self.chunk.first)
         size, half = len(starts), len(starts) // 2
-        if half and low - first + last - max(low, high) > max(_MOST, 4 * size):
+        if half and low - first + last - max(low, high) > max(MOST, 4 * size):
             self.put(out, places[:half], starts[:half], stops[:half])
             self.put(out, places[half:], starts[half:], stops[half:])
             return
@@ -185,8 +195,3 @@ class Frames:
             monoid.partials.put_many(rows, at - start, leaf.partials(at, end, monoid))
             at = end
         return rows
-
-
-def _from(oldest: int, positions: np.ndarray) -> np.ndarray:
-    """Positions that never decrease, none of them before the oldest one."""
-    return positions if positions[0] >= oldest else np.maximum(positions, oldest)

@@ -55,6 +55,17 @@ def count_below(fronts: EachFront, position: int) -> int:
     return int(fronts.searchsorted(position))
 
 
+def not_before(oldest: int, fronts: Fronts, count: int) -> EachFront:
+    """The front after each of ``count`` events, none of them before the oldest position.
+
+    >>> not_before(4, np.array([3, 4, 6]), 3).tolist()
+    [4, 4, 6]
+    """
+    if isinstance(fronts, int):
+        return np.full(count, max(fronts, oldest))
+    return fronts if fronts[0] >= oldest else np.maximum(as_array(fronts, count), oldest)
+
+
 def moved(fronts: EachFront, distance: int) -> EachFront:
     """Fronts so much further on."""
     if isinstance(fronts, range):
@@ -111,13 +122,6 @@ class SlidingFolds:
         """The folds of the first 1, 2, ... rows; one combine per row."""
         return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
 
-    @cached_property
-    def total(self) -> Partial:
-        """The fold of all rows; one combine per row, none where the prefixes are known."""
-        if "prefixes" in self.__dict__:
-            return self.monoid.partials.at(self.prefixes, self.count - 1)
-        return self.monoid.fold(self.lifted, self.count)
-
     def suffixes(self, start: int, right: Partial) -> Rows:
         """The folds from row ``start``, and from each after it, to the end, joined to ``right``.
 
@@ -125,6 +129,21 @@ class SlidingFolds:
         """
         rows, count = self.monoid.partials.cut(self.lifted, start, self.count), self.count - start
         return self.monoid.suffixes(rows, count, right)
+
+    def upto(self, stops: EachFront) -> Rows:
+        """The folds of the rows before each stop, as a view where there can be one."""
+        if stops[0]:
+            return rows_at(self.monoid, self.prefixes, stops, 1)
+        return rows_at(self.monoid, self._from_none, stops, 0)
+
+    @cached_property
+    def _from_none(self) -> Rows:
+        """The folds of the first 0, 1, 2, ... rows."""
+        schema = self.monoid.partials
+        rows = schema.new(self.count + 1)
+        schema.put(rows, 0, self.monoid.identity)
+        schema.put_many(rows, 1, self.prefixes)
+        return rows
 
     def folds(self, fronts: EachFront, first: int) -> Rows:
         """The fold from each front, which never decrease, to the rows from the ``first`` on.
@@ -151,7 +170,7 @@ class SlidingFolds:
         if isinstance(self.monoid, Parts):
             return tuple([part.between(fronts, stops) for part in self._parts])
         if not fronts[-1] and not self.monoid.folds_ranges:  # ranges from the first row on
-            return rows_at(self.monoid, self.prefixes, stops, 1)
+            return self.upto(stops)
         if self.monoid.folds_ranges:
             ends = as_array(stops, len(stops))
             return RangeFolds(self.monoid, self.lifted, as_array(fronts, len(fronts)), ends)

@@ -154,7 +154,7 @@ def test_a_cursor_is_a_slice(
         events = timed(drawn, stored.events[-1][1] if stored.events else 0)
         expected = results_of(rule, events, window)
         if how == "run":
-            assert cursor.run(stored.chunk(stored.back, events)) == expected
+            assert cursor.results(stored.chunk(stored.back, events)) == expected
             stored.events += events
         elif how == "step":
             for (value, time), result in zip(events, expected, strict=True):
@@ -181,7 +181,7 @@ def test_a_policy_on_the_aggregate_steps(
         )
     )
     cursor = Cursor(letters(), rule.policy(), stored)
-    assert cursor.run(stored.chunk(0, timed(drawn))) is None
+    assert cursor.results(stored.chunk(0, timed(drawn))) is None
     for value, time in timed(drawn):
         window.append((value, time))
         rule.apply(window)
@@ -207,7 +207,7 @@ def test_events_are_read_again_and_come_late(
     for _ in range(3):
         start = data.draw(st.integers(0, stored.back - 1))
         expected = results_of(rule, stored.events, [])[start:]
-        assert cursor.run(stored.chunk(start, stored.events[start:])) == expected
+        assert cursor.results(stored.chunk(start, stored.events[start:])) == expected
         assert cursor.query() == expected[-1]
         at = data.draw(st.integers(0, stored.back - 1))
         stored.events.insert(at, ("late", stored.events[at][1]))
@@ -221,7 +221,7 @@ def test_a_window_reaches_no_further_than_what_is_kept() -> None:
     cursor.settle(7)
     assert cursor.query() == "4567"
     chunk = stored.chunk(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
-    assert cursor.run(chunk) == ["45678", "456789", "56789x", "6789xy"]
+    assert cursor.results(chunk) == ["45678", "456789", "56789x", "6789xy"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
@@ -233,7 +233,7 @@ def test_fronts_pass_over_leaves(size: int) -> None:
     cursor = Cursor(joined(), rule.policy(), stored)
     cursor.settle(stored.events[-1][1])
     chunk = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
-    assert cursor.run(stored.chunk(100, chunk)) == results_of(rule, chunk, window)
+    assert cursor.results(stored.chunk(100, chunk)) == results_of(rule, chunk, window)
 
 
 # --- level queues by position -------------------------------------------------------------------
