@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import MOST, Frames, frame_results, stop_of
+from mta.evaluators.ends import MOST, Frames, stop_of
 from mta.evaluators.observed import ObservedWindow
 from mta.evaluators.searched import SearchedTimes
 from mta.evaluators.stack import Folds
@@ -214,17 +214,30 @@ class Cursor(ObservedWindow):
         if not self.policy.predictable:
             return False
         self._fresh()
-        entering = self._early_entering(chunk) if self.ends_early else self._entering(chunk)
-        if entering is None:
-            is_next = not self.ends_early and chunk.first == self.back
-            oldest = self.front if is_next else 0  # time alone may have moved it further
-            outputs, *last = frame_results(self.monoid, self.policy, self.events, chunk, oldest)
-            batch.put_results(start, outputs)
-            self.place(*last)
+        if self.ends_early or self._answers_ranges(chunk):
+            self._run_frames(chunk, batch, start)
         else:
-            self._run_over(entering, batch, start)
+            self._run_over(self._entering(chunk), batch, start)
         self.waiting = chunk.stop - self.back
         return True
+
+    def _answers_ranges(self, chunk: Chunk) -> bool:
+        """Return whether computing results from all events of the window costs less than folds."""
+        return self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED
+
+    def _run_frames(self, chunk: Chunk, batch: Batch, start: int) -> None:
+        """Write the results of frames, from the existing folds of their events where possible."""
+        frames, kept = Frames(self.monoid, self.events, chunk), self.events.kept_from
+        if not self.ends_early and chunk.first == self.back:
+            kept = max(kept, self.front)  # time alone may have moved it further
+        starts, stops = frames.bounds(self.policy, kept)
+        entering = self._early_entering(frames, starts, stops) if self.ends_early else None
+        if entering is not None:
+            self._run_over(entering, batch, start)
+            return
+        batch.put_results(start, frames.results(starts, stops))
+        front, back = chunk.first + int(starts[-1]), chunk.first + int(stops[-1])
+        self.place(min(front, back), back)
 
     def _run_over(self, entering: Entering, batch: Batch, start: int) -> None:
         """Write the results while events enter."""
@@ -243,13 +256,8 @@ class Cursor(ObservedWindow):
             elif end == len(entering.fronts) and is_stored:
                 entering.total = monoid.partials.at(found, 0)
 
-    def _entering(self, chunk: Chunk) -> Entering | None:
-        """Return a chunk as what enters a window that ends with the newest event.
-
-        None if computing results from all events of the window costs less than folds.
-        """
-        if self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED:
-            return None
+    def _entering(self, chunk: Chunk) -> Entering:
+        """Return a chunk as what enters a window that ends with the newest event."""
         oldest = self.events.kept_from
         if chunk.first != self.back:
             self.place(oldest, oldest)  # behind, until the run is done
@@ -257,16 +265,16 @@ class Cursor(ObservedWindow):
         stops = range(1, chunk.count + 1)
         return Entering(chunk.first, chunk.sliding, self._fronts(chunk), stops)
 
-    def _early_entering(self, chunk: Chunk) -> Entering | None:
-        """Return what enters a window that ends earlier, once this window is near.
+    def _early_entering(
+        self, frames: Frames, starts: EachFront, stops: EachFront
+    ) -> Entering | None:
+        """Return what enters a window that ends earlier, once it has moved to the first frame.
 
         None if frames are empty or far from each other, or cost less from all of their events.
         """
-        monoid, events, count = self.monoid, self.events, chunk.count
-        if chunk.first != events.back:
+        monoid, chunk, count = self.monoid, frames.chunk, frames.chunk.count
+        if chunk.first != self.events.back:
             return None
-        frames = Frames(monoid, events, chunk)
-        starts, stops = frames.bounds(self.policy, events.kept_from, 0, count)
         first, stop, last = int(starts[0]), int(stops[0]), int(stops[-1])
         is_short = monoid.folds_ranges and stop - first <= count * _ANSWERED
         if is_short or last - stop > max(MOST, 4 * count):

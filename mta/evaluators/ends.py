@@ -11,6 +11,9 @@ Both bounds only move forward. So the common part of frames is one range fold (O
 with the suffix folds of leaving events and the prefix folds of entering ones: two whole-group
 combines per event that passes a bound, and two per result, for frames of any length. Events before
 a chunk are read from the log, leaf by leaf; those of the chunk need not be in the log yet.
+
+``cursor`` has the folds of events that a frame keeps from batch to batch, and needs this for the
+others: where a batch is late, frames are empty, or a bound passes many events at once.
 """
 
 from __future__ import annotations
@@ -35,8 +38,7 @@ from mta.logs.base import OrderedEvents, Remembered
 from mta.logs.leaves import Chunk, Leaf
 from mta.monoids.base import AbstractMonoid, empties
 
-#: The frames of so many events are searched and folded at once, so that the data stays in the
-#: processor's caches.
+#: Frames of so many events are folded at once, so that the data stays in the processor's caches.
 _PIECE = 1 << 15
 #: If bounds pass more events than this at once, results are computed in halves.
 MOST = 1 << 18
@@ -53,62 +55,49 @@ def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | N
     return max(events.kept_from, stop - end.rows)
 
 
-def frame_results(
-    monoid: AbstractMonoid,
-    policy: AbstractPolicy,
-    events: OrderedEvents,
-    chunk: Chunk,
-    oldest: int = 0,
-) -> tuple[Rows, int, int]:
-    """Return the result of the frame of each event of a chunk, and the last frame's bounds.
-
-    No frame starts before the position ``oldest``. The policy must be ``predictable``, and events
-    before the chunk must be in the log. About four whole-group combines per event, O(log n)
-    combines, and a page read per leaf that a bound passes.
-    """
-    seen, kept, last = Frames(monoid, events, chunk), max(events.kept_from, oldest), (0, 0)
-    out = monoid.outputs.new(chunk.count)
-    size = chunk.count if monoid.folds_ranges else _PIECE
-    for done in range(0, chunk.count, size):
-        end = min(done + size, chunk.count)
-        starts, stops = (
-            as_array(bounds, end - done) + chunk.first
-            for bounds in seen.bounds(policy, kept, done, end)
-        )
-        has_events, last = starts < stops, (min(int(starts[-1]), int(stops[-1])), int(stops[-1]))
-        if has_events.all():
-            seen.put(out, range(done, end), starts, stops)
-            continue
-        monoid.outputs.put_many(out, done, empties(monoid, end - done))
-        some = np.flatnonzero(has_events)
-        if len(some):
-            seen.put(out, some + done, starts[some], stops[some])
-    return out, *last
-
-
 class Frames:
     """Stored events up to a chunk, and those of the chunk, as a policy searches them."""
 
     def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
         self.monoid, self.events, self.chunk = monoid, events, chunk
 
-    def bounds(
-        self, policy: AbstractPolicy, kept: int, start: int, stop: int
-    ) -> tuple[EachFront, EachFront]:
-        """Return where the frames of some events of the chunk start, and where they stop.
+    def bounds(self, policy: AbstractPolicy, kept: int) -> tuple[EachFront, EachFront]:
+        """Return where the frame of each event of the chunk starts, and where it stops.
 
         Counted from the first event of the chunk. None starts before the position ``kept``. A frame
-        without events may end before its start.
+        without events may end before its start. The policy must be ``predictable``.
         """
-        end, count, oldest = policy.end, stop - start, kept - self.chunk.first
-        times = None if self.chunk.times is None else self.chunk.times[start:stop]
-        starts = not_before(oldest, policy.cuts(self, start, times, count), count)
+        end, times, count = policy.end, self.chunk.times, self.chunk.count
+        oldest = kept - self.chunk.first
+        starts = not_before(oldest, policy.cuts(self, 0, times, count), count)
         if not end.delay:
-            return starts, not_before(
-                oldest, range(start + 1 - end.rows, stop + 1 - end.rows), count
-            )
+            return starts, not_before(oldest, range(1 - end.rows, count + 1 - end.rows), count)
         assert times is not None
         return starts, not_before(oldest, self.first_after_each(times, end.delay), count)
+
+    def results(self, starts: EachFront, stops: EachFront) -> Rows:
+        """Return the result of each frame.
+
+        Events before the chunk must be in the log. About four whole-group combines per event,
+        O(log n) combines, and a page read per leaf that a bound passes.
+        """
+        monoid, chunk = self.monoid, self.chunk
+        out = monoid.outputs.new(chunk.count)
+        size = chunk.count if monoid.folds_ranges else _PIECE
+        for done in range(0, chunk.count, size):
+            end = min(done + size, chunk.count)
+            firsts, lasts = (
+                as_array(bounds[done:end], end - done) + chunk.first for bounds in (starts, stops)
+            )
+            has_events = firsts < lasts
+            if has_events.all():
+                self.put(out, range(done, end), firsts, lasts)
+                continue
+            monoid.outputs.put_many(out, done, empties(monoid, end - done))
+            some = np.flatnonzero(has_events)
+            if len(some):
+                self.put(out, some + done, firsts[some], lasts[some])
+        return out
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """Return the position of the oldest event less than ``age`` old at each of some times.
