@@ -227,7 +227,7 @@ class Cursor(ObservedWindow):
 
     def _run_frames(self, chunk: Chunk, batch: Batch, start: int) -> None:
         """Write the results of frames, from the existing folds of their events where possible."""
-        frames, kept = Frames(self.monoid, self.events, chunk), self.events.kept_from
+        frames, kept = Frames(self.monoid, self.events, chunk, self._leaf), self.events.kept_from
         if not self.ends_early and chunk.first == self.back:
             kept = max(kept, self.front)  # time alone may have moved it further
         starts, stops = frames.bounds(self.policy, kept)

@@ -56,10 +56,20 @@ def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | N
 
 
 class Frames:
-    """Stored events up to a chunk, and those of the chunk, as a policy searches them."""
+    """Stored events up to a chunk, and those of the chunk, as a policy searches them.
 
-    def __init__(self, monoid: AbstractMonoid, events: OrderedEvents, chunk: Chunk) -> None:
+    ``near`` is a leaf in memory in which frames may start.
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        events: OrderedEvents,
+        chunk: Chunk,
+        near: Leaf | None = None,
+    ) -> None:
         self.monoid, self.events, self.chunk = monoid, events, chunk
+        self.near = near if near is not None and near.stop <= chunk.first else None
 
     def bounds(self, policy: AbstractPolicy, kept: int) -> tuple[EachFront, EachFront]:
         """Return where the frame of each event of the chunk starts, and where it stops.
@@ -104,12 +114,18 @@ class Frames:
 
         The times never decrease. Positions are counted from the first event of the chunk.
         """
-        events, chunk, monoid = self.events, self.chunk, self.monoid
+        events, chunk, monoid, near = self.events, self.chunk, self.monoid, self.near
 
         def leaf(position: int, until: int | None) -> Leaf:
+            if near is not None and near.first <= position < near.stop:
+                return near
             return events.leaf(position, until=until).before(chunk.first, monoid)
 
-        front = min(events.first_after(int(times[0]) - age), chunk.first)
+        oldest = int(times[0]) - age
+        if near is not None and near.times is not None and near.times[0] <= oldest < near.times[-1]:
+            front = near.first
+        else:
+            front = min(events.first_after(oldest), chunk.first)
         return SearchedTimes(front, events, chunk, leaf).first_after_each(times, age)
 
     def put(
