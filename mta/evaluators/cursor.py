@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,7 +42,7 @@ from mta.columns.schemas import Row, Rows
 from mta.evaluators.ends import MOST, Frames, stop_of
 from mta.evaluators.observed import ObservedWindow
 from mta.evaluators.searched import SearchedTimes
-from mta.evaluators.stack import Folds
+from mta.evaluators.stack import Entering, Folds
 from mta.folds.sliding import (
     EachFront,
     Events,
@@ -69,27 +68,6 @@ _NEAR = 1024
 #: If the window has at most so many events per new one, results computed from all of them together
 #: cost less than from folds.
 _ANSWERED = 24
-
-
-@dataclass(slots=True)
-class Entering:
-    """The events that enter a window during a run, and the window after each event of the run.
-
-    Positions are counted from ``first``, the position of the oldest of these events.
-    """
-
-    first: int
-    sliding: SlidingFolds
-    fronts: EachFront
-    stops: EachFront
-    total: Partial | None = None
-    """The aggregate of the events before the last stop, if a kernel has found it."""
-
-    def known(self) -> Partial | None:
-        """Return the aggregate of the events before the last stop; None without any."""
-        if self.total is None and self.stops[-1]:
-            return self.sliding.monoid.partials.at(self.sliding.prefixes, int(self.stops[-1]) - 1)
-        return self.total
 
 
 class Cursor(ObservedWindow):

@@ -1,12 +1,14 @@
-"""The entries of a cursor's stack: aggregates from some positions to the back."""
+"""The entries of a cursor's stack: aggregates from some positions to the back; what enters it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from sys import maxsize
 
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.folds.sliding import EachFront, SlidingFolds
 from mta.monoids.base import Partial
 
 
@@ -52,3 +54,24 @@ class Folds:
     def knows(self, position: int) -> bool:
         """Return whether one of the folds of a path starts at a position."""
         return self.starts is not None and position in self.starts
+
+
+@dataclass(slots=True)
+class Entering:
+    """The events that enter a window during a run, and the window after each event of the run.
+
+    Positions are counted from ``first``, the position of the oldest of these events.
+    """
+
+    first: int
+    sliding: SlidingFolds
+    fronts: EachFront
+    stops: EachFront
+    total: Partial | None = None
+    """The aggregate of the events before the last stop, if a kernel has found it."""
+
+    def known(self) -> Partial | None:
+        """Return the aggregate of the events before the last stop; None without any."""
+        if self.total is None and self.stops[-1]:
+            return self.sliding.monoid.partials.at(self.sliding.prefixes, int(self.stops[-1]) - 1)
+        return self.total

@@ -170,6 +170,31 @@ def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
         assert counted.combines - before <= 4 * n
 
 
+@pytest.mark.parametrize("size", [1, 10, 3000])
+@pytest.mark.parametrize("late", [None, 0])
+def test_a_batch_takes_a_constant_number_of_combines_wherever_frames_end(
+    size: int, late: int | None
+) -> None:
+    """Of long windows; folds stay from batch to batch."""
+    costs, times, steps = [], np.arange(8_000.0), 3000
+    for frame in (
+        TimeWindow(2000),
+        TimeWindow(2000, closed="left"),
+        TimeWindow(2000, delay=700),
+    ):
+        counted = Counted()
+        window = Window(
+            counted.monoid, frame, store=None, leaf_arity=64, arity=8, allowed_lateness=late
+        )
+        window.extend(values(5_000), times[:5_000])
+        before = counted.combines
+        for at in range(5_000, 5_000 + steps, size):
+            window.extend(values(size), times[at : at + size])
+        costs.append((counted.combines - before) / steps)
+    assert max(costs) <= 8
+    assert max(costs) <= costs[0] + 0.8
+
+
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(
