@@ -262,7 +262,7 @@ class Cursor(ObservedWindow):
             return None
         back = min(stop, 0)
         self._follow(chunk.first + min(first, back), chunk.first + back)
-        self.waiting = -back
+        self.waiting = -back - 1  # behind, until the run is done
         if not back:
             return Entering(chunk.first, chunk.sliding, starts, stops)
         back += chunk.first

@@ -234,6 +234,25 @@ def test_a_long_batch_is_folded_in_pieces(
             assert same(result, expected(monoid, given, in_frame(frame, times, row))), row
 
 
+@pytest.mark.parametrize("closed", ["right", "left"])
+def test_a_batch_that_cannot_be_folded_leaves_every_frame_where_it_was(closed: Any) -> None:
+    def join(older: str, newer: str) -> str:
+        if "x" in newer:
+            raise ArithmeticError
+        return older + newer
+
+    monoid = Monoid(identity="", combine=join, name="joined")
+    windows = SharedWindows(
+        monoid, {"it": TimeWindow(5, closed=closed), "other": TimeWindow(9)}, name="unfolded"
+    )
+    windows.extend(list("abcdefgh"), range(8))
+    windows.extend(list("ijk"), range(8, 11))
+    before = windows.query("it")
+    with pytest.raises(ArithmeticError):
+        windows.extend(list("lmx"), range(12, 15))
+    assert windows.query("it") == before == ("ghijk" if closed == "right" else "fghij")
+
+
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 def test_late_events_are_in_the_frames_that_have_their_times(frame: AbstractPolicy) -> None:
     """The result of each event is that of its own frame, with all that is known by then."""
