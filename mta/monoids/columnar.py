@@ -169,8 +169,8 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         return self._columns.lower(partials)
 
     def fold(self, partials: Rows, count: int) -> Partial:
-        if count == 0:
-            return self.identity
+        if count < 2:
+            return self.partials.at(partials, 0) if count else self.identity
         if self.ufuncs:
             columns = zip(self.ufuncs, _as_tuple(partials), strict=True)
             folds = [reduce(ufunc, column) for ufunc, column in columns]
