@@ -5,6 +5,9 @@ the head once Spark has committed the batch, as reported by ``QueryProgressEvent
 sends after writing its log of commits; for a trigger without a batch, the event has no duration
 ``addBatch``. The event arrives on a thread of Spark a few milliseconds later. It may be lost with
 the driver: then the event of the next batch publishes both.
+
+Each plan is published on a thread of its own, so that a store that is down delays no other query of
+the session, nor Spark's events. The end of a query waits for its batches, but not for such a store.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -33,6 +37,9 @@ from stores.address import without_credentials
 from stores.errors import WindowStoreError
 
 _log = logging.getLogger(__name__)
+
+#: How long, in seconds, the end of a query waits until its batches are published.
+AT_THE_END = 10.0
 
 
 def publisher_of(plan: Plan) -> BatchPublisher:
@@ -57,31 +64,77 @@ def follow(spark: SparkSession, plan: Plan) -> None:
             listener = _listeners[spark] = _Committed()
             spark.streams.addListener(listener)
     assert plan.part is not None
-    listener.plans[plan.part.name] = plan
+    listener.plans[plan.part.name, plan.store] = _Publishing(plan)
+
+
+class _Publishing:
+    """Publishes a plan's batches on a thread, which ends when there is nothing to publish."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        #: The newest batch of each query that is not published yet, and its number of partitions.
+        self._waiting: dict[str, tuple[int, int]] = {}
+        #: The queries that it has published batches of.
+        self._queries: set[str] = set()
+        self._changed = threading.Condition()
+        self._runs = False
+
+    def committed(self, query: str, batch: int, partitions: int) -> None:
+        """Publish a batch soon, with earlier ones of its query that are still waiting."""
+        with self._changed:
+            self._waiting[query] = batch, partitions
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._run, name="mta-publishing", daemon=True).start()
+
+    def wait(self, query: str, seconds: float) -> None:
+        """Wait until all batches are published, at most so long; not for those of other queries."""
+        if not self._queries or query in self._queries:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._runs, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._runs = False
+                    self._changed.notify_all()
+                    return
+                query = next(iter(self._waiting))
+                batch, partitions = self._waiting.pop(query)
+            try:
+                self._publish(query, batch, partitions)
+            except Exception:
+                _log.exception("batch %d of query %s is not published", batch, query)
+
+    def _publish(self, query: str, batch: int, partitions: int) -> None:
+        plan = self._plan
+        publisher = publisher_of(replace(plan, buckets=plan.buckets or partitions))
+        try:
+            with store_of(plan.store) as store:
+                if publisher.committed(store, query, batch) is not None:
+                    self._queries.add(query)
+        except WindowStoreError as error:
+            _log.warning(
+                "batch %d is not published as %r in %s, the next one publishes it too: %s",
+                batch, publisher.name, without_credentials(plan.store), error,
+            )  # fmt: skip
 
 
 class _Committed(StreamingQueryListener):
     """Publishes committed batches; one for each session."""
 
     def __init__(self) -> None:
-        #: By the name under which each is published.
-        self.plans: dict[str, Plan] = {}
+        #: By the name under which each is published, and the store.
+        self.plans: dict[tuple[str, str], _Publishing] = {}
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         if "addBatch" not in progress.durationMs:
             return  # no batch ran
         partitions = max((each.numShufflePartitions for each in progress.stateOperators), default=1)
-        for name, plan in list(self.plans.items()):
-            publisher = publisher_of(replace(plan, buckets=plan.buckets or partitions))
-            try:
-                with store_of(plan.store) as store:
-                    publisher.committed(store, str(progress.id), progress.batchId)
-            except WindowStoreError as error:
-                _log.warning(
-                    "batch %d is not published as %r in %s, the next one publishes it too: %s",
-                    progress.batchId, name, without_credentials(plan.store), error,
-                )  # fmt: skip
+        for plan in list(self.plans.values()):
+            plan.committed(str(progress.id), progress.batchId, partitions)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Do nothing: no batch is committed yet."""
@@ -90,7 +143,10 @@ class _Committed(StreamingQueryListener):
         """Do nothing: no batch was committed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Do nothing: everything is published."""
+        """Wait until the last batches are published: the driver may end next."""
+        until = monotonic() + AT_THE_END
+        for plan in list(self.plans.values()):
+            plan.wait(str(event.id), max(0.0, until - monotonic()))
 
 
 _lock = threading.Lock()

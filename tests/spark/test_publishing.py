@@ -23,9 +23,9 @@ from mta import (
 )
 from mta.errors import EventsGone, NotPublished, StoreUnavailable, UnsuitableKey
 from mta.publishing import batches
-from spark_integration import delete_history, save_history, sliding_aggregate
+from spark_integration import delete_history, publishing, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest
-from stores import open_store
+from stores import PageStore, open_store
 from tests.support.patience import LONG
 from tests.support.published import agrees
 from tests.support.spark.asking import KEYS, START
@@ -186,6 +186,35 @@ def _check_records(cards: Cards) -> None:
         assert names.count("head") == 1 and "written" not in names
         assert names.count("snapshot") <= 4 * 3
         assert published_names(store) == ["cards"]
+
+
+def test_a_store_that_is_down_delays_the_publishing_of_no_other_query(
+    cards: Cards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Cards(cards.spark, tmp_path / "other")
+    with open_store(other.store) as store:
+        hung = store.url
+    answers, committed = threading.Event(), batches.BatchPublisher.committed
+
+    def slowly(publisher: batches.BatchPublisher, store: PageStore, *batch: Any) -> Any:
+        if store.url == hung:
+            answers.wait(LONG)
+        return committed(publisher, store, *batch)
+
+    monkeypatch.setattr(batches.BatchPublisher, "committed", slowly)
+    monkeypatch.setattr(publishing, "AT_THE_END", 0.1)
+    try:
+        for each in (other, cards):
+            each.write()
+            each.run()
+        with cards.reader() as reader:
+            assert cards.check(reader) == 0
+        with pytest.raises(NotPublished):
+            open_published(other.store, "cards")
+    finally:
+        answers.set()
+    with other.reader() as reader:
+        assert other.check(reader) == 0
 
 
 def test_a_query_that_begins_to_publish_later_says_which_keys_are_not_known_yet(
