@@ -39,7 +39,7 @@ from stores.errors import WindowStoreError
 _log = logging.getLogger(__name__)
 
 #: How long, in seconds, the end of a query waits until its batches are published.
-AT_THE_END = 10.0
+AT_THE_END = 3.0
 
 
 def publisher_of(plan: Plan) -> BatchPublisher:
@@ -76,6 +76,7 @@ class _Publishing:
         self._waiting: dict[str, tuple[int, int]] = {}
         #: The queries that it has published batches of.
         self._queries: set[str] = set()
+        self._is_down = False
         self._changed = threading.Condition()
         self._runs = False
 
@@ -88,8 +89,11 @@ class _Publishing:
                 threading.Thread(target=self._run, name="mta-publishing", daemon=True).start()
 
     def wait(self, query: str, seconds: float) -> None:
-        """Wait until all batches are published, at most so long; not for those of other queries."""
-        if not self._queries or query in self._queries:
+        """Wait until all batches are published, at most so long.
+
+        Not if the query is not known to publish here while another one is, or the store is down.
+        """
+        if query in self._queries or not (self._queries or self._is_down):
             with self._changed:
                 self._changed.wait_for(lambda: not self._runs, seconds)
 
@@ -114,7 +118,9 @@ class _Publishing:
             with store_of(plan.store) as store:
                 if publisher.committed(store, query, batch) is not None:
                     self._queries.add(query)
+            self._is_down = False
         except WindowStoreError as error:
+            self._is_down = True
             _log.warning(
                 "batch %d is not published as %r in %s, the next one publishes it too: %s",
                 batch, publisher.name, without_credentials(plan.store), error,
