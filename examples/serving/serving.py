@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from mta import Count, Max, Sum, TimeWindow, unpublish
+from mta import Count, Max, Sum, TimeWindow, published_names, unpublish
 from spark_integration import sliding_aggregate
 from spark_integration.session import local_session
 from stores import open_store
@@ -119,6 +119,16 @@ def compare(client: Client, arrived: pd.DataFrame, cards: int, seed: int) -> int
     return len(keys)
 
 
+def wait_until_published(store: str, name: str) -> None:
+    """Wait for the first batch: it is published a moment after Spark has committed it."""
+    deadline = time.monotonic() + 60
+    with open_store(store) as pages:
+        while name not in published_names(pages):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nothing was published as {name}")
+            time.sleep(0.05)
+
+
 def start_service(store: str, name: str) -> tuple[subprocess.Popen[bytes], str]:
     """``mta serve`` on a free port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -157,6 +167,7 @@ def main() -> None:
                 sent.iloc[piece].to_parquet(folder / "incoming" / f"{number}.parquet", index=False)
                 batch = run_batches(spark, folder, options.store, name)
                 if service is None:
+                    wait_until_published(options.store, name)
                     service, url = start_service(options.store, name)
                     wait_until_open(service, url)
                     client = Client(url)
