@@ -26,11 +26,13 @@ def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
     events = spread(make_events(1200, 4))
     write_files(events, job.input, files=3)
     seen: list[Mapping[str, int]] = []
-    listener = report_counts(job.spark, lambda query, counts: seen.append(counts))
+    name = f"counts of {job.checkpoint}"  # not of queries that have ended, and are still reported
+    listener = report_counts(job.spark, lambda query, counts: seen.append(counts), metrics=name)
     try:
-        policy = CountWindow(100_000)
-        aggregations = {"peak": ("watts", monoid)}
-        job.run(aggregations=aggregations, types={"peak": "double"}, window=policy, retain=50)
+        job.run(
+            aggregations={"peak": ("watts", monoid)}, types={"peak": "double"},
+            window=CountWindow(100_000), retain=50, metrics=name,
+        )  # fmt: skip
         until = time.monotonic() + 60
         while len(seen) < 3 and time.monotonic() < until:  # Spark tells of a batch a little later
             time.sleep(0.05)
