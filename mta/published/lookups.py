@@ -11,7 +11,7 @@ Steps = Generator[Sequence[str], list[Any], T]
 
 
 class Lookup(Generic[T]):
-    """Steps that have begun; a store's ``view_many(lookup.wanted, lookup.take)`` is the next one.
+    """Steps under way; a store's ``view_many(lookup.wanted, lookup.take)`` is the next one.
 
     Raises what the steps raise, as does ``take``.
     """
