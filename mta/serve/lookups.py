@@ -58,13 +58,12 @@ class Lookups:
 
     async def query(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
         """The results of one key by their names. Raises what the reader raises."""
-        found: Any = None
         try:
             found = self._reader.query_cached(key, at)
         except NotCached as error:
             found = await self._fetched_for(error)
         except MissingPage:
-            pass  # the reader takes the newest snapshot
+            found = None  # the call on a thread takes the newest snapshot
         return await self._on_thread(key, at, partial) if found is None else named(found)
 
     async def _fetched_for(self, missing: NotCached) -> Any:

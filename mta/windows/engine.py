@@ -450,10 +450,11 @@ class WindowEngine(Engine[Out]):
 
     def _placed_frame(self) -> Cursor:
         """The frame that ends before the newest event, where it is by now."""
-        frame, structure, newest = self._frame, self.structure, self.intake.last_time
+        frame, time = self._frame, self.intake.last_time
         assert frame is not None
-        moments = [m for m in (newest, self._moment) if m is not None]
-        frame.follow(structure.front, newest and max(moments))
+        if time is not None and self._moment is not None:
+            time = max(time, self._moment)
+        frame.follow(self.structure.front, time)
         return frame
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:

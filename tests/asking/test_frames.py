@@ -445,10 +445,13 @@ def test_peers_are_the_same_out_of_core() -> None:
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 @pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "periodic")
-def test_results_at_boundaries_are_as_of_them(frame: AbstractPolicy) -> None:
+@pytest.mark.parametrize("ends_at_1970", [False, True])
+def test_results_at_boundaries_are_as_of_them(frame: AbstractPolicy, ends_at_1970: bool) -> None:
     """Also where no event comes: one that is delayed enters the frame after it came."""
     rng = random.Random(repr(frame))
     times = drawn_times(rng, 80)
+    if ends_at_1970:
+        times = [time - times[-1] for time in times]
     values = [float(rng.randint(-9, 9)) for _ in times]
     settings: dict[str, Any] = {"store": "memory://"}
     one = TriggeredWindow(Window(Sum(), frame, name="own", arity=3, **settings), EveryPeriod("4us"))
