@@ -188,11 +188,11 @@ class Catalog:
         return bool(copies)
 
     def take_pending(self) -> dict[str, list[int]]:
-        """Return the deletions that no object records yet; ``put_back`` if the put fails."""
+        """Return the deletions that no object records yet; ``restore_pending`` if the put fails."""
         pending, self.pending = self.pending, {}
         return {name: sorted(numbers) for name, numbers in pending.items()}
 
-    def put_back(self, pending: Deleted) -> None:
+    def restore_pending(self, pending: Deleted) -> None:
         """Make these deletions pending again."""
         for name, numbers in pending.items():
             if name in self.packs:

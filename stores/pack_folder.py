@@ -434,7 +434,7 @@ class PackFolder:
             self._objects.put(self._named(name), data)
         except BaseException:
             with self._lock:
-                self._catalog.put_back(pending)
+                self._catalog.restore_pending(pending)
             self._leftover.append(name)  # it may exist nevertheless
             raise
         with self._lock:

@@ -145,22 +145,11 @@ class SlidingFolds:
         schema.put_many(rows, 1, self.prefixes)
         return rows
 
-    def folds(self, fronts: EachFront, first: int) -> Rows:
-        """The fold from each front, which never decrease, to the rows from the ``first`` on.
-
-        At most four combines per row, all but those of plain functions whole-group.
-
-        >>> from mta import Sum
-        >>> two_keys = SlidingFolds(Sum(), np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0]), 6)
-        >>> two_keys.folds(np.array([0, 0, 1, 3, 3, 4]), first=0).tolist()
-        [1.0, 3.0, 5.0, 10.0, 30.0, 50.0]
-        """
-        return self.between(fronts, range(first + 1, first + 1 + len(fronts)))
-
     def between(self, fronts: EachFront, stops: EachFront) -> Rows:
-        """The fold from each front to the row before its stop; neither ever decreases.
+        """Return the fold from each front to the row before its stop; neither ever decreases.
 
-        No range is empty. Costs as ``folds``, of every row from the first front on.
+        No range is empty. At most four combines per row from the first front on, all but those of
+        plain functions on whole columns.
 
         >>> from mta import Sum
         >>> rows = SlidingFolds(Sum(), np.array([1.0, 2.0, 3.0, 4.0]), 4)

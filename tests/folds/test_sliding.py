@@ -59,7 +59,7 @@ def test_many_keys_side_by_side(kind: str, keys: list[list[int]], prepared: bool
     if prepared:
         total = monoid.partials.at(rows.prefixes, count - 1)
         assert monoid.same(total, monoid.fold(rows.lifted, count))
-    found = rows.folds(np.array(fronts), first=0)
+    found = rows.between(np.array(fronts), range(1, len(fronts) + 1))
     for at, front in enumerate(fronts):
         piece = monoid.partials.cut(rows.lifted, front, at + 1)
         assert monoid.same(monoid.partials.at(found, at), monoid.fold(piece, at + 1 - front))
@@ -96,7 +96,7 @@ def test_prefixes_suffixes_and_the_total_are_the_same_with_blocks_and_without(
     monoid, values = KINDS[kind](np.arange(count) * 37 % 11)
     rows = SlidingFolds(monoid, monoid.lift_rows(values, count), count)
     if asked_before:
-        rows.folds(np.arange(count - 200), first=200)
+        rows.between(np.arange(count - 200), range(201, count + 1))
     right = monoid.partials.at(rows.lifted, 7)
     suffixes, at = rows.suffixes(123, right), monoid.partials.at
     for row in (0, 128, 299):

@@ -97,7 +97,8 @@ def test_an_event_that_is_lifted_to_the_identity_is_skipped(name: str) -> None:
     rows, _ = monoid.rows((*columns, marks))
     fronts = np.maximum(np.arange(count) + 1 - SIZE, 0)
     with np.errstate(all="ignore"):  # as inside a window
-        folds = SlidingFolds(monoid, monoid.lift_rows(rows, count), count).folds(fronts, 0)
+        sliding = SlidingFolds(monoid, monoid.lift_rows(rows, count), count)
+        folds = sliding.between(fronts, range(1, count + 1))
         found = monoid.outputs.listed(monoid.lower_rows(folds))
     pairs = windows_of(list(zip(events, marks, strict=True)))
     skipped = [[event for event, stands in window if stands] for window in pairs]
