@@ -84,7 +84,7 @@ def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
     )  # fmt: skip
     if what is not None:
         warnings.warn(
-            f"sliding_aggregate has {buckets} buckets on {cores} cores: {what}; leave buckets out "
+            f"sliding_aggregate has buckets={buckets} on {cores} cores: {what}; leave buckets out "
             "before the first start, and there is one per state partition; for a query that has a "
             "checkpoint, stop it and change the number with mta migrate --buckets",
             RuntimeWarning,
@@ -98,7 +98,7 @@ def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
         return None
     if count > cores:
         return f"{each}, {count / cores:.0f} in a row on each core{more}"
-    return f"{cores - count} cores have nothing to do while windows are advanced"
+    return "some cores have nothing to do while windows are advanced"
 
 
 def cores_of(spark: SparkSession) -> int:
@@ -136,8 +136,8 @@ def _warn_of(partitions: int, cores: int, where: str) -> None:
         else f"unset {PARTITIONS} before the first start, and as many are taken as there are cores"
     )
     warnings.warn(
-        f"by its {where} the query has {partitions} state partitions on {cores} cores: {what}; "
-        f"{remedy}",
+        f"the {where} sets the number of state partitions to {partitions}, on {cores} cores: "
+        f"{what}; {remedy}",
         RuntimeWarning,
         stacklevel=5,
     )

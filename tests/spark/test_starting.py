@@ -101,7 +101,7 @@ def test_partitions_that_do_not_fit_the_cores_are_reported(
             fitting_settings(unset, str(tmp_path), rocksdb=False),
         ):
             pass
-        numbers = f"by its {where} the query has {partitions} state partitions on 2 cores"
+        numbers = f"the {where} sets the number of state partitions to {partitions}, on 2 cores"
         assert [numbers in str(each.message) for each in found] == [True] * reported
         conf = f'{{"conf": {{"{PARTITIONS}": "{partitions}"}}}}'
         (tmp_path / "offsets" / "0").write_text(f"v1\n{conf}\n{{}}")
@@ -110,7 +110,7 @@ def test_partitions_that_do_not_fit_the_cores_are_reported(
 
 @pytest.mark.parametrize(
     ("buckets", "why"),
-    [(None, None), (1, "1 cores have nothing to do"), (2, None), (16, None), (17, "8 in a row")],
+    [(None, None), (1, "some cores have nothing to do"), (2, None), (16, None), (17, "8 in a row")],
 )
 def test_buckets_that_do_not_fit_the_cores_are_reported(
     spark: SparkSession, tmp_path: Path, buckets: int | None, why: str | None
@@ -119,7 +119,7 @@ def test_buckets_that_do_not_fit_the_cores_are_reported(
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         sliding_aggregate(job.source(), **job.settings(buckets=buckets))
-    assert [f"has {buckets} buckets on 2 cores" in str(each.message) for each in found] == [
+    assert [f"has buckets={buckets} on 2 cores" in str(each.message) for each in found] == [
         True
     ] * (why is not None)
     assert all(why in str(each.message) and each.filename == __file__ for each in found)
@@ -132,7 +132,7 @@ def test_the_warning_names_the_line_that_starts_the_query(
     job = Job(unset, tmp_path)
     writer = sliding_aggregate(job.source(), **job.settings()).writeStream.format("noop")
     with pytest.warns(
-        RuntimeWarning, match="40 state partitions on 2 cores: .* 20 in a row"
+        RuntimeWarning, match="partitions to 40, on 2 cores: .* 20 in a row"
     ) as found:
         writer.option("checkpointLocation", str(job.checkpoint)).start().stop()
     assert found[0].filename == __file__
