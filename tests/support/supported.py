@@ -42,8 +42,8 @@ TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "asking": (
         ("Window", "SharedWindows", "KeyedWindows", "rolling", "a batch", "a stream", "periodic"),
-        "Nulls, filters, frames and moments are tested with windows, with `rolling`, with a batch "
-        "query and a stream of `sliding_aggregate`, and with periodic results.",
+        "Nulls, filters, frames and moments are tested with windows, with `rolling`, with batch "
+        "and streaming queries of `sliding_aggregate`, and with periodic results.",
     ),
     "platforms": (
         ("Linux", "others, simulated"),
