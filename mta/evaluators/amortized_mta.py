@@ -15,8 +15,8 @@ This is the paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs, foll
     level 1   [3 3] [3 .]                     stack: 3 + 6 = 9 from the second pair on
     level 0   [1 2] [1 2] [1 2] [1 2] [1 .]   S: 1 + 11 = 12, 2 + 9 = 11; R1 = 1
 
-This deviates from the printed algorithms. The folds of a group on the path do not extend to the end
-of the leftmost tree, but to the newest event at the time of their computation. Later events are
+This deviates from the printed algorithms. The folds of a group on the path extend to the
+newest event at the time of their computation, not to the end of the leftmost tree. Later events are
 combined once, into one aggregate per entry of the stack. So a growing leftmost tree needs no work,
 and the left branch has no stale values. The stack is built again from the queues only when the
 front leaves the root group that it was built from.
