@@ -12,10 +12,10 @@ written to the store once, before the first snapshot that includes it. Snapshots
     gone     = number of events of the first part that have left
     places   = array of [number, name]
 
-A part is a page of level 0. In level queues it has the number of its group, in a tree a separate
-number. A part is *retired* with the first snapshot that does not name it. This happens when all its
-events have left, when a late event is inserted before its end, or when its leaf is no longer the
-last leaf.
+A part is a page of level 0. In level queues, it has the number of its group; in a tree, it has a
+separate number. A part is *retired* with the first snapshot that does not name it. This happens
+when all its events have left, when a late event is inserted before its end, or when its leaf is no
+longer the last leaf.
 """
 
 from __future__ import annotations
