@@ -11,7 +11,7 @@ The keys in the store are all in the group "publish:" and the name:
 A snapshot is immutable and named by the digest of its content, like a page. Only the head is
 overwritten. One small put updates all buckets together, so a reader sees either all of a batch or
 nothing of it. A ``written`` record belongs to one batch and bucket, so a late task of an earlier
-attempt overwrites nothing of a later batch.
+attempt does not overwrite anything of a later batch.
 
     head       = body digest                      (as a snapshot: ``mta.pages.snapshot``)
     body       = msgpack array [magic, version, name, source, batch, time, what, buckets]
