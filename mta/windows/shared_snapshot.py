@@ -11,7 +11,7 @@
     policy   = [text, 16-byte fingerprint]
     front    = position of the window's oldest event, from the front of the events to their back
 
-The rest of a cursor's state follows from the events, so a snapshot needs no more of a window.
+The rest of a cursor's state follows from the events, so a snapshot stores nothing else of a window.
 """
 
 from __future__ import annotations
