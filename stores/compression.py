@@ -1,8 +1,9 @@
 """Smaller pages: a store that compresses on put, and decompresses on get.
 
-Keys are those of the uncompressed pages, so compression changes no names, snapshots or replays.
-Every reader decompresses, with or without the option. The wrapper is directly in front of the
-store. The write buffer and the cache hold uncompressed pages, and their threads do the compression.
+Keys are those of the uncompressed pages, so compression does not change names, snapshots or
+replays. Every reader decompresses, with or without the option. The wrapper is directly in front of
+the store. The write buffer and the cache hold uncompressed pages, and their threads do the
+compression.
 
     packed  = 0xC1 "mta-z" version size length codec payload
     version = 1 byte, 1
