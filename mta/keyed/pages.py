@@ -12,8 +12,8 @@
     of an index:
         firsts    "<u8" hash of the first key of each page
         names     "name" 16-byte digests of the pages, one after the other
-        oldest    "<i8" time before which no key of the page becomes idle; only if the windows
-                  store times
+        oldest    "<i8" for each page, a time before which none of its keys becomes idle; only if
+                  the windows store times
 
     of a list:
         entries   "msgpack" array of entries
