@@ -82,7 +82,7 @@ PANDAS: dict[str, str] = {
     )},
     "kurt": "kurt; NaN if all values are equal, where pandas returns -3",
     "skew": "skew; NaN if all values are equal, where pandas returns 0",
-    "sem": "sem; divides by sqrt(n), as `Series.sem` does; windows in pandas use sqrt(n - 1)",
+    "sem": "sem; divides by sqrt(n), as `sem` of a series does; windows in pandas use sqrt(n - 1)",
     "nunique": "nunique", "first": "first", "last": "last",
     "agg": "- pass several aggregations as a dictionary", "aggregate": "- see `agg`",
     "apply": _OWN, "pipe": "- calls a function on the window object",
@@ -96,7 +96,7 @@ PANDAS: dict[str, str] = {
 
 _BY_TIME = "; use `on=` and a window by time"
 _ONE_OF = "nth_value; returns one value, not a list"
-_NAN = "NaN is refused; with `nulls=\"accept\"`, the result is NaN"
+_NAN = 'NaN is refused; with `nulls="accept"`, the result is NaN'
 _OF_TYPE = "- a property of the type, not of the values"
 POLARS: dict[str, str] = {
     **{f"rolling_{name}": name for name in (
