@@ -44,7 +44,7 @@ def run(size: float) -> list[Figure]:
 
     So a key brings as many rows in a micro-batch at any size.
     """
-    spark = local_session(cores=2)
+    spark = local_session(cores=2, memory="6g")  # Spark's own window needs more than the default
     figures = []
     for keys in (FEW, max(FEW, int(MANY * min(1, size)))):
         with tempfile.TemporaryDirectory() as folder:
