@@ -53,7 +53,7 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import part_of
-from mta.folds.sliding import Events
+from mta.folds.sliding import Events, has_kernel
 from mta.frames.base import NEWEST
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
@@ -206,12 +206,13 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         )
         most = max(_EVENTS, _BYTES // values) if values else _EVENTS
         size = policy.size if isinstance(policy, CountWindow) else len(self)
+        stack = size if has_kernel(monoid) else left
         all_at_once = (
             self.discards
             and type(policy) in (CountWindow, TimeWindow)
             and most < size <= left // 2
             and partials is not None
-            and partials <= (values or 0) + (results or 0)
+            and partials * stack <= left * ((values or 0) + (results or 0))
         )
         return left if all_at_once else most
 

@@ -63,6 +63,8 @@ from mta.logs.leaves import Chunk, Leaf, suffixes_of
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 
+#: So many results at once, whose fronts and folds stay near the processor.
+_PIECE = 1 << 16
 #: A window that has moved further than this is folded from the log.
 _NEAR = 1024
 #: If the window has at most so many events per new one, results computed from all of them together
@@ -228,11 +230,13 @@ class Cursor(ObservedWindow):
             if swept and (right is not None or not is_stored):
                 found = self._sweep(entering, done, fronts, right if is_stored else None, batch, at)
             if is_stored:
-                right = found
+                right = None if found is None else found.right
+            else:
+                entering.turning = found
             if found is None:
                 batch.put(at, self._folds(entering, done, fronts, is_stored))
-            elif end == len(entering.fronts) and is_stored:
-                entering.total = monoid.partials.at(found, 0)
+            elif end == len(entering.stops) and is_stored:
+                entering.total = monoid.partials.at(found.right, 0)
 
     def _entering(self, chunk: Chunk) -> Entering:
         """Return a chunk as what enters a window that ends with the newest event."""
@@ -241,7 +245,8 @@ class Cursor(ObservedWindow):
             self.place(oldest, oldest)  # behind, until the run is done
         self.front = max(self.front, oldest)  # time alone may have emptied the window
         stops = range(1, chunk.count + 1)
-        return Entering(chunk.first, chunk.sliding, self._fronts(chunk), stops)
+        most = _PIECE if has_kernel(self.monoid) else chunk.count
+        return Entering(chunk.first, chunk.sliding, self._fronts(chunk, most), stops)
 
     def _early_entering(
         self, frames: Frames, starts: EachFront, stops: EachFront
@@ -264,26 +269,27 @@ class Cursor(ObservedWindow):
         self._follow(chunk.first + min(first, back), chunk.first + back)
         self.waiting = -back - 1  # behind, until the run is done
         if not back:
-            return Entering(chunk.first, chunk.sliding, starts, stops)
+            return Entering(chunk.first, chunk.sliding, [starts], stops)
         back += chunk.first
         sliding = SlidingFolds(monoid, frames.lifted(back, chunk.first + last), last - stop)
-        return Entering(back, sliding, moved(starts, -stop), moved(stops, -stop))
+        return Entering(back, sliding, [moved(starts, -stop)], moved(stops, -stop))
 
     def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
         """Yield pieces of a run: the start of each, its fronts, and whether these are stored.
 
-        For stored fronts, the folds exist by then. The pieces with other fronts come first.
+        For stored fronts, the folds exist by then.
         """
-        back, fronts = entering.first, entering.fronts
-        count, done = len(fronts), 0
-        stored = count_below(fronts, 0)
-        if stored < count:
-            yield stored, fronts[stored:], False
-        while done < stored:
-            end = self._hold(fronts, done, stored, back)
-            yield done, fronts[done:end], True
-            done = end
-        self.move(back + int(fronts[-1]))
+        back, at, last = entering.first, 0, 0
+        for fronts in entering.fronts:
+            stored, done = count_below(fronts, 0), 0
+            while done < stored:
+                end = self._hold(fronts, done, stored, back)
+                yield at + done, fronts[done:end], True
+                done = end
+            if stored < len(fronts):
+                yield at + stored, fronts[stored:], False
+            at, last = at + len(fronts), int(fronts[-1])
+        self.move(back + last)
         self._have(back + int(entering.stops[-1]), entering.known)
 
     def _have(self, back: int, newer: Callable[[], Partial | None]) -> None:
@@ -318,16 +324,19 @@ class Cursor(ObservedWindow):
         right: Rows | None,
         batch: Batch,
         at: int,
-    ) -> Rows | None:
+    ) -> Sweep | None:
         """Write the results of a piece with a kernel, if one supports its rows.
 
-        With stored fronts, ``right`` is the fold of the earlier events that enter, and the new one
-        is returned. Otherwise fronts are among these events, which become the stack.
+        With stored fronts, ``right`` is the fold of the earlier events that enter. Otherwise fronts
+        are among these events, which become the stack. Returns what goes on from there.
         """
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
         first, last, lifted = int(fronts[0]), int(fronts[-1]), entering.sliding.lifted
         stops = entering.stops[done : done + count]
-        if right is None:
+        entered = int(entering.stops[done - 1]) if done else 0
+        if entering.turning is not None:
+            sweep = entering.turning._replace(first=entered, fronts=fronts, stops=stops)
+        elif right is None:
             one = schema.one(monoid.identity)
             sweep = Sweep(lifted, one, 0, 0, int(stops[0]) - 1, fronts, stops, one, turns=True)
         else:
@@ -336,7 +345,6 @@ class Cursor(ObservedWindow):
             stack = schema.cut(top.rows, first - origin, last + 1 - origin)
             if (behind := self._joined(top.right, top.since)) is not None:
                 stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-            entered = int(entering.stops[done - 1]) if done else 0
             if stops[0] == entered:  # as no event enters at first
                 stops = as_array(stops, count)
             sweep = Sweep(lifted, stack, first, last, entered, fronts, stops, right)
@@ -349,18 +357,25 @@ class Cursor(ObservedWindow):
             batch.put(at, out)
         return found
 
-    def _fronts(self, chunk: Chunk) -> EachFront:
-        """Return the front after each event of a chunk, never before retained events.
+    def _fronts(self, chunk: Chunk, most: int) -> Iterator[EachFront]:
+        """Yield the front after each event of a chunk, never before retained events.
 
-        It counts from the first event of the chunk, and is negative before it.
+        At most so many at once. They count from the first event of the chunk, and are negative
+        before it.
         """
 
         def leaf(position: int, until: int | None) -> Leaf:
             return self.leaf(position, chunk.first, until=until)
 
-        search = SearchedTimes(self.front, self.events, chunk, leaf)
-        fronts = self.policy.cuts(search, 0, chunk.times, chunk.count)
-        return not_before(self.front - chunk.first, fronts, chunk.count)
+        front = self.front
+        for at in range(0, chunk.count, most):
+            search = SearchedTimes(front, self.events, chunk, leaf)
+            times = None if chunk.times is None else chunk.times[at : at + most]
+            count = min(most, chunk.count - at)
+            cuts = self.policy.cuts(search, at, times, count)
+            fronts = not_before(front - chunk.first, cuts, count)
+            yield fronts
+            front = chunk.first + int(fronts[-1])
 
     def take_in(self, row: Row) -> None:
         """Take in the next event, which is stored already; the front stays, 1 combine."""

@@ -57,7 +57,9 @@ class SearchedTimes:
                 position = max(position, self._events.first_after(int(times[end]) - age))
         if done < count:
             assert chunk.times is not None
-            pieces.append(ranks(chunk.times, times[done:], age))
+            at = position - chunk.first
+            stop = at + int(chunk.times[at:].searchsorted(times[-1] - age, side="right"))
+            pieces.append(moved(ranks(chunk.times[at:stop], times[done:], age), at))
         return joined(pieces)
 
     def _gather(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import maxsize
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.sliding import EachFront, SlidingFolds
+from mta.kernels.native import Sweep
 from mta.monoids.base import Partial
 
 
@@ -65,8 +67,11 @@ class Entering:
 
     first: int
     sliding: SlidingFolds
-    fronts: EachFront
+    fronts: Iterable[EachFront]
+    """In pieces, one after the other."""
     stops: EachFront
+    turning: Sweep | None = None
+    """The sweep over these events alone, as far as a kernel has come."""
     total: Partial | None = None
     """The aggregate of the events before the last stop, if a kernel has found it."""
 

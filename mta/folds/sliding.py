@@ -183,8 +183,8 @@ class SlidingFolds:
         return None if sweep_into(sweep, monoid, found, lowered=False) is None else found
 
 
-def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Rows | None:
-    """Partials or results of a sweep into ``out``; then the aggregate on the right, as one row.
+def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Sweep | None:
+    """Partials or results of a sweep into ``out``; then what goes on from there.
 
     None where there is no kernel for the monoid, or numpy's way must go.
     """
@@ -198,7 +198,8 @@ def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -
             if swept is None:
                 return None
             found.append(swept)
-        return tuple(found)
+        stack, right = tuple([part.stack for part in found]), tuple([part.right for part in found])
+        return found[0]._replace(rows=sweep.rows, stack=stack, right=right)
     if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
         return None
     return native.sweep(monoid.kernel, sweep, out, lowered)

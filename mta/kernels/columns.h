@@ -26,7 +26,8 @@
 #define WIDE
 #endif
 
-typedef struct { void *at[MAX_COLUMNS]; int64_t count; } Columns;
+/* A step of 0 is that of a column whose only item is that of every row. */
+typedef struct { void *at[MAX_COLUMNS]; int64_t count, step[MAX_COLUMNS]; } Columns;
 
 /* Positions: an array, or from a first one on by one. */
 typedef struct { const int64_t *each; int64_t first; } Positions;
@@ -49,8 +50,8 @@ typedef struct {
     Positions fronts;   /* of each result */
     Positions stops;    /* the position after its newest event */
     Columns right;      /* one row: the aggregate from the middle to the first new event */
-    Columns room;       /* for the stacks to come: an entry a position, and one more */
-    int turns;          /* whether rows become the stack where the front reaches the middle */
+    int turns;          /* whether rows become the stack where the front reaches the middle: then it
+                           has room for all of them, and one more */
     int lowered;        /* whether results are wanted in place of partials */
     double lost;        /* degrees of freedom that a deviation loses */
     Columns out;        /* a row for each result */
@@ -61,7 +62,7 @@ typedef struct {
     const char *name;
     int columns;
     int sizes[MAX_COLUMNS];
-    int (*scan)(const Columns *rows, int64_t start, int64_t stop, const Columns *out, int backwards);
+    int (*scan)(const Columns *rows, int64_t first, int64_t count, const Columns *out, int back);
     int (*join)(const Columns *lefts, const Columns *rights, const Columns *out);
     int (*sweep)(Sweep *);
     int (*ranges)(const Columns *rows, const int64_t *starts, const int64_t *lengths,

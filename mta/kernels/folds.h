@@ -9,47 +9,41 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define OF(name) JOIN(K, name)
 #define P OF(P)
+#define ROW(rows, i) OF(load)(rows, i, 0)
+#define FULL(columns, i) OF(load)(columns, i, 1)
 
-/* The rows from ``start`` to ``stop``; the result at either end is there to begin with. */
-static int OF(scan)(const Columns *rows, int64_t start, int64_t stop, const Columns *out,
+/* So many rows from the first on; the result at either end is there to begin with. */
+static int OF(scan)(const Columns *rows, int64_t first, int64_t count, const Columns *out,
                     int backwards) {
-    int64_t step = backwards ? -1 : 1, at = backwards ? stop - 1 : start;
-    if (start == stop)
+    int64_t step = backwards ? -1 : 1, at = backwards ? count - 1 : 0;
+    if (!count)
         return 0;
     OF(run) run;
-    OF(begin)(&run, OF(load)(out, at + backwards), OF(load)(rows, at));
-    for (int64_t left = stop - start; left; left--, at += step) {
-        OF(step)(&run, OF(load)(rows, at), backwards);
+    OF(begin)(&run, FULL(out, at + backwards), ROW(rows, first + at));
+    for (int64_t left = count; left; left--, at += step) {
+        OF(step)(&run, ROW(rows, first + at), backwards);
         OF(store)(out, at + !backwards, OF(value)(&run));
     }
     return OF(overflown)(&run) ? OVERFLOWN : 0;
 }
 
 static int OF(join)(const Columns *lefts, const Columns *rights, const Columns *out) {
-    const int64_t step = rights->count > 1;
     for (int64_t i = 0; i < out->count; i++)
-        OF(store)(out, i, OF(combine)(OF(load)(lefts, i), OF(load)(rights, i * step)));
+        OF(store)(out, i, OF(combine)(FULL(lefts, i), ROW(rights, i)));
     return 0;
-}
-
-/* The events from ``start`` to ``stop`` become the stack: position i has the fold of [i, stop). */
-static int OF(turn)(Sweep *s, int64_t start, int64_t stop) {
-    OF(store)(&s->room, stop, OF(identity)());
-    s->stack = s->room, s->stack_at = 0, s->middle = stop;
-    return OF(scan)(&s->rows, start, stop, &s->room, 1);
 }
 
 /* The results of so many events: the stack's entry at the front, and what is on the right. */
 WIDE static void OF(put)(const Sweep *of, const Columns *rights, int64_t i, int64_t count) {
     const Sweep s = *of; /* which no result is written over */
     for (int64_t j = 0; s.lowered && j < count; j++) {
-        P left = OF(load)(&s.stack, position(&s.fronts, i + j) - s.stack_at);
-        P fold = OF(combine)(left, OF(load)(rights, j));
+        P left = FULL(&s.stack, position(&s.fronts, i + j) - s.stack_at);
+        P fold = OF(combine)(left, FULL(rights, j));
         ((OF(result) *)s.out.at[0])[i + j] = OF(lower)(fold, s.lost);
     }
     for (int64_t j = 0; !s.lowered && j < count; j++) {
-        P left = OF(load)(&s.stack, position(&s.fronts, i + j) - s.stack_at);
-        OF(store)(&s.out, i + j, OF(combine)(left, OF(load)(rights, j)));
+        P left = FULL(&s.stack, position(&s.fronts, i + j) - s.stack_at);
+        OF(store)(&s.out, i + j, OF(combine)(left, FULL(rights, j)));
     }
 }
 
@@ -57,15 +51,15 @@ WIDE static void OF(put)(const Sweep *of, const Columns *rights, int64_t i, int6
  * then all results, where none does. */
 static int OF(sweep)(Sweep *s) {
     _Alignas(8) char kept[MAX_COLUMNS][8 * MTA_SWEPT];
-    const Columns rights = {{kept[0], kept[1], kept[2]}, MTA_SWEPT}, rows = s->rows;
+    const Columns rights = {{kept[0], kept[1], kept[2]}, MTA_SWEPT, {1, 1, 1}}, rows = s->rows;
     const Positions fronts = s->fronts;
     const int64_t *const stops = s->stops.each; /* else one row more each time */
-    P right = OF(load)(&s->right, 0);
+    P right = FULL(&s->right, 0);
     int64_t i = 0, at = s->first, to = at, front = s->stack_at, next = front, count;
     while (i < s->out.count) {
         const int64_t highest = s->turns ? s->middle - 1 : s->middle;
         OF(run) run;
-        OF(begin)(&run, right, at < rows.count ? OF(load)(&rows, at) : right);
+        OF(begin)(&run, right, at < rows.count ? ROW(&rows, at) : right);
         do {
             const int64_t most = s->out.count - i < MTA_SWEPT ? s->out.count - i : MTA_SWEPT;
             for (count = 0; count < most; count++, front = next) {
@@ -74,10 +68,10 @@ static int OF(sweep)(Sweep *s) {
                     || (stops && (to < at || to > rows.count)))
                     break;
                 if (!stops)
-                    OF(step)(&run, OF(load)(&rows, at++), 0);
+                    OF(step)(&run, ROW(&rows, at++), 0);
                 else
                     for (; at < to; at++)
-                        OF(step)(&run, OF(load)(&rows, at), 0);
+                        OF(step)(&run, ROW(&rows, at), 0);
                 OF(store)(&rights, count, OF(value)(&run));
             }
             OF(put)(s, &rights, i, count);
@@ -90,7 +84,10 @@ static int OF(sweep)(Sweep *s) {
             break;
         if (!s->turns || next < front || next < 0 || to < next || to < at || to > rows.count)
             return REFUSED;
-        if (OF(turn)(s, front = next, at = to))
+        /* The events so far become the stack: its entries are the folds from each to the middle. */
+        s->stack_at = front = next, s->middle = at = to;
+        OF(store)(&s->stack, to - next, OF(identity)());
+        if (OF(scan)(&rows, next, to - next, &s->stack, 1))
             return OVERFLOWN;
         right = OF(identity)();
         OF(store)(&rights, 0, right);
@@ -120,7 +117,7 @@ static int OF(ranges)(const Columns *rows, const int64_t *starts, const int64_t 
         }
         int64_t count = high - low;
         for (int64_t j = 0; j < count; j++)
-            level[0][j] = OF(load)(rows, low + j);
+            level[0][j] = ROW(rows, low + j);
         for (int64_t bit = 1, size = 1; 2 * size <= longest; bit++, size *= 2) {
             count -= size;
             for (int64_t j = 0; j < count; j++)

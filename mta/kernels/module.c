@@ -5,7 +5,7 @@
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 11
+#define REVISION 12
 #define MAX_HELD 24
 
 /* A call's arguments, and what is held of them until it ends. */
@@ -48,26 +48,29 @@ static void *column(Call *c, PyObject *given, int size, int writable, int64_t *r
     return view->buf ? view->buf : (void *)&c->views[0]; /* never read where there are no rows */
 }
 
-/* An argument that is a tuple of so many columns, all of one length. */
-static int columns(Call *c, int at, int count, const int *sizes, int writable, Columns *found) {
+/* An argument that is a tuple of so many columns, all of one length; or of rows, an item. */
+enum { FULL, WRITTEN, ROWS };
+static int columns(Call *c, int at, int count, const int *sizes, int use, Columns *found) {
     PyObject *given = PyTuple_GetItem(c->args, at);
     if (!given || !require(PyTuple_Check(given) && PyTuple_Size(given) == count,
                            "a tuple with every column of the kind is wanted"))
         return 0;
+    int64_t rows[MAX_COLUMNS], even = 1;
+    found->count = 0;
     for (int i = 0; i < count; i++) {
-        int64_t rows;
-        found->at[i] = column(c, PyTuple_GetItem(given, i), sizes[i], writable, &rows);
-        if (!found->at[i]
-            || !require(!i || rows == found->count, "columns of one length are wanted"))
+        found->at[i] = column(c, PyTuple_GetItem(given, i), sizes[i], use == WRITTEN, &rows[i]);
+        if (!found->at[i])
             return 0;
-        found->count = rows;
+        found->count = rows[i] > found->count ? rows[i] : found->count;
     }
-    return 1;
+    for (int i = 0; i < count; i++)
+        even &= !(found->step[i] = use != ROWS || rows[i] != 1) || rows[i] == found->count;
+    return require(even != 0, "columns of one length are wanted");
 }
 
 /* The columns of the call's kind. */
-static int of_kind(Call *c, int at, int writable, Columns *found) {
-    return columns(c, at, c->kind->columns, c->kind->sizes, writable, found);
+static int of_kind(Call *c, int at, int use, Columns *found) {
+    return columns(c, at, c->kind->columns, c->kind->sizes, use, found);
 }
 
 /* Columns of whole numbers: the arguments from ``first`` on. One may be written to. */
@@ -121,7 +124,8 @@ static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
     int64_t backwards;
     Call c = {.args = args};
     Columns rows, out;
-    if (kind_of(&c) && of_kind(&c, 1, 0, &rows) && of_kind(&c, 2, 1, &out) && whole(&c, 3, &backwards)
+    if (kind_of(&c) && of_kind(&c, 1, ROWS, &rows) && of_kind(&c, 2, WRITTEN, &out)
+        && whole(&c, 3, &backwards)
         && require(out.count == rows.count + 1, "a row for each, and one more, is wanted"))
         WITHOUT_LOCK(c.status = c.kind->scan(&rows, 0, rows.count, &out, backwards != 0));
     return told(&c);
@@ -130,8 +134,8 @@ static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
 static PyObject *py_join(PyObject *Py_UNUSED(self), PyObject *args) {
     Call c = {.args = args};
     Columns lefts, rights, out;
-    if (kind_of(&c) && of_kind(&c, 1, 0, &lefts) && of_kind(&c, 2, 0, &rights)
-        && of_kind(&c, 3, 1, &out)
+    if (kind_of(&c) && of_kind(&c, 1, FULL, &lefts) && of_kind(&c, 2, ROWS, &rights)
+        && of_kind(&c, 3, WRITTEN, &out)
         && require(lefts.count == out.count && (rights.count == out.count || rights.count == 1),
                    "two rows for each are wanted"))
         WITHOUT_LOCK(c.status = c.kind->join(&lefts, &rights, &out));
@@ -139,28 +143,29 @@ static PyObject *py_join(PyObject *Py_UNUSED(self), PyObject *args) {
 }
 
 static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
-    static const int result[] = {8};
-    int64_t turns;
+    int64_t turns, *places, two;
     Call c = {.args = args};
     Sweep s = {.turns = 0};
-    if (kind_of(&c) && of_kind(&c, 1, 0, &s.rows) && of_kind(&c, 2, 0, &s.stack)
-        && whole(&c, 3, &s.stack_at) && whole(&c, 4, &s.middle) && whole(&c, 5, &s.first)
-        && whole(&c, 10, &turns) && of_kind(&c, 8, 1, &s.right)
-        && ((s.turns = turns != 0) == 0 || of_kind(&c, 9, 1, &s.room))
-        && ((s.lost = PyFloat_AsDouble(PyTuple_GetItem(args, 11))) != -1 || !PyErr_Occurred())
-        && ((s.lowered = s.lost >= 0) == 0 ? of_kind(&c, 12, 1, &s.out)
-                                           : columns(&c, 12, 1, result, 1, &s.out))
-        && positions(&c, 6, s.out.count, &s.fronts) && positions(&c, 7, s.out.count, &s.stops)
+    if (kind_of(&c) && of_kind(&c, 1, ROWS, &s.rows) && whole(&c, 8, &turns)
+        && of_kind(&c, 2, (s.turns = turns != 0) ? WRITTEN : FULL, &s.stack)
+        && numbers(&c, 3, 1, 0, &places, &two) && require(two == 2, "two places are wanted")
+        && whole(&c, 4, &s.first) && of_kind(&c, 7, WRITTEN, &s.right)
+        && ((s.lost = PyFloat_AsDouble(PyTuple_GetItem(args, 9))) != -1 || !PyErr_Occurred())
+        && ((s.lowered = s.lost >= 0) == 0 ? of_kind(&c, 10, WRITTEN, &s.out)
+                                           : columns(&c, 10, 1, KINDS->sizes, WRITTEN, &s.out))
+        && positions(&c, 5, s.out.count, &s.fronts) && positions(&c, 6, s.out.count, &s.stops)
         && require(s.right.count == 1, "the right side is one row")
         && require(s.first >= 0 && s.first <= s.rows.count
                    && (s.stops.each || (s.stops.first == s.first + 1
                                         && s.out.count <= s.rows.count - s.first)),
                    "there are fewer rows than results")
-        && require(s.stack.count > 0 && s.stack_at <= s.middle
+        && require(s.stack.count > 0 && (s.stack_at = places[0]) <= (s.middle = places[1])
                    && s.stack_at > -MAX_POSITION && s.middle < MAX_POSITION
                    && s.middle - s.stack_at < s.stack.count, "the stack ends before the middle")
-        && require(!s.turns || s.room.count > s.rows.count, "there is too little room"))
+        && require(!s.turns || s.stack.count > s.rows.count, "there is too little room")) {
         WITHOUT_LOCK(c.status = c.kind->sweep(&s));
+        places[0] = s.stack_at, places[1] = s.middle;
+    }
     return told(&c);
 }
 
@@ -168,7 +173,7 @@ static PyObject *py_ranges(PyObject *Py_UNUSED(self), PyObject *args) {
     int64_t *at[2], count[2];
     Call c = {.args = args};
     Columns rows, out;
-    if (kind_of(&c) && of_kind(&c, 1, 0, &rows) && of_kind(&c, 4, 1, &out)
+    if (kind_of(&c) && of_kind(&c, 1, ROWS, &rows) && of_kind(&c, 4, WRITTEN, &out)
         && numbers(&c, 2, 2, -1, at, count)
         && require(count[0] == out.count && count[1] == out.count,
                    "a start and a length for each range are wanted"))
@@ -279,8 +284,7 @@ static PyObject *py_event(PyObject *Py_UNUSED(self), PyObject *const *args, Py_s
 static PyMethodDef METHODS[] = {
     METHOD(scan, "kind, rows, out, backwards"),
     METHOD(join, "kind, lefts, rights, out"),
-    METHOD(sweep,
-           "kind, rows, stack, stack_at, middle, first, fronts, stops, right, room, turns, lost, out"),
+    METHOD(sweep, "kind, rows, stack, places, first, fronts, stops, right, turns, lost, out"),
     METHOD(ranges, "kind, rows, starts, lengths, out"),
     METHOD(ranks, "times, keys, out, age"),
     METHOD(first_later, "times, bounds, segments, asked, out"),

@@ -1,9 +1,10 @@
 /* The monoids whose partials are one or a few numbers, as mta/monoids/basic.py has them.
  *
- * A kind K has its partial (K_P), how it is read from and written to row i of its columns, the
- * identity, combine and lower; and a *run*: what grows while events are folded in one by one, from
- * the left or, backwards, from the right. A run of most kinds is a partial. All is computed in the
- * order in which numpy does, without fused operations: results are the same to the last bit.
+ * A kind K has its partial (K_P), how it is read from and written to row i of its columns (which
+ * are ``full``, or have steps), the identity, combine and lower; and a *run*: what grows while
+ * events are folded in one by one, from the left or, backwards, from the right. A run of most kinds
+ * is a partial. All is computed in the order in which numpy does, without fused operations: results
+ * are the same to the last bit.
  */
 #ifndef MTA_MONOIDS_H
 #define MTA_MONOIDS_H
@@ -13,12 +14,13 @@
 typedef double F8;
 typedef int64_t I8;
 #define AT(type, column) (((type *)c->at[column])[i])
+#define OF_ROW(type, column) (((const type *)c->at[column])[full ? i : i * c->step[column]])
 
 /* --- a single column --- */
 #define ONE_COLUMN(K, T, IDENTITY, COMBINE, LOWER)                                               \
     typedef T K##_P;                                                                             \
     typedef T K##_result;                                                                        \
-    static inline T K##_load(const Columns *c, int64_t i) { return AT(T, 0); }                  \
+    static inline T K##_load(const Columns *c, int64_t i, int full) { return OF_ROW(T, 0); }    \
     static inline void K##_store(const Columns *c, int64_t i, T p) { AT(T, 0) = p; }            \
     static inline T K##_identity(void) { return IDENTITY; }                                      \
     static inline T K##_combine(T a, T b) { return COMBINE; }                                    \
@@ -48,8 +50,8 @@ ONE_COLUMN(min_i8, I8, INT64_MAX, a <= b ? a : b, p)
 /* --- the mean: (sum, count) --- */
 typedef struct { F8 sum, count; } mean_P;
 typedef F8 mean_result;
-static inline mean_P mean_load(const Columns *c, int64_t i) {
-    return (mean_P){AT(F8, 0), AT(F8, 1)};
+static inline mean_P mean_load(const Columns *c, int64_t i, int full) {
+    return (mean_P){OF_ROW(F8, 0), OF_ROW(F8, 1)};
 }
 static inline void mean_store(const Columns *c, int64_t i, mean_P p) {
     AT(F8, 0) = p.sum, AT(F8, 1) = p.count;
@@ -64,8 +66,8 @@ PLAIN_RUN(mean)
 /* --- deviations: (n, mean, M2) --- */
 typedef struct { F8 n, mean, m2; } moments_P;
 typedef F8 moments_result;
-static inline moments_P moments_load(const Columns *c, int64_t i) {
-    return (moments_P){AT(F8, 0), AT(F8, 1), AT(F8, 2)};
+static inline moments_P moments_load(const Columns *c, int64_t i, int full) {
+    return (moments_P){OF_ROW(F8, 0), OF_ROW(F8, 1), OF_ROW(F8, 2)};
 }
 static inline void moments_store(const Columns *c, int64_t i, moments_P p) {
     AT(F8, 0) = p.n, AT(F8, 1) = p.mean, AT(F8, 2) = p.m2;
@@ -90,12 +92,9 @@ static inline F8 moments_lower(moments_P p, double lost) {
  * not finite in the end, numpy's way says what it is. */
 typedef struct { F8 n, origin, distances, after, shown, m2; } moments_run;
 static inline void moments_begin(moments_run *run, moments_P first, moments_P next) {
-    run->n = first.n;
-    run->origin = first.n == 0.0 ? next.mean : first.mean;
-    run->distances = (run->origin - run->origin) * first.n;
-    run->after = run->distances / at_least(first.n, 1.0) + run->origin;
-    run->shown = first.mean;
-    run->m2 = first.m2;
+    F8 origin = first.n == 0.0 ? next.mean : first.mean, distances = (origin - origin) * first.n;
+    *run = (moments_run){first.n, origin, distances, distances / at_least(first.n, 1.0) + origin,
+                         first.mean, first.m2};
 }
 static inline void moments_step(moments_run *run, moments_P row, int backwards) {
     (void)backwards;
@@ -110,13 +109,12 @@ static inline moments_P moments_value(const moments_run *run) {
 }
 static inline int moments_overflown(const moments_run *run) { return !isfinite(run->m2); }
 /* --- those that choose an event: (what decides, what is chosen, whether there is any) --- */
-
 typedef struct { F8 key; uint64_t chosen; uint8_t any; } arg_P;
 #define ARG_EXTREME(K, WORST, BETTER)                                                            \
     typedef arg_P K##_P;                                                                         \
     typedef uint64_t K##_result;                                                                 \
-    static inline arg_P K##_load(const Columns *c, int64_t i) {                                  \
-        return (arg_P){AT(F8, 0), AT(uint64_t, 1), AT(uint8_t, 2)};                              \
+    static inline arg_P K##_load(const Columns *c, int64_t i, int full) {                        \
+        return (arg_P){OF_ROW(F8, 0), OF_ROW(uint64_t, 1), OF_ROW(uint8_t, 2)};                  \
     }                                                                                            \
     static inline void K##_store(const Columns *c, int64_t i, arg_P p) {                         \
         AT(F8, 0) = p.key, AT(uint64_t, 1) = p.chosen, AT(uint8_t, 2) = p.any;                   \
@@ -138,8 +136,8 @@ typedef struct { uint64_t chosen; uint8_t any; } end_P;
 #define END(K, FIRST, SECOND)                                                                    \
     typedef end_P K##_P;                                                                         \
     typedef uint64_t K##_result;                                                                 \
-    static inline end_P K##_load(const Columns *c, int64_t i) {                                  \
-        return (end_P){AT(uint64_t, 0), AT(uint8_t, 1)};                                         \
+    static inline end_P K##_load(const Columns *c, int64_t i, int full) {                        \
+        return (end_P){OF_ROW(uint64_t, 0), OF_ROW(uint8_t, 1)};                                 \
     }                                                                                            \
     static inline void K##_store(const Columns *c, int64_t i, end_P p) {                         \
         AT(uint64_t, 0) = p.chosen, AT(uint8_t, 1) = p.any;                                      \

@@ -38,7 +38,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 11
+REVISION = 12
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -125,7 +125,7 @@ def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
 
     False where numpy's way must go.
     """
-    given, out = _columns(kernel, rows), _columns(kernel, room, writable=True)
+    given, out = _rows(kernel, rows), _columns(kernel, room, writable=True)
     if given is None or out is None:
         return False
     done: bool = compiled.scan(kernel.number, given, out, backwards)
@@ -144,7 +144,7 @@ def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
 
 def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) -> Rows | None:
     """The fold of each range of at most ``LONGEST`` rows."""
-    given = _columns(kernel, rows)
+    given = _rows(kernel, rows)
     if given is None:
         return None
     out = _new(given, len(starts))
@@ -171,25 +171,36 @@ class Sweep(NamedTuple):
     become the stack; else no front may be beyond the middle."""
 
 
-def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Rows | None:
+def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Sweep | None:
     """Two-Stacks: the fold of rows from each front to its stop, into ``out``.
 
-    ``lowered``: results and not partials are wanted. Returns the fold from the middle to the last
-    stop, as one row; None where numpy's way must go.
+    ``lowered``: results and not partials are wanted. Returns what goes on from the last stop: its
+    ``right`` is the fold from the middle to there. None where numpy's way must go.
     """
-    given, known = _columns(kernel, over.rows), _columns(kernel, over.stack)
+    given, stack = _rows(kernel, over.rows), _columns(kernel, over.stack)
     aside = _columns(kernel, over.right)
     into = (out,) if lowered else _columns(kernel, out, writable=True)
-    if given is None or known is None or aside is None or into is None:
+    if given is None or stack is None or aside is None or into is None:
         return None
     aside = tuple([column.copy() for column in aside])
-    room = _new(given, len(given[0]) + 1) if over.turns else given
+    size = max(map(len, given))
+    if over.turns and len(stack[0]) <= size:  # a stack touches no more of it than it has entries
+        known, stack = stack, _new(stack, size + 1)
+        for column, few in zip(stack, known, strict=True):
+            column[: len(few)] = few
+    places = np.array([over.stack_at, over.middle])
     lost = -1.0 if not lowered or kernel.lost is None else kernel.lost
     done: bool = compiled.sweep(
-        kernel.number, given, known, over.stack_at, over.middle, over.first,
-        _positions(over.fronts), _positions(over.stops), aside, room, over.turns, lost, into,
+        kernel.number, given, stack, places, over.first, _positions(over.fronts),
+        _positions(over.stops), aside, over.turns, lost, into,
     )  # fmt: skip
-    return _like(over.right, aside) if done else None
+    if not done:
+        return None
+    stack_at, middle = places.tolist()
+    return over._replace(
+        stack=_like(over.stack, stack), stack_at=stack_at, middle=middle,
+        right=_like(over.right, aside),
+    )  # fmt: skip
 
 
 def ranks(times: np.ndarray, keys: np.ndarray, age: int, room: np.ndarray) -> bool:
@@ -269,6 +280,13 @@ def _columns(kernel: Kernel, rows: Rows, writable: bool = False) -> tuple[np.nda
             column = np.ascontiguousarray(column)
         found.append(column)
     return tuple(found)
+
+
+def _rows(kernel: Kernel, rows: Rows) -> tuple[np.ndarray, ...] | None:
+    """As ``_columns``; those that repeat one number beside others have it alone."""
+    if type(rows) is tuple and any(column.flags.c_contiguous for column in rows):
+        rows = tuple([c if c.flags.c_contiguous or c.strides[0] else c[:1] for c in rows])
+    return _columns(kernel, rows)
 
 
 def _new(columns: tuple[np.ndarray, ...], count: int) -> tuple[np.ndarray, ...]:

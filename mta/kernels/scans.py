@@ -10,15 +10,12 @@ operation. Hence no time is spent on scans of which the result is known: counts 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mta.kernels import native
 from mta.kernels.native import Kernel
-
-#: How many ones are kept at first, and at most.
-_ONES, MOST_ONES = 1 << 12, 1 << 16
 
 
 def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool) -> np.ndarray:
@@ -61,72 +58,41 @@ def accumulate_blocks(
 
 # --- counts ---------------------------------------------------------------------------------------
 
-
-class _Counting(NamedTuple):
-    """Columns of which counts are pieces; read-only."""
-
-    ones: np.ndarray
-    zeros: np.ndarray
-    ramp: np.ndarray
-    descent: np.ndarray
-
-    @classmethod
-    def upto(cls, count: int, dtype: Any) -> _Counting:
-        ramp = np.arange(count + 1, dtype=dtype)
-        columns = cls(np.ones(count, dtype), np.zeros(count, dtype), ramp, ramp[::-1].copy())
-        for column in columns:
-            column.flags.writeable = False
-        return columns
-
-
-_COUNTING = {dtype: _Counting.upto(_ONES, dtype) for dtype in ("f8", "i8")}
+#: The bytes of a one, and of a zero.
+_ONE = {dtype: np.ones(1, dtype).tobytes() for dtype in ("f8", "i8")}
+_ZERO = bytes(8)
 
 
 def ones(value: Any, dtype: Any = "f8") -> Any:
-    """A one for every event: what counts lift to. Read-only, and not computed again each time."""
+    """A one for every event: what counts lift to. Read-only; the same item in all rows."""
     if not isinstance(value, np.ndarray):
         return 1
-    count = len(value)
-    return np.ones(count, dtype) if count > MOST_ONES else _counting(count, dtype).ones[:count]
+    return np.ndarray(len(value), dtype, _ONE[dtype], strides=(0,))
 
 
 def zeros(count: int, dtype: Any = "f8") -> np.ndarray:
     """As ``ones``, of zeros."""
-    return np.zeros(count, dtype) if count > MOST_ONES else _counting(count, dtype).zeros[:count]
-
-
-def _counting(count: int, dtype: Any) -> _Counting:
-    known = _COUNTING[dtype]
-    while count > len(known.ones):
-        known = _COUNTING[dtype] = _Counting.upto(2 * len(known.ones), dtype)
-    return known
-
-
-def _of_ones(column: np.ndarray) -> _Counting | None:
-    # Looked up once, as other threads may come to need longer ones meanwhile.
-    return next((known for known in _COUNTING.values() if column.base is known.ones), None)
+    return np.ndarray(count, dtype, _ZERO, strides=(0,))
 
 
 def are_ones(column: np.ndarray) -> bool:
     """Whether a column is known to be one of ``ones``."""
-    return _of_ones(column) is not None
+    return column.strides == (0,) and len(column) > 0 and column[0] == 1
 
 
 def are_zeros(column: np.ndarray) -> bool:
     """Whether a column is known to be one of ``zeros``."""
-    return column.base is _COUNTING["f8"].zeros
+    return column.strides == (0,) and len(column) > 0 and column[0] == 0
 
 
 def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np.ndarray | None:
-    """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None.
-
-    Read-only.
-    """
-    known, count = _of_ones(column), len(column)
-    if known is None:
+    """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None."""
+    if not are_ones(column):
         return None
-    piece = known.descent[-count - 1 :] if backwards else known.ramp[: count + 1]
-    return piece if first == 0 else piece + first
+    count = len(column)
+    steps = (count, -1, -1) if backwards else (count + 1,)
+    counts = np.arange(*steps, dtype=column.dtype)
+    return counts + first if first else counts
 
 
 def reduce(ufunc: np.ufunc, column: np.ndarray) -> Any:

@@ -196,15 +196,15 @@ class ColumnarMonoid(AbstractMonoid[Out]):
 
         One ``ufunc.accumulate`` a column; without ufuncs log2(n) whole-group combines, by doubling.
         """
-        if self.ufuncs:
-            columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
-            scans = [accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
-            return _like(partials, scans)
-        if self.kernel is not None:
+        if self.kernel is not None and isinstance(partials, tuple):
             room = self.partials.new(count + 1)
             self.partials.put(room, count if backwards else 0, first)
             if native.scan(self.kernel, partials, room, backwards):
                 return room
+        if self.ufuncs:
+            columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
+            scans = [accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
+            return _like(partials, scans)
         one, cut, reach = self.partials.one(first), self.partials.cut, 1
         rows = _concatenate(partials, one) if backwards else _concatenate(one, partials)
         while reach <= count:

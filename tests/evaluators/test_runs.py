@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import ColumnarMonoid, CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
+from mta import (
+    ColumnarMonoid,
+    CountWindow,
+    Max,
+    Mean,
+    Product,
+    SampleStdDev,
+    Sum,
+    TimeWindow,
+    Window,
+)
 from mta.evaluators import amortized_mta as chunks
+from mta.evaluators import cursor
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid
@@ -26,6 +37,7 @@ def bulks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param is not None:
         monkeypatch.setattr(chunks, "_EVENTS", request.param)
         monkeypatch.setattr(chunks, "_BYTES", 1)
+        monkeypatch.setattr(cursor, "_PIECE", 7)
 
 
 def test_a_bulk_into_a_level_whose_beginning_was_swept() -> None:
@@ -78,6 +90,30 @@ def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
         if rng.random() < 0.5:
             window = Window.restore(window.checkpoint(), Max(), policy, window.store)
     assert window.query() == max(v for v, _ in plain)
+
+
+@pytest.mark.parametrize("policy", [CountWindow(3), CountWindow(90), TimeWindow(4), TimeWindow(90)])
+@pytest.mark.parametrize(
+    "monoid", [Mean(), SampleStdDev(), Product({"a": ("x", Mean()), "b": ("x", Max())})]
+)
+@pytest.mark.parametrize("far", [1.0, 1e160, np.inf])
+def test_results_do_not_depend_on_pieces(
+    policy: AbstractPolicy, monoid: AbstractMonoid, far: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where squares overflow, which no kernel takes."""
+    rng = np.random.default_rng(1)
+    values, times = rng.normal(0, 1, 500), np.cumsum(rng.integers(0, 3, 500))
+    values[[130, 300]] = far
+    found = []
+    for piece in (7, 1000):
+        monkeypatch.setattr(cursor, "_PIECE", piece)
+        window = Window(monoid, policy, store=None, leaf_arity=LEAF)
+        for some in (slice(50), slice(50, None)):
+            given = {"x": values[some]} if isinstance(monoid, Product) else values[some]
+            part = window.extend(given, times[some])
+            found.append(list(part.values()) if isinstance(part, dict) else [part])
+    for piecewise, whole in zip(found[:2], found[2:], strict=True):
+        np.testing.assert_allclose(piecewise, whole, rtol=1e-9)
 
 
 def test_a_bulk_is_written_at_once() -> None:
