@@ -120,19 +120,20 @@ class EarlyCursor(Cursor):
 
     def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:
         starts, stops = self._bounds(chunk)
-        empty = np.zeros(0, "i8")
-        if starts[-1] >= stops[0]:
-            firsts, ends = as_array(starts, chunk.count), as_array(stops, chunk.count)
-            empty = np.flatnonzero(firsts >= ends)
-            starts = np.minimum(firsts, ends - 1) if len(empty) else starts
+        count, empty = chunk.count, np.zeros(0, "i8")
+        are_steady = isinstance(starts, range) and isinstance(stops, range)
+        if starts[0 if are_steady else -1] >= stops[0]:
+            empty = np.flatnonzero(as_array(starts, count) >= as_array(stops, count))
+        if len(empty):
+            starts = np.minimum(as_array(starts, count), as_array(stops, count) - 1)
         # Before the first retained event there is nothing that could stand for an empty frame.
         done = count_below(stops, self.events.kept_from - chunk.first + 1)
-        if done < chunk.count:
+        if done < count:
             self._run_frames(chunk, starts[done:], stops[done:], batch, start + done)
         if len(empty):
             outputs, back = self.monoid.outputs, chunk.first + int(stops[-1])
             outputs.put_at(batch.results, empty + start, empties(self.monoid, len(empty)))
-            if empty[-1] == chunk.count - 1:
+            if empty[-1] == count - 1:
                 self.place(back, back)
         self.waiting = chunk.stop - self.back
 
