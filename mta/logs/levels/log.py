@@ -621,13 +621,6 @@ class LevelLog(LevelPages, LeafReader):
     def remembered(self) -> LevelLog:
         return self
 
-    def oldest_time(self) -> int | None:
-        if self.front == self.back:
-            return None
-        leaf = self.leaf(self.front)
-        assert leaf.times is not None
-        return int(leaf.times[self.front - leaf.first])
-
     # --- snapshots --------------------------------------------------------------------------------
 
     def write_state(self) -> list[Any]:
