@@ -48,8 +48,8 @@ class History:
     """The windows that ``save_history`` saved.
 
     Args:
-        name: Their name.
-        store: The URL of their store.
+        name: The name of the history.
+        store: The URL of the store that has it.
     """
 
     name: str

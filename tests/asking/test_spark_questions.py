@@ -179,7 +179,7 @@ def test_a_query_answers_the_questions_of_its_topic(spark: SparkSession, tmp_pat
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()  # restarted for each file
     assert in_form(found) == expected(rows)
-    with pytest.raises(InvalidRequest, match="mark them in a column of booleans, and name it by"):
+    with pytest.raises(InvalidRequest, match="mark them in a column of booleans, and name that"):
         sliding_aggregate(
             stream(spark, tmp_path), at=stream(spark, tmp_path), by="device", on="ts",
             aggregations=AGGREGATIONS, window=TimeWindow(10),

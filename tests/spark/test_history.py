@@ -126,7 +126,7 @@ def test_a_history_is_deleted_and_others_are_not(tmp_path: Path) -> None:
         assert sorted(store.keys()) == sorted(others)
     with pytest.raises(MissingPage, match="no start 'h'"):
         delete_history(History("h", url))
-    with pytest.raises(InvalidRequest, match="a store of its own"):
+    with pytest.raises(InvalidRequest, match="give the store that has it"):
         delete_history(History("h", "spark://state"))
 
 

@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
         )
     with open_store(job.store) as store:
         before = sorted(store.keys())
-    with pytest.raises(SnapshotMismatch, match="give its own policies"):
+    with pytest.raises(SnapshotMismatch, match="give the query's own policies"):
         inspect_query(
             job.checkpoint, job.store, aggregations=own["aggregations"], window=CountWindow(2)
         )

@@ -94,7 +94,7 @@ def test_what_is_amiss_is_named(
     monkeypatch.setattr(context, "pythonExec", sys.executable + "3")
     old = interpreter.Probed((3, 9), (), "26.0.1", "")
     monkeypatch.setattr(interpreter, "_found_by", lambda *_: old)
-    with pytest.raises(InvalidRequest, match=r"is Python 3.9, where this program is run by 3.99"):
+    with pytest.raises(InvalidRequest, match=r"is Python 3.9, but this program runs on 3.99"):
         counted(spark, store)
 
 
