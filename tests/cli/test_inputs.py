@@ -420,7 +420,7 @@ def test_without_a_terminal_progress_is_a_line_per_ten_seconds(capsys):
 def test_a_failed_run_does_not_promise_that_pages_are_sent_later():
     cause = str(WriteBuffer(MemoryStore(), deadline=1)._unavailable("refused"))
     assert "held" in cause
-    assert without_held_pages(cause).endswith("has taken no page for 1 s (refused)")
+    assert without_held_pages(cause).endswith("has accepted no page for 1 s (refused)")
 
 
 def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):
