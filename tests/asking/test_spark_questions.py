@@ -134,12 +134,12 @@ def test_the_last_result_of_a_key_goes_with_all_its_answers() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"emit_every": 5}, "emit_every is 5: questions go with"),
+        ({"emit_every": 5}, "emit_every is 5: with questions"),
         ({"retractions": "undo", "allowed_lateness": 0}, "retractions is 'undo'"),
         ({"emit_updates": True, "allowed_lateness": 60}, "emit_updates is True"),
         ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "looks at values"),
-        ({"asks": "device"}, "a column of booleans of its own"),
-        ({"asks": None, "retain_for": 60}, "nobody asks"),
+        ({"asks": "device"}, "a separate column of booleans"),
+        ({"asks": None, "retain_for": 60}, "there are no questions"),
         ({"retain_for": "soon"}, "retain_for is 'soon': give a duration"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_filter_may_be_an_expression_and_its_column_does_not_come_out(
     assert found == [(None, 5.0), (None, 5.0), (7.0, 12.0)]
     with pytest.raises(InvalidRequest, match="filter 'status' is string, not boolean"):
         sliding_aggregate(frame, aggregations={"s": ("amount", Sum(), "status")}, **how)
-    with pytest.raises(InvalidRequest, match="store only which values are there"):
+    with pytest.raises(InvalidRequest, match="store only which rows have a value"):
         sliding_aggregate(
             frame, aggregations={"n": ("amount", Count())}, emit_updates=True,
             allowed_lateness=9, **how,
