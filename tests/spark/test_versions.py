@@ -161,7 +161,7 @@ def test_pairs_of_pyspark_and_pyarrow(spark_version: str, pyarrow: str, suits: b
 def test_a_version_too_old_is_named(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", version)
     monkeypatch.delitem(sys.modules, "spark_integration.versions")
-    with pytest.raises(MissingDependency, match=f"PySpark {version} is installed, and 3.5"):
+    with pytest.raises(MissingDependency, match=f"PySpark {version} is installed, but 3.5"):
         __import__("spark_integration.versions")
 
 

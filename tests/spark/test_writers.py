@@ -30,7 +30,7 @@ def windows(job: Job, request: pytest.FixtureRequest) -> DataFrame:
 
 @pytest.mark.parametrize("mode", ["update", "Complete"])
 def test_an_output_mode_that_gives_rows_again(windows: DataFrame, job: Job, mode: str) -> None:
-    advice = rf"output mode is '{mode}'.* leave it unset \('append'\).*emit_updates=True"
+    advice = rf"output mode is '{mode}'.* leave the mode unset \('append'\).*emit_updates=True"
     with pytest.raises(InvalidRequest, match=advice):
         windows.writeStream.outputMode(mode)
     with pytest.raises(InvalidRequest, match=advice):
