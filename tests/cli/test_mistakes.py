@@ -169,7 +169,7 @@ def test_whoever_leaves_the_password_to_the_note_is_reported(tmp_path, monkeypat
 
     monkeypatch.setattr("spark_integration.cli.checkpoints.check", refuse)
     assert main(["check", str(tmp_path), *(["--store", store] if store else [])]) == Exit.DENIED
-    assert ("give the store's whole address with --store" in capsys.readouterr().err) == (not store)
+    assert ("give the store's full address with --store" in capsys.readouterr().err) == (not store)
 
 
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):

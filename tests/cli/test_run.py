@@ -135,7 +135,7 @@ def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
 def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
     assert mta("demo", "--output", tmp_path) == 2
-    assert "holds other files" in capsys.readouterr().err
+    assert "contains other files" in capsys.readouterr().err
     assert (tmp_path / "1.csv").exists()
 
 

@@ -307,7 +307,7 @@ def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture
         assert main(["migrate", *given, "--buckets", "7"]) == 2
     finally:
         (stopped.checkpoint.parent / "job.json").unlink()
-    assert "is of 'mta run'" in capsys.readouterr().err
+    assert "belongs to 'mta run'" in capsys.readouterr().err
 
 
 def test_what_cannot_be_made_again_is_refused(
