@@ -117,7 +117,7 @@ def test_follow_until_a_signal(tmp_path, capsys):
 
     threading.Thread(target=add_and_stop, daemon=True).start()
     assert mta("run", source, "--key", "device", "--follow", "--output", out, "--no-plot") == 0
-    assert "stopped; the same command continues from here" in capsys.readouterr().out
+    assert "stopped; run the same command to continue from here" in capsys.readouterr().out
     assert len(results(out)) == 20
 
 
