@@ -286,17 +286,17 @@ REFUSED = {
     "times of day": (
         {"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([time(1)], "time32[ms]"))},
         {},
-        r"--time 'ts' holds time32\[ms\], not.*in one column",
+        r"--time 'ts' contains time32\[ms\], not.*in one column",
     ),
     "a type unknown to Spark": (
         {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64())))},
         {"carry": ("n",)},
-        r"the column 'n' holds list<.*>, a type unknown to Spark",
+        r"the column 'n' contains list<.*>, a type that Spark does not know",
     ),
     "keys of two kinds": (
         {"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])},
         {},
-        r"\.parquet: the column 'k' holds (string|int64), in the first file",
+        r"\.parquet: the column 'k' contains (string|int64), but .* in the first file",
     ),
     "an encoding of nobody": (
         {"a.csv": HEAD},

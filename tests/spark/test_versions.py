@@ -153,7 +153,7 @@ def test_pairs_of_pyspark_and_pyarrow(spark_version: str, pyarrow: str, suits: b
     if suits:
         check_pyarrow(spark_version, pyarrow)
         return
-    with pytest.raises(InvalidRequest, match=r"'pyarrow<26' there, or .* PySpark 4.0.5 or 4.1.4"):
+    with pytest.raises(InvalidRequest, match=r"pyarrow<26' for the workers, or .* 4.0.5 or 4.1.4"):
         check_pyarrow(spark_version, pyarrow)
 
 

@@ -85,7 +85,7 @@ def test_redis_takes_both_and_shows_neither(
     with open_store(by_file) as store:
         assert PASSWORD.encode() not in pickle.dumps(store)
     monkeypatch.setenv("MTA_STORE_PASSWORD", "wr0ng")
-    with pytest.raises(StoreAccessDenied, match="is that of MTA_STORE_PASSWORD") as caught:
+    with pytest.raises(StoreAccessDenied, match="comes from MTA_STORE_PASSWORD") as caught:
         ping_store(url)
     assert "wr0ng" not in str(caught.value)
     monkeypatch.setenv("MTA_STORE_USER", "reader")
