@@ -79,4 +79,4 @@ def test_what_is_not_possible_is_reported(out, capsys):
     assert "give the store of this checkpoint" in capsys.readouterr().err
     assert mta("inspect", out / "checkpoint", "--store", "spark://state") == 0
     assert mta("inspect", out, "--store", "spark://head:7077") == 2
-    assert "has one store, spark://state" in capsys.readouterr().err
+    assert "spark:// store is spark://state" in capsys.readouterr().err
