@@ -136,7 +136,7 @@ def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: P
     frame = spark.createDataFrame(make_events(20, 2).to_pandas())
     aggregations = {"peak": ("watts", Max())}
     given = job.settings(aggregations=aggregations)
-    with pytest.raises(InvalidRequest, match="no whole start 'none'"):
+    with pytest.raises(InvalidRequest, match="no complete start 'none'"):
         job.run(start_from="none")
     with pytest.raises(InvalidRequest, match="is for streams"):
         sliding_aggregate(frame, **given, start_from="none")
