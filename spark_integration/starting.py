@@ -98,7 +98,7 @@ def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
     if cores <= count <= MANY * cores:
         return None
     if count > cores:
-        return f"{each}, {count / cores:.0f} one after the other on each core{more}"
+        return f"{each}, {count / cores:.0f} in a row on each core{more}"
     return "some cores have nothing to do while windows are advanced"
 
 
