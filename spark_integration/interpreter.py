@@ -56,7 +56,7 @@ class Probed(NamedTuple):
 
 
 def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
-    """Raise InvalidRequest if the workers' Python misses a package; the error says what to do.
+    """Raise InvalidRequest, which says what to do, if the workers' Python is missing a package.
 
     On a local master, this starts the workers' Python once (about 50 ms) if it is not the driver's.
     On a cluster, it runs a job of one task once per application, which needs an executor.

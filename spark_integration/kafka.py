@@ -180,8 +180,8 @@ def parse_messages(
     if column not in messages.columns:
         raise InvalidRequest(f"column is {column!r}; there are {', '.join(messages.columns)}")
     text = F.col(column).cast("string")
-    # Fields that are parsed as text tell missing fields from fields of another type. Most messages
-    # have all fields, and are not parsed a second time.
+    # Parsing the fields as text distinguishes missing fields from fields of another type. Most
+    # messages have all fields, and are not parsed a second time.
     texts = T.StructType([T.StructField(name, T.StringType()) for name in [*kind.names, _TEXT]])
     incomplete = reduce(or_, (F.col(f"event.`{name}`").isNull() for name in kind.names))
     parsed = messages.withColumn("event", F.from_json(text, kind)).withColumn(

@@ -68,7 +68,7 @@ _AT_ONCE = 256
 TIME_LIMIT = 1800.0
 #: How often progress is reported, in seconds.
 PERIOD = 10.0
-#: Version 1 of a state partition, as Spark's two providers write it whole.
+#: The complete files of version 1 of a state partition, as Spark's two providers write them.
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"

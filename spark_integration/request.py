@@ -227,8 +227,8 @@ def check_ties(options: Options, whole: bool) -> None:
     """Raises InvalidRequest if other rows of the same time may arrive later."""
     if options.peers and not whole:
         raise InvalidRequest(
-            f"window is {options.peers[0]!r}, but later micro-batches may bring more rows of one "
-            "time: leave ties= out, or aggregate a batch DataFrame"
+            f"window is {options.peers[0]!r}, but later micro-batches may bring more rows with the "
+            "same time: leave ties= out, or aggregate a batch DataFrame"
         )
 
 

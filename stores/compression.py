@@ -13,7 +13,7 @@ buffer and the cache have uncompressed pages, and their threads compress and dec
 No page starts with 0xC1, which msgpack never writes. A page that does not become smaller is stored
 unchanged; bytes that start like a packed page are stored as "raw".
 
-The codec "zstd" relies on the fact that pages are mostly columns of 8-byte numbers. It writes first
+The codec "zstd" relies on the fact that pages are mostly columns of 8-byte numbers. It first writes
 the first bytes of all numbers, then their second bytes, and so on. It replaces each such plane by
 its differences, modulo 256, and compresses the result with zstd. So sorted times become runs of a
 few differences. The bytes after the last full number are unchanged.

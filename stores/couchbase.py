@@ -215,7 +215,7 @@ class CouchbaseStore(ServerStore):
         if isinstance(error, exceptions.QuotaLimitedException):
             return StoreFull(f"{url} is full ({text}): raise the quota, or delete pages")
         if getattr(error, "error_code", None) == _VALUE_TOO_LARGE:
-            return PageTooLarge(f"{url} takes no page of this size: choose a smaller arity")
+            return PageTooLarge(f"{url} refuses a page of this size: choose a smaller arity")
         if isinstance(error, exceptions.TemporaryFailException) or any(
             "temporary_failure" in reason for reason in reasons
         ):

@@ -54,7 +54,7 @@ _LENGTH = struct.Struct("<I")
 _TAIL_BYTES = _LENGTH.size + _DIGEST_BYTES
 
 Deleted = Mapping[str, Collection[int]]
-"""Numbers of entries that are deleted, by the name of their pack."""
+"""The numbers of deleted entries, by the name of their pack."""
 
 
 class Entry(NamedTuple):

@@ -44,7 +44,7 @@ class WriteBuffer(WrapperStore):
     """A store that collects puts and deletes in memory and sends them in the background.
 
     Args:
-        store: The store to send them to.
+        store: The store that receives the puts and deletes.
         capacity_bytes: The maximum size of waiting puts and deletes, in bytes.
         deadline: How many seconds to retry writes and reads before callers get the store's error.
             The first failure is logged as a warning.

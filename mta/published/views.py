@@ -1,8 +1,8 @@
 """Queries of one published snapshot: of a bucket of keys, or of a window without keys.
 
 A view never changes, and any number of threads may query it at the same time. The results are rows
-of the aggregations' outputs, one set for each window, and a mask of the results that lack events
-which are no longer retained.
+of the aggregations' outputs, one set for each window, and a mask of the results whose windows have
+events that are no longer retained.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class WindowView:
             return list(self._window.coverage().incomplete)
 
     def result(self, moment: int | None) -> tuple[dict[str, Any], bool]:
-        """Return the result of each window, and whether events are missing that have left."""
+        """Return the result of each window, and whether some events are no longer retained."""
         found, gone = {}, False
         with self._lock:
             window = self._window

@@ -24,7 +24,7 @@ from mta.serve.settings import InvalidService, Settings
 
 #: How many seconds requests may still take when the service stops.
 _GRACE = 10
-#: How many seconds a connection without requests stays open: longer than proxies keep one open.
+#: How many seconds a connection without requests stays open: longer than with most proxies.
 _IDLE = 75
 
 

@@ -62,7 +62,7 @@ class Service:
 
     @property
     def keys(self) -> KeyForm:
-        """Return how keys are written; checked again until there is a first key."""
+        """Return how keys are written; looked up again until there is a key."""
         if self._keys is None:
             columns = self._reader.status().key_columns
             form = KeyForm([(name or "key", kind) for name, kind in columns])

@@ -98,7 +98,7 @@ def list_windows(
 
 
 def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> snapshots.Totals:
-    """Return the number of pages and the bytes in a store, of all writers."""
+    """Return how many pages and bytes a store has, from all writers."""
     if not is_state_url(address):
         return snapshots.store_totals(address)
     # The disk has all versions of the state that Spark retains.

@@ -33,7 +33,7 @@ def spark_errors() -> Iterator[None]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Suppress the JSON that Spark logs for a refused expression, amid a command's output."""
+    """Suppress the JSON that Spark would log for a refused expression."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

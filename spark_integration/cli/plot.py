@@ -69,7 +69,7 @@ def which_of(shown: int, total: int) -> str:
 
 
 def _panels(aggregations: Sequence[Aggregation]) -> list[list[Aggregation]]:
-    """Group the aggregations by axis: by column on the values' scale, each other one alone."""
+    """Group the aggregations by axis: those on the values' scale by column, the others alone."""
     by_column: dict[str, list[Aggregation]] = {}
     for aggregation in aggregations:
         if aggregation.like_the_value:

@@ -1,4 +1,4 @@
-"""``mta run``: files in, one result row per event out, pages in a store, a summary and a plot."""
+"""``mta run``: from files to one result row per event, with pages in a store, and a plot."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def _prepare_folder(job: Job) -> None:
         for name in ("results", "checkpoint", "pages"):
             shutil.rmtree(job.folder / name, ignore_errors=True)
     if not job.checkpoint.exists():  # the settings of a run that never started do not matter
-        # Spark would silently not write batches that old results already have.
+        # Spark would silently skip batches that the old results already have.
         if (job.result_folder / "_spark_metadata").exists():
             raise InvalidRequest(
                 f"{job.result_folder} contains the results of a run whose checkpoint is gone: "

@@ -153,7 +153,7 @@ def _to_arrow(plan: Plan, column: Any, name: str) -> pa.Array:
 
 
 def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
-    """Return rows of boundaries."""
+    """Return the rows for boundaries."""
     assert found.times is not None or not len(found)
     moments = np.zeros(0, np.int64) if found.times is None else found.times
     rows = _rows_of_keys(plan, [keys.packed(place) for place in found.of.tolist()], moments)
@@ -163,7 +163,7 @@ def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
 def _given_again(
     plan: Plan, group: Sorted, done: Advance, again: Found, schema: pa.Schema
 ) -> pa.Table:
-    """Return rows of earlier events; linear."""
+    """Return the rows for updates of earlier events; linear."""
     options = plan.options
     assert again.times is not None
     values: dict[str, Any] = plan.monoid.named(again.rows)
@@ -221,7 +221,7 @@ def _with_emptied(
     moments: Sequence[int],
     before: Sequence[int],
 ) -> pa.Table:
-    """Insert rows for windows that became empty among the rows, which have places ``given``."""
+    """Return the rows, whose places are ``given``, with rows for windows that became empty."""
     if not keys:
         return rows
     emptied = _rows_of_keys(plan, keys, np.array(moments))

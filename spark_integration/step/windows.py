@@ -1,4 +1,4 @@
-"""The windows of one bucket of keys from Spark's state, and their micro-batch.
+"""The windows of one bucket of keys, from Spark's state, and a micro-batch of their rows.
 
 The windows are one ``KeyedWindows`` structure, whose snapshot of at most 64 KiB is in the state.
 Windows by count or time with monoids of columns are vectorized; otherwise each key has a standalone
