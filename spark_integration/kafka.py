@@ -29,7 +29,7 @@ CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 MESSAGES = "messages"
 #: The name of the count of messages that can be used.
 READABLE = "readable"
-#: The fields of a message as text; among them, the text itself if it is not a JSON object.
+#: The column of a message's fields as text, and its field for a text that is not a JSON object.
 _TEXT = "_message"
 
 

@@ -195,9 +195,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             the watermark on the time column. "emit" also emits a row for each moment at which a
             window became empty.
         retain: The number of a key's checkpoints by which the query can be rolled back.
-        start_from: The windows that a stream continues from: the name that ``save_history`` was
-            given, or a ``History`` with another store. The stream's rows from before the cutover
-            are dropped.
+        start_from: The windows that a stream continues from: the name of a history that
+            ``save_history`` saved, or a ``History`` if it is in another store. The stream's rows
+            from before the cutover are dropped.
         publish: A name under which other processes read the windows as of the last committed batch,
             by ``mta.open_published(store, name)``, for as long as this session is active.
         metrics: The name of a streaming query's counts in ``observedMetrics``. For a batch query,

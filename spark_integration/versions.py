@@ -47,7 +47,7 @@ if INSTALLED < OLDEST:
 
 try:
     import pyarrow as pa
-except ImportError as error:  # pyarrow 26 and numpy 1, which PySpark 3.5 asks for
+except ImportError as error:  # pyarrow 26 with numpy 1, which PySpark 3.5 requires
     raise MissingDependency(f"{error}: pip install 'pyarrow<{GIVES_DOUBLES}'") from error
 
 #: From 4.2 on, the conversion needs a time zone; before, times are UTC by default.

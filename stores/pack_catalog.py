@@ -37,7 +37,7 @@ class Pack:
     listed: bool = False
     """Whether a list repeats this pack and the deletions in it."""
     was_read: bool = False
-    """Whether this process has read pages of it."""
+    """Whether this process has read pages of this pack."""
 
     def live(self) -> Iterator[Entry]:
         """Return the entries that are not deleted."""

@@ -85,7 +85,7 @@ class RedisStore(ServerStore):
     limits = Capabilities(
         durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
     )
-    most_reads = 256  # for pages of 4 KiB a third faster than 64
+    most_reads = 256  # a third faster than 64, for pages of 4 KiB
     failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
     failure_after_close = ValueError  # I/O on a closed file
 

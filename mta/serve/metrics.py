@@ -21,7 +21,7 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 GAUGES = {
     "batch": "The number of the committed batch that is served",
     "lag_seconds": "Seconds since the served batch was committed",
-    "read_age_seconds": "Seconds since the store was last asked for a newer snapshot",
+    "read_age_seconds": "Seconds since the store was last checked for a newer snapshot",
     "cached_bytes": "Bytes of pages in memory",
     "keys": "Number of keys of the served windows",
     "events": "Number of events accepted since the beginning",
