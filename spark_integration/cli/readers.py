@@ -155,7 +155,7 @@ def _json_chunks(
 
 
 def _json_rows(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield each object with its line, or its number in an array; a text if it is not an object."""
+    """Yield the line, or the number in an array, of each object; other values become a text."""
     line = 0
     for line, row in enumerate(text, 1):
         stripped = row.strip()
