@@ -235,8 +235,7 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
         name, equals, size = (part.strip() for part in text.partition("="))
         if not equals or not name or name in windows:
             raise InvalidRequest(
-                f"--window {text!r}: multiple windows need different names, such as "
-                "'day=24 hours'"
+                f"--window {text!r}: multiple windows need different names, such as 'day=24 hours'"
             )
         windows[name] = parse_window(size)
     return windows

@@ -123,7 +123,7 @@ def test_it_says_how_far_spark_is_and_waits_no_longer_than_it_may(
     lines: list[str] = []
     moved(job, "other", buckets=3, report=lines.append)
     assert lines[0] == "Spark reads the state after batch 0"
-    assert any(re.fullmatch(r"Spark writes the states: \d+ of \d+ tasks .* far", at) for at in lines)
+    assert any(re.fullmatch(r"Spark writes the states: \d+ of \d+ tasks .*", at) for at in lines)
     write_files(events.slice(200), job.input, files=1, first=1)
     job.run(buckets=3)
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
