@@ -100,7 +100,7 @@ def decide(x: Numbers, y: Numbers, unit: str) -> Decided:
     """The shape of y over x, as far as these points tell it."""
     if len(x) < LEAST or max(x) < RANGE * min(x):
         sizes = f"{len(x)} sizes" + (f" from {min(x):,.0f} to {max(x):,.0f}" if x else "")
-        why = "too few" if len(x) < LEAST else "too near each other"
+        why = "too few" if len(x) < LEAST else "too close together"
         return Decided(None, frozenset(), f"{UNDECIDED}: {sizes} are {why}")
     resolution = RESOLUTION.get(unit, TIMES)
     best: dict[str, Model] = {}

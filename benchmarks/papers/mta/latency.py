@@ -347,10 +347,8 @@ def _slowest(rows: Rows, window: int) -> list[Finding]:
         if not where(rows, algorithm=name):
             continue
         naive, ours = median(_times(rows, "Naive")), max(_times(rows, name))
-        what = (
-            f"Naive to the slowest eviction of {name} (the paper's ratio times {share:.2g}, for "
-            "the size)"
-        )
+        scale = "" if share == 1 else f" (the paper's ratio times {share:.2g}, for the size)"
+        what = f"Naive to the slowest eviction of {name}{scale}"
         each = f"{naive / window:.2f} us per value here and {PAPER_EACH:.2f} us in the paper"
         why = f"Recalculating takes {each}, which changes the ratio."
         less, more = (why, "") if naive / window < PAPER_EACH else ("", why)
