@@ -12,16 +12,17 @@ r"""The formats of the two kinds of objects in an object store: packs of pages, 
     list    = "mta-list" version body digest
     body    = msgpack array [packs, deleted]
     packs   = array of [name, size of the object, entries, array of the numbers deleted so far]
-    digest  = xxh3_128 of all before it, 16 bytes
+    digest  = xxh3_128 of all bytes before it, 16 bytes
 
-A pack is written once and never changed: the pages of one flush, and which pages of earlier packs
-were deleted by then. Its index is at its end, so that a reader who knows only its name gets it with
-one ranged read. A list repeats the indexes of many packs, so that a reader of thousands of packs
-reads a few lists instead of thousands of indexes; lists have no other information.
+A pack is written once and never changes. It holds the pages of one flush, and lists the pages of
+earlier packs that were deleted by then. The index is at the end of the pack, so a reader that knows
+only the name of the pack gets the index with one ranged read. A list repeats the indexes of many
+packs, so a reader of thousands of packs reads a few lists instead of thousands of indexes. Lists
+hold no other information.
 
-Page lengths add up from the end of the head, so that an entry needs no offset.
+The pages follow the head without gaps, so an entry needs no offset.
 
-Worked example: the page ``b"page"`` under the key "w/0", and nothing deleted, is the pack
+For example, the page ``b"page"`` under the key "w/0", without deletions, is this pack:
 
     "mta-pack" 01 "page" 92 91 92 a3 "w/0" 04 80 09 00 00 00 (16 bytes)
 
