@@ -1,22 +1,23 @@
 """Smaller pages: a store that compresses on put, and decompresses on get.
 
-Keys are those of the uncompressed pages, so compression changes no name, snapshot or replay. Every
-reader decompresses, with or without the option. The wrapper is directly in front of the store: the
-buffer and the cache have uncompressed pages, and their threads compress and decompress.
+Keys are those of the uncompressed pages, so compression does not change names, snapshots or
+replays. Every reader decompresses, with or without the option. The wrapper is directly in front of
+the store. The write buffer and the cache hold uncompressed pages, and their threads do the
+compression.
 
     packed  = 0xC1 "mta-z" version size length codec payload
     version = 1 byte, 1
-    size    = 4 bytes, little-endian: how long the page is
-    length  = 1 byte: how long the codec's name is
+    size    = 4 bytes, little-endian: the length of the page
+    length  = 1 byte: the length of the codec's name
     codec   = ASCII, "zstd" or "raw"
 
 No page starts with 0xC1, which msgpack never writes. A page that does not become smaller is stored
-unchanged; bytes that start like a packed page are stored as "raw".
+unchanged. A value that starts like a compressed page is stored as "raw".
 
-The codec "zstd" relies on the fact that pages are mostly columns of 8-byte numbers. It first writes
-the first bytes of all numbers, then their second bytes, and so on. It replaces each such plane by
-its differences, modulo 256, and compresses the result with zstd. So sorted times become runs of a
-few differences. The bytes after the last full number are unchanged.
+The codec "zstd" works best for pages that consist mostly of columns of 8-byte numbers. It groups
+the bytes into planes: the first bytes of all numbers, then the second bytes, and so on. Each plane
+is replaced by the differences of its bytes, modulo 256, and zstd compresses the result. So sorted
+times become runs of a few different bytes. The bytes after the last full number are unchanged.
 
     >>> bytes(_planes(bytes([1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9])))[:4].hex()
     '01020000'

@@ -12,18 +12,17 @@ r"""The formats of the two kinds of objects in an object store: packs of pages, 
     list    = "mta-list" version body digest
     body    = msgpack array [packs, deleted]
     packs   = array of [name, size of the object, entries, array of the numbers deleted so far]
-    digest  = xxh3_128 of all before it, 16 bytes
+    digest  = xxh3_128 of all bytes before it, 16 bytes
 
-A pack is written once and never changed. It has the pages of one flush, and says which pages of
-earlier packs were deleted by then. Its index is at its end, so a reader who knows only the name of
-the pack gets the index with one ranged read. A list repeats the indexes of many packs, so a reader
-of thousands of packs reads a few lists instead of thousands of indexes. Lists have no other
-information.
+A pack is written once and never changes. It holds the pages of one flush, and lists the pages of
+earlier packs that were deleted by then. The index is at the end of the pack, so a reader that knows
+only the name of the pack gets the index with one ranged read. A list repeats the indexes of many
+packs, so a reader of thousands of packs reads a few lists instead of thousands of indexes. Lists
+hold no other information.
 
-A page starts where the previous one ends, the first at the end of the head, so entries have no
-offsets.
+The pages follow the head without gaps, so an entry needs no offset.
 
-Worked example: the page ``b"page"`` under the key "w/0", without deletions, gives the pack
+For example, the page ``b"page"`` under the key "w/0", without deletions, is this pack:
 
     "mta-pack" 01 "page" 92 91 92 a3 "w/0" 04 80 09 00 00 00 (16 bytes)
 

@@ -3,15 +3,16 @@
     key of a bucket = "start." name "/" bucket
     its page        = body digest (as of ``mta.pages.snapshot``), of
                       [ "mta-start", 1, buckets, until, fixed, snapshot ]
-    until           = microseconds since 1970, the cutover: rows before it are in the windows, later
-                      rows come from the stream; nil for no cutover
+    until           = microseconds since 1970, the cutover: rows before it are in the windows, and
+                      the rows of the stream begin with it; nil if there is none
     fixed           = as in a state (``states``)
-    snapshot        = what ``KeyedWindows.checkpoint`` returned; empty if the bucket has no keys
+    snapshot        = bytes that ``KeyedWindows.checkpoint`` returned; empty if the bucket has no
+                      keys
     key of the whole = "start." name "/whole", a page like the others without snapshot, written last
 
-A bucket without a state reads its start when its first rows arrive, and writes all of it to the
-query's store under the query's names. So any number of queries may use one start, which exists
-until you delete it (``delete_history``).
+When a bucket without a state gets its first rows, it continues from its start. It reads everything
+in the start, and writes it under the query's names to the query's store. So any number of queries
+can use one start. A start stays in its store until you delete it (``delete_history``).
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     magic   = "mta-spark"
     version = 1
     buckets = the number of buckets of the query
-    fixed   = array of [what, text]: the settings that must not change; windows and aggregations
-              are in the snapshot, and may change
-    snapshot = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are bytes, each the
-              msgpack of an array with the value of each key column (``rows``)
+    fixed   = array of [what, text]: settings that must not change; windows and aggregations are in
+              the snapshot, and may change
+    snapshot = bytes that ``KeyedWindows.checkpoint`` returned; its keys are bytes, each the
+              msgpack array of the values of the key columns (``rows``)
 
 The digest shows whether a value is damaged; ``buckets`` and ``fixed`` show whether a checkpoint was
 written with other settings.

@@ -84,8 +84,8 @@ def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
 
 
 @pytest.mark.parametrize("state", [False, True])
-@pytest.mark.proves("PySpark", "history first")
-@pytest.mark.proves("stores", "history first", "file", "spark://state")
+@pytest.mark.proves("PySpark", "`start_from`")
+@pytest.mark.proves("stores", "`start_from`", "file", "spark://state")
 @pytest.mark.proves("options", "`start_from`", "vectorized")
 def test_a_stream_goes_on_from_history(spark: SparkSession, tmp_path: Path, state: bool) -> None:
     """Both have rows beyond the cutover, and the stream is stopped and started again."""

@@ -44,7 +44,7 @@ LARGEST = Monoid(float("-inf"), max, name="largest")
 
 @pytest.mark.parametrize("pages", ["file", "redis", "state"])
 @pytest.mark.proves("stores", "a Spark stream with a restart", "file", "redis", "spark://state")
-@pytest.mark.proves("PySpark", "streams, pages in a store")
+@pytest.mark.proves("PySpark", "streams with pages in a store")
 def test_a_stream_goes_on_after_a_restart(
     job: Job, events: pa.Table, pages: str, request: pytest.FixtureRequest
 ) -> None:
@@ -68,7 +68,7 @@ def test_a_stream_goes_on_after_a_restart(
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
-@pytest.mark.proves("PySpark", "windows key by key")
+@pytest.mark.proves("PySpark", "windows processed key by key")
 def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     job.run(
@@ -81,7 +81,7 @@ def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
 
 
 @pytest.mark.proves("PySpark", "idle keys expire")
-@pytest.mark.proves("PySpark", "`idle` of a running query changes")
+@pytest.mark.proves("PySpark", "changes of `idle` in a running query")
 def test_idle_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     """One key stops after the first file, and its window is empty a minute later."""
     others = pc.not_equal(events.column("device"), "d5")
