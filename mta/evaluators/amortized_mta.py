@@ -1,40 +1,43 @@
 """Amortized MTA (MTA paper, section 4.2): any associative operation at O(1) combines per event.
 
-Level queues (``logs.levels``) evaluated by a stack (``cursor``). The parts of the paper, as
-implemented here:
+A stack (``cursor``) evaluates level queues (``logs.levels``). The parts of the paper are
+implemented as follows:
 
-- the *stack*, suffix folds of the groups on the path to the front (Algorithms 4 to 7). Its last
-  entry has the folds S from each event of the leaf at the front, so an eviction uses the next one;
-- the *result pair*: R0 is the fold in S at the front, R1 the aggregate G of the events added since
-  S was folded, and ``combine(R0, R1)`` is the result (Algorithm 3).
+- The *stack* has the suffix folds of the groups on the path to the front (Algorithms 4 to 7). Its
+  last entry has the folds S from each event of the leaf at the front. An eviction uses the next
+  fold of S.
+- In the *result pair*, R0 is the fold in S at the front, and R1 is the aggregate G of the events
+  added since S was folded. The result is ``combine(R0, R1)`` (Algorithm 3).
 
-The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs, followed by 1:
+This is the paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs, followed by 1:
 
     level 2   [6 .]                           path: the root, whose element is open
     level 1   [3 3] [3 .]                     stack: 3 + 6 = 9 from the second pair on
     level 0   [1 2] [1 2] [1 2] [1 2] [1 .]   S: 1 + 11 = 12, 2 + 9 = 11; R1 = 1
 
-Deviations from the printed algorithms: the folds of a group on the path extend to the back as of
-their computation, not to the end of the leftmost tree; later events are combined once into one
-aggregate per entry of the stack. So a growing leftmost tree needs no work, and the left branch has
-no stale values. The stack is built again from the queues only when the front leaves the root group
-that it was built from.
+This deviates from the printed algorithms. The folds of a group on the path extend to the
+newest event at the time of their computation, not to the end of the leftmost tree. Later events are
+combined once, into one aggregate per entry of the stack. So a growing leftmost tree needs no work,
+and the left branch has no stale values. The stack is built again from the queues only when the
+front leaves the root group that it was built from.
 
-Costs, in combines, with L = leaf_arity and a = arity; amortized but for the query, which takes 1:
+These are the costs in combines, with L = leaf_arity and a = arity. The query takes 1. The other
+costs are amortized:
 
     insert   1               onto R1
              1               groups are folded when they are sealed
     evict    1 + 1/(a-1)     S and the stack are filled with every group that the front reaches
              2/L + ...       a new leaf passes on R1, and takes the fold behind it
 
-So a slide with its query takes at most 7 with pairs, and little more than 3 with large leaf groups.
-A single call takes at most 2 (L + a * levels).
+So a slide with its query takes at most 7 combines with pairs, and little more than 3 with large
+leaf groups. A single call takes at most 2 (L + a * levels) combines.
 
 In a snapshot, after the common fields (for swept, kept and tails see ``logs.levels.log``):
 
 state    = [swept, kept, folds, tails]
-folds    = columns of two partials: the aggregate of the window, the identity if it ends before the
-           newest event, and that of the open leaf group where the window begins before it
+folds    = columns of two partials: the aggregate of the window, or the identity if the window ends
+           before the newest event; and the aggregate of the open leaf group, if the window begins
+           before that group
 """
 
 from __future__ import annotations

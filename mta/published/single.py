@@ -1,10 +1,10 @@
-"""One key looked up by itself: as ``LSMTree.find`` and ``results_at``, without their columns.
+"""The lookup of a single key: like ``LSMTree.find`` and ``results_at``, without their columns.
 
-Most requests are for one key as of now. What numpy takes for columns of one row is many times what
-the store takes, so here one key's events are cut out of the pages as they lie (their format is in
-``mta.keyed.leaves``), and each window is one fold. What is not simple is left to the general way,
-which answers alike: keys with a window of their own, values of other than a fixed number of bytes,
-and moments before the key's newest event.
+Most requests are for one key as of now. For columns of one row, numpy takes many times as long as
+the store. So this module cuts the events of one key out of the pages (``mta.keyed.leaves`` has
+their format), and computes each window with one fold. Other cases are left to the general method,
+which returns the same results: keys with a standalone window, values without a fixed number of
+bytes, and moments before the key's newest event.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _HEAD = Struct("<8s6q")
 #: The types of offsets by their bytes.
 _OFFSETS = {width: np.dtype(f"<u{width or 1}") for width in (0, 1, 2, 4, 8)}
 _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
-#: Indexes that stay decoded, of up to FANOUT entries each.
+#: The number of indexes that stay decoded, with up to FANOUT entries each.
 _INDEXES = 2048
-#: What reading a page raises that was forged.
+#: The errors that reading a forged page can raise.
 _MALFORMED = (
     ValueError, TypeError, KeyError, ArithmeticError, struct.error, msgpack.UnpackException
 )  # fmt: skip
@@ -55,18 +55,18 @@ T = TypeVar("T")
 
 
 class NotSimple(Exception):
-    """The general way is to answer."""
+    """The general method must answer."""
 
 
 class Indexes:
-    """Indexes that were read, the least recently used first; shared by all snapshots."""
+    """Decoded indexes, the least recently used first; shared by all snapshots."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Index] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, name: bytes) -> Index | None:
-        """A decoded index by its digest."""
+        """Return a decoded index by its digest, None if it is not known."""
         with self._lock:
             found = self._known.get(name)
             if found is not None:
@@ -82,9 +82,9 @@ class Indexes:
 
 
 class IndexedPages(RunPages):
-    """The pages of runs, to be read; indexes stay decoded. Any number of threads.
+    """The pages of runs, for reading; indexes stay decoded. For any number of threads.
 
-    ``store`` has checked that pages are what their names say.
+    ``store`` has checked that pages match their names.
     """
 
     def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
@@ -92,19 +92,22 @@ class IndexedPages(RunPages):
         self._known = known
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
-        """What ``see`` makes of pages; one ``view_many``. Raises MissingPage and CorruptPage."""
+        """Return what ``see`` returns for pages; one ``view_many``.
+
+        Raises MissingPage and CorruptPage.
+        """
         keys = keys_of(self.layout.window, places)
         return self.store.view_many(keys, lambda found: see(self.require_all(places, found)))
 
     def require_all(self, places: Sequence[Place], found: list[Any]) -> list[Buffer]:
-        """Pages that were read. Raises MissingPage for one that is None."""
+        """Return pages that were read. Raises MissingPage if one is None."""
         for place, page in zip(places, found, strict=True):
             if page is None:
                 raise MissingPage.of(key_of(self.layout.window, *place), self.store)
         return found
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
-        """Indexes by their places; one ``view_many`` for those that are not known."""
+        """Return the indexes at some places; one ``view_many`` for those that are not known."""
         found = {name: self._known.get(name) for _, _, name in places}
         missing = [place for place in places if found[place[2]] is None]
         if missing:
@@ -113,7 +116,7 @@ class IndexedPages(RunPages):
         return [index for _, _, name in places if (index := found[name]) is not None]
 
     def read_indexes(self, places: Sequence[Place], found: list[Any]) -> list[Index]:
-        """Pages that were read as indexes, which stay. Raises MissingPage and CorruptPage."""
+        """Decode pages as indexes, and keep these. Raises MissingPage and CorruptPage."""
         read: list[Index] = self.decoded(places, self.require_all(places, found))
         for (_, _, name), index in zip(places, read, strict=True):
             self._known.keep(name, index)
@@ -122,7 +125,7 @@ class IndexedPages(RunPages):
 
 @dataclass(slots=True)
 class Events:
-    """A key's events in order, as one lane."""
+    """A key's events in order."""
 
     rows: Rows
     times: np.ndarray | None
@@ -130,10 +133,10 @@ class Events:
 
 
 class _TablePage:
-    """The entry of a key in a page of a table, of which little else is read.
+    """The entry of a key in a page of a table; little else of the page is read.
 
-    ``packed`` has the bytes of the key where others may have its hash. Raises CorruptPage and
-    ValueError.
+    ``packed`` has the bytes of the key, if other keys may have the same hash. Raises CorruptPage
+    and ValueError.
     """
 
     def __init__(self, page: Any, run: int, key: bytes, packed: bytes | None) -> None:
@@ -145,7 +148,7 @@ class _TablePage:
         self._page, self._keys, self._columns = page, keys, columns
         self._heads: tuple[int, ...] = ()
         self._starts: list[int] = []
-        #: The place of the key, None if the page has none of it.
+        #: The place of the key, None if the page does not have the key.
         self.place = self._find(key, packed)
 
     def _find(self, key: bytes, packed: bytes | None) -> int | None:
@@ -184,20 +187,20 @@ class _TablePage:
 
     @property
     def label(self) -> bytes:
-        """What says whose page it is, and the kinds of its columns of values."""
+        """Return the bytes that name the window of the page and the kinds of its value columns."""
         return bytes(self._page[self._first - self._label : self._first])
 
     def mark(self, place: int) -> int:
-        """What the table says of older ones (``mta.keyed.table``)."""
+        """Return what the table says about older tables (``mta.keyed.table``)."""
         return self._number(_MARKS, place, self._keys)
 
     def events(self, place: int, layout: TableLayout, kinds: Sequence[str]) -> Events:
-        """The events of a key, of whose values the columns are of some kinds."""
+        """Return the events of a key, whose value columns have these kinds."""
         if self._columns != _VALUES + len(kinds):
             raise CorruptPage("it has the wrong number of columns")
         start, stop = (self._number(_ENDS, place + i, self._keys + 1) for i in (0, 1))
         if not 0 <= start <= stop <= self._count:
-            raise CorruptPage("a key has events that it has not")
+            raise CorruptPage("a key has more events than the page")
         times = None
         if layout.timed:
             base, unit, size = self._heads[3 * _TIMES : 3 * _TIMES + 3]
@@ -218,7 +221,7 @@ class _TablePage:
 
 
 class SingleKeys:
-    """Looks one key up in a snapshot; any number of threads."""
+    """Looks up single keys in a snapshot; for any number of threads."""
 
     def __init__(
         self,
@@ -236,7 +239,7 @@ class SingleKeys:
         self._labels: dict[bytes, list[str]] = {}
 
     def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
-        """The events of a key, None where it has none; a step per level that is not cached.
+        """Return the events of a key, None if it has none; one step per level that is not cached.
 
         Raises NotSimple, MissingPage and CorruptPage.
         """
@@ -276,7 +279,7 @@ class SingleKeys:
     def _cut(
         self, places: list[Place], found: list[Any], hashed: int, packed: bytes
     ) -> list[Events]:
-        """The events of the key in tables, the oldest first."""
+        """Return the events of the key in some tables, the oldest table first."""
         parts, key = list[Events](), hashed.to_bytes(8, "little")
         for place, page in zip(places, self._pages.require_all(places, found), strict=True):
             try:
@@ -289,7 +292,7 @@ class SingleKeys:
         return parts
 
     def _entry(self, page: Any, run: int, key: bytes, packed: bytes) -> tuple[int, Events] | None:
-        """The mark and the events of the key in a table."""
+        """Return the mark and the events of the key in a table, None if it is not there."""
         table = _TablePage(page, run, key, None if self._layout.kind in WHOLE else packed)
         place = table.place
         if place is None:
@@ -298,7 +301,7 @@ class SingleKeys:
         return table.mark(place), table.events(place, self._layout, kinds)
 
     def _kinds(self, label: bytes) -> list[str]:
-        """The kinds of the columns of values in a label, which is read once."""
+        """Return the kinds of the value columns in a label; each label is decoded once."""
         kinds = self._labels.get(label)
         if kinds is None:
             window, kinds = msgpack.unpackb(label)
@@ -308,7 +311,7 @@ class SingleKeys:
         return kinds
 
     def _with_memtable(self, parts: list[Events], key: np.uint64, packed: bytes) -> list[Events]:
-        """The parts, and what the snapshot itself has of the key."""
+        """Return the parts together with the key's events in the snapshot's memtable."""
         table = self._memtable
         if table is None:
             return parts
@@ -325,7 +328,7 @@ class SingleKeys:
         return parts
 
     def _joined(self, parts: list[Events]) -> Events:
-        """Parts in order of age as one, in order of time where events may come late."""
+        """Join parts that are in order of age; in order of time if events may come late."""
         schema, count = self._layout.schema, sum(part.count for part in parts)
         rows, at = schema.new(count), 0
         for part in parts:
@@ -342,7 +345,7 @@ class SingleKeys:
 
 
 def _take(parts: list[Events], mark: int, events: Events) -> None:
-    """Add what a younger table says of a key. Raises NotSimple."""
+    """Add the events of a key in a newer table. Raises NotSimple."""
     if mark == STANDALONE or mark not in (MORE, ALL):
         raise NotSimple
     if mark == ALL:
@@ -358,9 +361,10 @@ def results_of(
     events: Events,
     moment: int | None,
 ) -> list[Any]:
-    """The result of each window of one key at a moment, by default as of its newest event.
+    """Return the result of each window of one key at a moment, by default at its newest event.
 
-    ``outputs`` shows results, ``monoid`` computes them. Raises NotSimple for an earlier moment.
+    ``monoid`` computes the results, and ``outputs`` converts them for users. Raises NotSimple for a
+    moment before the newest event.
     """
     count, times = events.count, events.times
     if times is not None:
@@ -380,7 +384,7 @@ def results_of(
 def _folds(
     monoid: AbstractMonoid, lifted: Rows, count: int, frames: Sequence[tuple[int, int]]
 ) -> Rows:
-    """The fold of each frame of some partials, as partials."""
+    """Return the fold of each frame of some partials, as partials."""
     if count <= native.LONGEST:
         starts, stops = np.array(frames).T
         if (starts < stops).all():
@@ -396,7 +400,7 @@ def _folds(
 def _frame(
     policy: AbstractPolicy, times: np.ndarray | None, count: int, moment: int | None
 ) -> tuple[int, int]:
-    """Where the frame of a moment starts, and the place after its last event."""
+    """Return where the frame of a moment starts, and the place after its last event."""
     stop = max(0, count - policy.end.rows)
     if policy.end.delay:
         assert times is not None and moment is not None
@@ -415,7 +419,7 @@ def _front(policy: AbstractPolicy, times: np.ndarray | None, count: int, moment:
 
 
 def _is_fixed(schema: Schema) -> bool:
-    """Whether every value takes a fixed number of bytes, one column each."""
+    """Return whether each value takes a fixed number of bytes in one column."""
     if isinstance(schema, Record):
         return all(map(_is_fixed, schema.schemas))
     return isinstance(schema, Array)

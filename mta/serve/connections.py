@@ -1,9 +1,9 @@
-"""Connections whose requests have a head that is short and comes in time.
+"""Connections that limit the time and the size of the head of a request.
 
-uvicorn reads the head of a request, its path and headers, for as long as the client likes and
-however long it is. Here a connection is closed whose head takes longer than the time limit of
-requests, or has more than ``MAX_HEAD`` bytes. An answer to a client that has left is dropped, where
-uvloop raises an error, which uvicorn would log.
+The head is the path and the headers. uvicorn reads it without a limit of time or size. Here a
+connection is closed if a head takes longer than the time limit of requests, or has more than
+``MAX_HEAD`` bytes. An answer to a client that has disconnected is dropped; otherwise uvloop would
+raise an error, which uvicorn would log.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: The most bytes of a request before its body.
+#: The maximum number of bytes of a request before its body.
 MAX_HEAD = 1 << 15
 
 
 class _Transport:
-    """A transport that drops what is written once it is closed."""
+    """A transport that drops writes once it is closed."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
 
     def write(self, data: bytes) -> None:
-        """Write, unless the client has left."""
+        """Write, unless the client has disconnected."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
@@ -33,7 +33,7 @@ class _Transport:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection of a client; the configuration has ``head_seconds``."""
+    """A client's connection; the configuration has ``head_seconds``."""
 
     config: Any
     _timer: asyncio.TimerHandle | None = None
