@@ -530,7 +530,10 @@ class LeafReader:
         levels = self.levels
         if position == 0:
             return None
-        if position % levels.leaf_arity or position > levels.tails[0].first:
+        tail = levels.tails[0]
+        if position > tail.first and tail.times is not None:
+            return int(tail.times[position - 1 - tail.first])
+        if position % levels.leaf_arity:
             leaf = self._leaf((position - 1) // levels.leaf_arity)
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
