@@ -127,9 +127,12 @@ class PublishedWindows:
         with np.errstate(all="ignore"):
             return self._resumed(Lookup(cut.steps(key, at)))
 
-    def fetch(self, pages: Iterable[str]) -> None:
-        """Read pages that NotCached names into the cache, with one store call."""
-        self._pages.get_many([*pages])
+    async def fetch(self, pages: Iterable[str]) -> None:
+        """Read pages that NotCached names into the cache, with one store call.
+
+        Redis is read without a thread, other servers in one; the event loop is not blocked.
+        """
+        await self._pages.fetch([*pages])
 
     def resume(self, missing: NotCached) -> Any:
         """Return what ``query_cached`` was to return, once the pages are fetched.

@@ -1,10 +1,9 @@
 """Requests of single keys.
 
 A key that is looked up by itself is answered in the event loop, which takes less than handing it to
-a thread and back. Pages that are not in memory are read on a thread in between, those of all
-requests that wait for some in one call of the store. A call costs the worker about as much as a
-request does, however many pages it reads: so when requests are frequent, a call waits a few
-milliseconds after the one before it, and serves those that come meanwhile.
+a thread and back. Pages that are not in memory are read there too, if the store can do so without
+blocking: a thread would wait for the event loop to release the interpreter several times per call.
+One call is under way at a time; the next one reads the pages of all requests that wait by then.
 
 Other requests, as for a key with many events, take longer: a thread carries them out. A call of the
 reader costs hundreds of microseconds, and few more for each further key. So requests that arrive
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +28,6 @@ from mta.serve.answers import named
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 #: How often pages are read for a request: a level of the index each time, then the tables.
 _FETCHES = 4
-#: The least seconds between the beginnings of two calls that read pages.
-_SPACING = 0.004
 #: So many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
 
@@ -47,11 +44,9 @@ class Lookups:
     def __init__(self, reader: PublishedWindows) -> None:
         self._reader = reader
         self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
-        self._fetcher = ThreadPoolExecutor(1, "mta-serve-pages")
         #: Pages that the next call of the store reads, each with who waits for it.
         self._wanted: list[tuple[Iterable[str], asyncio.Future[None]]] = []
-        self._fetching = False
-        self._last_fetch = 0.0
+        self._fetcher: asyncio.Task[None] | None = None
         #: By whether they have a moment, and whether they take partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -82,38 +77,27 @@ class Lookups:
         """Read pages, with those that other requests wait for; one call at a time."""
         waiting = asyncio.get_running_loop().create_future()
         self._wanted.append((pages, waiting))
-        if not self._fetching:
-            self._fetch_soon()
+        if self._fetcher is None:
+            self._fetcher = asyncio.create_task(self._fetch_wanted())
         await waiting
 
-    def _fetch_soon(self) -> None:
-        """Read what is wanted on a thread, and what is wanted by then after it."""
-        self._fetching = bool(self._wanted)
-        if self._fetching:
-            loop = asyncio.get_running_loop()
-            loop.call_at(self._last_fetch + _SPACING, self._fetch_wanted)
-
-    def _fetch_wanted(self) -> None:
-        wanted = [each for each in self._wanted if not each[1].done()]  # others' time was up
-        self._wanted, self._fetching, loop = [], bool(wanted), asyncio.get_running_loop()
-        if not wanted:
-            return
-        self._last_fetch = loop.time()
-        names = {name for pages, _ in wanted for name in pages}
-        call = self._fetcher.submit(self._reader.fetch, names)
-        waiting = [future for _, future in wanted]
-        call.add_done_callback(lambda call: loop.call_soon_threadsafe(self._fetched, call, waiting))
-
-    def _fetched(self, call: Future[None], waiting: Sequence[asyncio.Future[None]]) -> None:
-        self._fetch_soon()
-        error = call.exception()
-        for future in waiting:
-            if future.done():  # its time was up
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+    async def _fetch_wanted(self) -> None:
+        """Read what is wanted, and what is wanted by then after it."""
+        while wanted := [each for each in self._wanted if not each[1].done()]:  # in time
+            self._wanted, error = [], None
+            try:
+                await self._reader.fetch({name for pages, _ in wanted for name in pages})
+            except Exception as raised:
+                error = raised
+            for _, waiting in wanted:
+                if waiting.done():  # its time was up
+                    continue
+                if error is None:
+                    waiting.set_result(None)
+                else:
+                    waiting.set_exception(error)
+            await asyncio.sleep(0)
+        self._wanted, self._fetcher = [], None
 
     async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
         """The results of one key, together with those of other requests."""
@@ -166,7 +150,9 @@ class Lookups:
         except Exception as error:
             return error
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Return once no call is under way; what waits is left."""
-        self._thread.shutdown(cancel_futures=True)
-        self._fetcher.shutdown(cancel_futures=True)
+        self._wanted = []
+        if self._fetcher is not None:
+            await self._fetcher
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)

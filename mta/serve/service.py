@@ -163,10 +163,10 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._lookups.close()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._lookups.close()
         self._refresher.shutdown(cancel_futures=True)
         self._threads.shutdown(cancel_futures=True)
         self._reader.close()

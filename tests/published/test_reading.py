@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections.abc import Callable
@@ -336,7 +337,7 @@ def test_an_event_loop_learns_which_pages_to_fetch() -> None:
         with pytest.raises(NotCached) as error:
             features.query_cached(17)
         assert store.reset().get.calls == 0
-        features.fetch(error.value.pages)
+        asyncio.run(features.fetch(error.value.pages))
         assert store.reset().get.calls == 1
     assert features.query_cached(17) == 17
     assert store.reset().get.calls == 0
@@ -351,13 +352,13 @@ def test_a_lookup_resumes_where_it_stopped_once_its_pages_are_fetched() -> None:
         features.query_cached(17)
     missing = raised.value
     for _ in range(height):
-        features.fetch(missing.pages)
+        asyncio.run(features.fetch(missing.pages))
         with pytest.raises(NotCached) as raised:
             features.resume(missing)
         missing = raised.value
     with pytest.raises(NotCached):
         features.resume(missing)  # its pages are not fetched yet
-    features.fetch(missing.pages)
+    asyncio.run(features.fetch(missing.pages))
     store.reset()
     assert features.resume(missing) == 17
     assert store.reset().get.calls == 0
