@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
@@ -167,6 +168,7 @@ class RedisStore(ServerStore):
 
     def start_over(self) -> None:
         super().start_over()
+        self._idle: deque[Any] = deque()
         self._in_loop: _LoopConnection | None = None
 
     def close(self) -> None:
@@ -178,11 +180,33 @@ class RedisStore(ServerStore):
 
     def _disconnect(self, client: Any) -> None:
         client.close()
+        while self._idle:
+            self._idle.pop().disconnect()
         if not self._cluster:
             client.connection_pool.disconnect()  # close() does not close a pool that was passed in
 
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
-        pages: list[bytes | None] = client.mget(map(self._name, keys))
+        names = [*map(self._name, keys)]
+        pages = None if self._cluster else self._asked(client, names)
+        if pages is None:
+            pages = client.mget(names)
+        return pages
+
+    def _asked(self, client: Any, names: list[str]) -> list[bytes | None] | None:
+        """Return the reply to MGET, None if the connection is lost: a client connects and retries.
+
+        A command of the client takes twice as long, mostly for its pool.
+        """
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = client.connection_pool.make_connection()
+        try:
+            connection.send_command("MGET", *names)
+            pages: list[bytes | None] = connection.read_response()
+        except (exceptions.ConnectionError, exceptions.TimeoutError):
+            return None
+        self._idle.append(connection)
         return pages
 
     async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:

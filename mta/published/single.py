@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import struct
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from operator import itemgetter
 from struct import Struct
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ import msgpack
 import numpy as np
 
 from mta.columns.reading import results_each
-from mta.columns.schemas import Array, Record, Rows, Schema
+from mta.columns.schemas import Array, Nullable, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.folds.blocks import fold_ranges
 from mta.frames.base import AbstractPolicy, Both
@@ -35,7 +35,7 @@ from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, TableLayout
 from mta.keyed.lsm import PageSize, Place, Run, RunPages
 from mta.keyed.pages import Index
-from mta.keyed.table import ALL, MORE, STANDALONE, Table
+from mta.keyed.table import ALL, MORE, Table
 from mta.monoids.base import AbstractMonoid, as_output
 from mta.pages.page import key_of, keys_of
 from mta.published.lookups import Steps
@@ -43,7 +43,7 @@ from mta.published.pages import ReadOnlyPages
 
 _HEAD = Struct("<8s6q")
 #: The types of offsets by their bytes.
-_OFFSETS = {width: np.dtype(f"<u{width or 1}") for width in (0, 1, 2, 4, 8)}
+_OFFSETS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
 #: Indexes that stay decoded, of up to FANOUT entries each.
 _INDEXES = 2048
@@ -121,41 +121,50 @@ class IndexedPages(RunPages):
 
 
 @dataclass(slots=True)
+class _Part:
+    """The entry of a key in one table."""
+
+    mark: int
+    """What the table says of older ones (``mta.keyed.table``)."""
+    count: int
+    times: list[int]
+    columns: list[bytes]
+    """Those of the values of its events, as in a page."""
+
+
+@dataclass(slots=True)
 class Events:
     """A key's events in order, as one lane."""
 
     rows: Rows
-    times: np.ndarray | None
+    times: list[int] | None
     count: int
 
 
 class _TablePage:
-    """The entry of a key in a page of a table, of which little else is read.
+    """A page of a table, of which little more is read than the entry of one key.
 
-    ``packed`` has the bytes of the key where others may have its hash. Raises CorruptPage and
-    ValueError.
+    Raises CorruptPage and ValueError.
     """
 
-    def __init__(self, page: Any, run: int, key: bytes, packed: bytes | None) -> None:
-        magic, version, number, keys, self._count, columns, self._label = _HEAD.unpack_from(page)
-        self._first = _HEAD.size + 24 * columns + self._label
-        whole = columns >= _VALUES and self._label >= 0 and keys >= 0
-        if (magic, version, number) != (MAGIC, VERSION, run) or not whole:
+    def __init__(self, page: Any, run: int) -> None:
+        magic, version, number, keys, count, columns, size = _HEAD.unpack_from(page)
+        self._first = first = _HEAD.size + 24 * columns + size
+        if (magic, version, number) != (MAGIC, VERSION, run) or columns < _VALUES or size < 0:
             raise CorruptPage("it is not a table of its run")
-        self._page, self._keys, self._columns = page, keys, columns
+        self._page, self._keys, self._count, self._columns = page, keys, count, columns
+        #: Says whose page it is, and the kinds of its columns of values.
+        self.label = bytes(page[first - size : first])
         self._heads: tuple[int, ...] = ()
-        self._starts: list[int] = []
-        #: The place of the key, None if the page has none of it.
-        self.place = self._find(key, packed)
 
-    def _find(self, key: bytes, packed: bytes | None) -> int | None:
+    def find(self, key: bytes, packed: bytes | None) -> int | None:
+        """The place of a key by its hash, and by its bytes where others may have that hash."""
         hashes = bytes(self._page[self._first : self._first + 8 * self._keys])
         at = hashes.find(key)
         while at >= 0:
             place, odd = divmod(at, 8)
             if not odd:
-                if not self._heads:
-                    self._read_heads()
+                self._read_heads()
                 if packed is None or self._key(place) == packed:
                     return place
             at = hashes.find(key, at + 1)
@@ -163,58 +172,69 @@ class _TablePage:
 
     def _read_heads(self) -> None:
         #: Base, unit and bytes of each column.
-        self._heads = struct.unpack_from(f"<{3 * self._columns}q", self._page, _HEAD.size)
-        sizes = self._heads[2::3]
+        self._heads = heads = struct.unpack_from(f"<{3 * self._columns}q", self._page, _HEAD.size)
+        sizes = heads[2::3]
         self._starts = [*accumulate(sizes, initial=self._first)]
         if self._starts[-1] != len(self._page) or min(sizes) < 0 or sizes[0] != 8 * self._keys:
             raise CorruptPage("its columns have other lengths than it declares")
 
     def _key(self, place: int) -> bytes:
-        origin, keys = self._starts[_KEY_BYTES], self._keys
-        start, stop = (self._number(_KEY_ENDS, place + i, keys + 1) for i in (0, 1))
+        start, stop = self._numbers(_KEY_ENDS, place, 2, self._keys + 1)
+        return self._cut(_KEY_BYTES, start, stop)
+
+    def _cut(self, column: int, start: int, stop: int) -> bytes:
+        """A range of the bytes of a column."""
+        if not 0 <= start <= stop <= self._heads[3 * column + 2]:
+            raise CorruptPage("a range is outside its column")
+        origin = self._starts[column]
         return bytes(self._page[origin + start : origin + stop])
 
-    def _number(self, column: int, at: int, of: int) -> int:
-        base, unit, size = self._heads[3 * column : 3 * column + 3]
-        width = size // of
-        if width * of != size or not 0 <= at < of:
+    def _width(self, column: int, of: int) -> int:
+        """The bytes of each of the items of a column."""
+        size = self._heads[3 * column + 2]
+        width = size // of if of else 0
+        if width * of != size:
             raise CorruptPage("the length of a column does not match its numbers")
-        begin = self._starts[column] + width * at
-        return base + unit * int.from_bytes(self._page[begin : begin + width], "little")
+        return width
 
-    @property
-    def label(self) -> bytes:
-        """What says whose page it is, and the kinds of its columns of values."""
-        return bytes(self._page[self._first - self._label : self._first])
+    def _numbers(self, column: int, at: int, count: int, of: int) -> list[int]:
+        """Some of the numbers of a column."""
+        base, unit = self._heads[3 * column : 3 * column + 2]
+        width = self._width(column, of)
+        if not width:
+            return [base] * count
+        found = np.frombuffer(self._cut(column, width * at, width * (at + count)), _OFFSETS[width])
+        return [base + unit * offset for offset in found.tolist()]
 
-    def mark(self, place: int) -> int:
-        """What the table says of older ones (``mta.keyed.table``)."""
-        return self._number(_MARKS, place, self._keys)
-
-    def events(self, place: int, layout: TableLayout, kinds: Sequence[str]) -> Events:
-        """The events of a key, of whose values the columns are of some kinds."""
+    def part(self, place: int, timed: bool, kinds: Sequence[str]) -> _Part:
+        """The entry at a place, of whose values the columns are of some kinds."""
         if self._columns != _VALUES + len(kinds):
             raise CorruptPage("it has the wrong number of columns")
-        start, stop = (self._number(_ENDS, place + i, self._keys + 1) for i in (0, 1))
-        if not 0 <= start <= stop <= self._count:
+        keys, events = self._keys, self._count
+        (mark,) = self._numbers(_MARKS, place, 1, keys)
+        start, stop = self._numbers(_ENDS, place, 2, keys + 1)
+        if not 0 <= start <= stop <= events:
             raise CorruptPage("a key has events that it has not")
-        times = None
-        if layout.timed:
-            base, unit, size = self._heads[3 * _TIMES : 3 * _TIMES + 3]
-            width = size // max(self._count, 1)
-            begin = self._starts[_TIMES] + width * start
-            offsets = np.frombuffer(self._page, _OFFSETS[width], stop - start, begin)
-            times = offsets.astype(np.int64)
-            times *= unit
-            times += base
-        payloads = []
+        count = stop - start
+        times = self._numbers(_TIMES, start, count, events) if timed else []
+        columns = []
         for column, kind in enumerate(kinds, _VALUES):
-            origin, width = self._starts[column], self._heads[3 * column + 2] // max(self._count, 1)
-            payloads.append(
-                (kind, bytes(self._page[origin + width * start : origin + width * stop]))
-            )
-        rows = layout.schema.load(iter(payloads), stop - start)
-        return Events(rows, times, stop - start)
+            if kind == Nullable.BITS:
+                columns.append(self._bits(column, start, count))
+            else:
+                width = self._width(column, events)
+                columns.append(self._cut(column, width * start, width * stop))
+        return _Part(mark, count, times, columns)
+
+    def _bits(self, column: int, start: int, count: int) -> bytes:
+        """Those of some events; none where all events of the page have theirs set."""
+        size = self._heads[3 * column + 2]
+        if size not in (0, -(-self._count // 8)):
+            raise CorruptPage("it has another number of nulls than of events")
+        if not size:
+            return b""
+        found = self._cut(column, start // 8, -(-(start + count) // 8))
+        return _as_bits(int.from_bytes(found, "little") >> start % 8, count)
 
 
 class SingleKeys:
@@ -233,81 +253,79 @@ class SingleKeys:
         self._pages, self._indexes = pages, indexes
         self._tops = [(run.height, run.number, run.top) for run in runs]  # the oldest run first
         self.is_simple = _is_fixed(layout.schema)
-        self._labels: dict[bytes, list[str]] = {}
+        #: The columns of values of a page.
+        self._kinds = [kind for kind, _ in layout.schema.dump(layout.schema.new(0))]
+        self._labels: set[bytes] = set()
 
     def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
         """The events of a key, None where it has none; a step per level that is not cached.
 
         Raises NotSimple, MissingPage and CorruptPage.
         """
-        key, tables = np.uint64(hashed), list[Place]()
-        level = self._tops
-        while level:
-            above: list[Place] = []
-            for height, number, index in level:
-                at = int(index.firsts.searchsorted(key, "right")) - 1
-                if at >= 0:
-                    place = (height, number, index.names[at].item())
-                    (above if height else tables).append(place)
-            known = [self._indexes.get(name) for _, _, name in above]
-            missing = [place for place, index in zip(above, known, strict=True) if index is None]
-            if missing:
-                found = yield self._keys(missing)
-                read = iter(self._pages.read_indexes(missing, found))
-                known = [next(read) if index is None else index for index in known]
-            level = [
-                (height - 1, number, index)
-                for (height, number, _), index in zip(above, known, strict=True)
-                if index is not None
-            ]
-        parts: list[Events] = []
+        key, fresh = np.uint64(hashed), dict[bytes, Index]()
+        tables, missing = self._reach(key, fresh)
+        while missing:
+            found = yield self._keys(missing)
+            read = self._pages.read_indexes(missing, found)
+            fresh.update((place[2], index) for place, index in zip(missing, read, strict=True))
+            tables, missing = self._reach(key, fresh)
+        parts: list[_Part] = []
         if tables:
-            tables.sort(key=itemgetter(1))  # the oldest run first
             found = yield self._keys(tables)
-            parts = self._cut(tables, found, hashed, packed)
+            parts = self._parts(tables, found, hashed, packed)
         parts = self._with_memtable(parts, key, packed)
-        if not parts:
-            return None
-        return parts[0] if len(parts) == 1 else self._joined(parts)
+        return self._joined(parts) if parts else None
+
+    def _reach(
+        self, key: np.uint64, fresh: Mapping[bytes, Index]
+    ) -> tuple[list[Place], list[Place]]:
+        """The tables that may have a key, the oldest first, and the indexes still to be read."""
+        tables, missing = list[Place](), list[Place]()
+        for height, number, top in self._tops:
+            index: Index | None = top
+            while index is not None:
+                at = int(index.firsts.searchsorted(key, "right")) - 1
+                if at < 0:
+                    break
+                name = index.names[at].item()
+                if not height:
+                    tables.append((0, number, name))
+                    break
+                index = fresh.get(name) or self._indexes.get(name)
+                if index is None:
+                    missing.append((height, number, name))
+                height -= 1
+        return tables, missing
 
     def _keys(self, places: Sequence[Place]) -> list[str]:
         return keys_of(self._layout.window, places)
 
-    def _cut(
+    def _parts(
         self, places: list[Place], found: list[Any], hashed: int, packed: bytes
-    ) -> list[Events]:
-        """The events of the key in tables, the oldest first."""
-        parts, key = list[Events](), hashed.to_bytes(8, "little")
+    ) -> list[_Part]:
+        """The entries of the key in tables, the oldest first."""
+        parts, key = list[_Part](), hashed.to_bytes(8, "little")
+        known = None if self._layout.kind in WHOLE else packed
         for place, page in zip(places, self._pages.require_all(places, found), strict=True):
             try:
-                entry = self._entry(page, place[1], key, packed)
+                table = _TablePage(page, place[1])
+                at = table.find(key, known)
+                if at is not None:
+                    self._require_label(table.label)
+                    _take(parts, table.part(at, self._layout.timed, self._kinds))
             except _MALFORMED as error:
                 raise pages.damaged(self._layout, *place, error) from error
-            if entry is not None:
-                mark, events = entry
-                _take(parts, mark, events)
         return parts
 
-    def _entry(self, page: Any, run: int, key: bytes, packed: bytes) -> tuple[int, Events] | None:
-        """The mark and the events of the key in a table."""
-        table = _TablePage(page, run, key, None if self._layout.kind in WHOLE else packed)
-        place = table.place
-        if place is None:
-            return None
-        kinds = self._kinds(table.label)
-        return table.mark(place), table.events(place, self._layout, kinds)
-
-    def _kinds(self, label: bytes) -> list[str]:
-        """The kinds of the columns of values in a label, which is read once."""
-        kinds = self._labels.get(label)
-        if kinds is None:
+    def _require_label(self, label: bytes) -> None:
+        """Raise CorruptPage for the label of another page; each label is read once."""
+        if label not in self._labels:
             window, kinds = msgpack.unpackb(label)
-            if window != self._layout.window or any(type(kind) is not str for kind in kinds):
-                raise CorruptPage(f"it is the page of {window!r}")
-            self._labels[label] = kinds
-        return kinds
+            if window != self._layout.window or kinds != self._kinds:
+                raise CorruptPage(f"it is the page of {window!r}, with columns of {kinds!r:.200}")
+            self._labels.add(label)
 
-    def _with_memtable(self, parts: list[Events], key: np.uint64, packed: bytes) -> list[Events]:
+    def _with_memtable(self, parts: list[_Part], key: np.uint64, packed: bytes) -> list[_Part]:
         """The parts, and what the snapshot itself has of the key."""
         table = self._memtable
         if table is None:
@@ -317,38 +335,56 @@ class SingleKeys:
         while place < len(hashes) and hashes[place] == key:
             if table.keys.packed(place) == packed:
                 start, stop = int(table.bounds[place]), int(table.bounds[place + 1])
-                times = None if table.times is None else table.times[start:stop]
-                rows = table.schema.cut(table.rows, start, stop)
-                _take(parts, int(table.marks[place]), Events(rows, times, stop - start))
+                times = [] if table.times is None else table.times[start:stop].tolist()
+                dumped = table.schema.dump(table.schema.cut(table.rows, start, stop))
+                columns = [data for _, data in dumped]
+                _take(parts, _Part(int(table.marks[place]), stop - start, times, columns))
                 break
             place += 1
         return parts
 
-    def _joined(self, parts: list[Events]) -> Events:
+    def _joined(self, parts: list[_Part]) -> Events:
         """Parts in order of age as one, in order of time where events may come late."""
-        schema, count = self._layout.schema, sum(part.count for part in parts)
-        rows, at = schema.new(count), 0
-        for part in parts:
-            schema.put_many(rows, at, part.rows)
-            at += part.count
-        moments = [part.times for part in parts if part.times is not None]
-        if not moments:
+        schema, count = self._layout.schema, sum([part.count for part in parts])
+        counts = [part.count for part in parts]
+        payloads = [
+            (kind, _joined_bits(column, counts) if kind == Nullable.BITS else b"".join(column))
+            for kind, *column in zip(self._kinds, *[part.columns for part in parts], strict=True)
+        ]
+        rows = schema.load(iter(payloads), count)
+        if not self._layout.timed:
             return Events(rows, None, count)
-        times = np.concatenate(moments)
-        if self._late and (times[1:] < times[:-1]).any():
-            order = np.argsort(times, kind="stable")
-            rows, times = schema.take(rows, order), times[order]
+        times = [time for part in parts for time in part.times]
+        if self._late and times != sorted(times):
+            order = sorted(range(count), key=times.__getitem__)
+            rows, times = schema.take(rows, np.array(order)), [times[at] for at in order]
         return Events(rows, times, count)
 
 
-def _take(parts: list[Events], mark: int, events: Events) -> None:
+def _as_bits(bits: int, count: int) -> bytes:
+    """The lowest bits of a number as a page has them."""
+    return (bits & (1 << count) - 1).to_bytes(-(-count // 8), "little")
+
+
+def _joined_bits(columns: Sequence[bytes], counts: Sequence[int]) -> bytes:
+    """Columns of bits one after the other; one without bytes has all bits set."""
+    if not any(columns):
+        return b""
+    bits = at = 0
+    for column, count in zip(columns, counts, strict=True):
+        bits |= (int.from_bytes(column, "little") if column else (1 << count) - 1) << at
+        at += count
+    return _as_bits(bits, at)
+
+
+def _take(parts: list[_Part], part: _Part) -> None:
     """Add what a younger table says of a key. Raises NotSimple."""
-    if mark == STANDALONE or mark not in (MORE, ALL):
+    if part.mark not in (MORE, ALL):
         raise NotSimple
-    if mark == ALL:
+    if part.mark == ALL:
         parts.clear()
-    if events.count:
-        parts.append(events)
+    if part.count:
+        parts.append(part)
 
 
 def results_of(
@@ -364,7 +400,7 @@ def results_of(
     """
     count, times = events.count, events.times
     if times is not None:
-        newest = int(times[-1])
+        newest = times[-1]
         if moment is None:
             moment = newest
         elif moment < newest:
@@ -380,11 +416,11 @@ def results_of(
 def _folds(
     monoid: AbstractMonoid, lifted: Rows, count: int, frames: Sequence[tuple[int, int]]
 ) -> Rows:
-    """The fold of each frame of some partials, as partials."""
+    """The fold of each frame of some partials, as partials; of an empty one, any."""
     if count <= native.LONGEST:
-        starts, stops = np.array(frames).T
-        if (starts < stops).all():
-            return fold_ranges(monoid, lifted, count, starts, stops - starts)
+        starts = np.array([min(start, count - 1) for start, _ in frames])
+        lengths = np.array([max(1, stop - start) for start, stop in frames])
+        return fold_ranges(monoid, lifted, count, starts, lengths)
     partials = monoid.partials
     folds = partials.new(len(frames))
     for place, (start, stop) in enumerate(frames):
@@ -394,28 +430,28 @@ def _folds(
 
 
 def _frame(
-    policy: AbstractPolicy, times: np.ndarray | None, count: int, moment: int | None
+    policy: AbstractPolicy, times: list[int] | None, count: int, moment: int | None
 ) -> tuple[int, int]:
     """Where the frame of a moment starts, and the place after its last event."""
     stop = max(0, count - policy.end.rows)
     if policy.end.delay:
         assert times is not None and moment is not None
-        stop = int(times.searchsorted(moment - policy.end.delay, "right"))
+        stop = bisect_right(times, moment - policy.end.delay)
     return min(max(0, _front(policy, times, count, moment)), stop), stop
 
 
-def _front(policy: AbstractPolicy, times: np.ndarray | None, count: int, moment: int | None) -> int:
+def _front(policy: AbstractPolicy, times: list[int] | None, count: int, moment: int | None) -> int:
     if isinstance(policy, Both):
         sides = [_front(side, times, count, moment) for side in (policy.one, policy.other)]
         return max(sides) if policy.any_of else min(sides)
     if isinstance(policy, CountWindow):
         return count - policy.end.rows - policy.size
     assert isinstance(policy, TimeFrame) and times is not None and moment is not None
-    return int(times.searchsorted(policy.start(moment), "right"))
+    return bisect_right(times, policy.start(moment))
 
 
 def _is_fixed(schema: Schema) -> bool:
-    """Whether every value takes a fixed number of bytes, one column each."""
+    """Whether every value takes a fixed number of bytes, and perhaps a bit."""
     if isinstance(schema, Record):
         return all(map(_is_fixed, schema.schemas))
-    return isinstance(schema, Array)
+    return isinstance(schema, (Array, Nullable))

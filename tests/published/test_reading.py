@@ -403,6 +403,38 @@ def test_a_key_has_the_results_that_it_has_among_others(events: int) -> None:
         assert one is not None
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_key_with_nulls_has_the_results_that_it_has_among_others(seed: int) -> None:
+    chance, store = random.Random(seed), MemoryStore()
+    monoid = Product(
+        {"n": Count(), "values": Count("v"), "sum": ("v", Sum("int64")), "mean": ("w", Mean())}
+    )
+    windows = {"few": CountWindow(3), "minute": TimeWindow(60), "all": TimeWindow(10_000)}
+    settings: dict[str, Any] = {"allowed_lateness": 100} if seed % 2 else {}
+    cards = KeyedWindows(
+        monoid, windows, store, name="cards", nulls="skip", page_bytes=200, **settings
+    )
+    cards.publish("cards")
+    keys, clock = [f"card {number}" for number in range(9)], 0
+    for _ in range(6):
+        count, are_null = chance.randrange(1, 40), seed < 4 and chance.random() < 0.7
+        times = [clock + chance.randrange(50) for _ in range(count)]
+        clock += 50
+        values = [None if are_null and chance.random() < 0.5 else at for at in range(count)]
+        columns = {"v": values, "w": [None if v is None else v / 4 for v in values]}
+        order = times if seed % 2 else sorted(times)
+        cards.extend([chance.choice(keys) for _ in range(count)], columns, order, emit="last")
+        cards.checkpoint()
+    features = open_published(store, "cards")
+    for at in (None, clock, clock + 61, clock + 20_000):
+        among = features.query(keys, at)
+        for place, key in enumerate(keys):
+            one, row = features.query_cached(key, at), {}
+            for name, column in among.items():
+                row[name] = None if column[place] is np.ma.masked else column[place]
+            assert one == row
+
+
 def test_what_is_not_simple_is_left_to_a_query() -> None:
     store = CountingStore(MemoryStore())
     windows = KeyedWindows(Sum("int64"), TimeWindow("60s"), store, name="w", promote_at=8)
