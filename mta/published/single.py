@@ -12,17 +12,16 @@ from __future__ import annotations
 import struct
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from struct import Struct
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgpack
 import numpy as np
 
-from mta.columns.reading import results_each
+from mta.columns.reading import result_of, results_each
 from mta.columns.schemas import Array, Nullable, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.folds.blocks import fold_ranges
@@ -36,8 +35,8 @@ from mta.keyed.leaves import MAGIC, VERSION, TableLayout
 from mta.keyed.lsm import PageSize, Place, Run, RunPages
 from mta.keyed.pages import Index
 from mta.keyed.table import ALL, MORE, Table
-from mta.monoids.base import AbstractMonoid, as_output
-from mta.pages.page import key_of, keys_of
+from mta.monoids.base import AbstractMonoid, empties
+from mta.pages.page import NAME_BYTES, key_of, keys_of
 from mta.published.lookups import Steps
 from mta.published.pages import ReadOnlyPages
 
@@ -47,6 +46,8 @@ _OFFSETS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
 #: Indexes that stay decoded, of up to FANOUT entries each.
 _INDEXES = 2048
+#: Events and combines up to which numbers of Python are faster than columns.
+_FEW = 128
 #: What reading a page raises that was forged.
 _MALFORMED = (
     ValueError, TypeError, KeyError, ArithmeticError, struct.error, msgpack.UnpackException
@@ -58,27 +59,42 @@ class NotSimple(Exception):
     """The general way is to answer."""
 
 
+class Node(NamedTuple):
+    """A decoded index in the form in which one key is searched for."""
+
+    decoded: Index
+    firsts: memoryview
+    names: bytes
+
+    @classmethod
+    def of(cls, index: Index) -> Node:
+        """An index in this form."""
+        firsts = np.ascontiguousarray(index.firsts, np.uint64)
+        return cls(index, firsts.data, index.names.tobytes())
+
+    def name_for(self, hashed: int) -> bytes | None:
+        """The name of the page that may have a key of a hash, None if none may."""
+        end = NAME_BYTES * bisect_right(self.firsts, hashed)
+        return self.names[end - NAME_BYTES : end] if end else None
+
+
 class Indexes:
-    """Indexes that were read, the least recently used first; shared by all snapshots."""
+    """Indexes that were read, the earliest first; shared by all snapshots."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Index] = OrderedDict()
+        self._known: dict[bytes, Node] = {}
         self._lock = threading.Lock()
+        #: A decoded index by its digest, None if it is not known.
+        self.get = self._known.get
 
-    def get(self, name: bytes) -> Index | None:
-        """A decoded index by its digest."""
-        with self._lock:
-            found = self._known.get(name)
-            if found is not None:
-                self._known.move_to_end(name)
-            return found
-
-    def keep(self, name: bytes, index: Index) -> None:
+    def keep(self, name: bytes, index: Index) -> Node:
         """Keep a decoded index."""
+        node = Node.of(index)
         with self._lock:
-            self._known[name] = index
+            self._known[name] = node
             if len(self._known) > _INDEXES:
-                self._known.popitem(last=False)
+                del self._known[next(iter(self._known))]
+        return node
 
 
 class IndexedPages(RunPages):
@@ -106,18 +122,15 @@ class IndexedPages(RunPages):
     def indexes(self, places: Sequence[Place]) -> list[Index]:
         """Indexes by their places; one ``view_many`` for those that are not known."""
         found = {name: self._known.get(name) for _, _, name in places}
-        missing = [place for place in places if found[place[2]] is None]
-        if missing:
-            read = self.see(missing, lambda pages: self.read_indexes(missing, pages))
-            found.update((place[2], index) for place, index in zip(missing, read, strict=True))
-        return [index for _, _, name in places if (index := found[name]) is not None]
+        if missing := [place for place in places if found[place[2]] is None]:
+            found |= self.see(missing, lambda pages: self.read_indexes(missing, pages))
+        return [node.decoded for _, _, name in places if (node := found[name]) is not None]
 
-    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> list[Index]:
+    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> dict[bytes, Node]:
         """Pages that were read as indexes, which stay. Raises MissingPage and CorruptPage."""
         read: list[Index] = self.decoded(places, self.require_all(places, found))
-        for (_, _, name), index in zip(places, read, strict=True):
-            self._known.keep(name, index)
-        return read
+        pairs = zip(places, read, strict=True)
+        return {name: self._known.keep(name, index) for (_, _, name), index in pairs}
 
 
 @dataclass(slots=True)
@@ -199,10 +212,10 @@ class _TablePage:
 
     def _numbers(self, column: int, at: int, count: int, of: int) -> list[int]:
         """Some of the numbers of a column."""
-        base, unit = self._heads[3 * column : 3 * column + 2]
-        width = self._width(column, of)
-        if not width:
+        base, unit, size = self._heads[3 * column : 3 * column + 3]
+        if not size:
             return [base] * count
+        width = self._width(column, of)
         found = np.frombuffer(self._cut(column, width * at, width * (at + count)), _OFFSETS[width])
         return [base + unit * offset for offset in found.tolist()]
 
@@ -251,7 +264,8 @@ class SingleKeys:
     ) -> None:
         self._layout, self._memtable, self._late = layout, memtable, late
         self._pages, self._indexes = pages, indexes
-        self._tops = [(run.height, run.number, run.top) for run in runs]  # the oldest run first
+        #: The oldest run first.
+        self._tops = [(run.height, run.number, Node.of(run.top)) for run in runs]
         self.is_simple = _is_fixed(layout.schema)
         #: The columns of values of a page.
         self._kinds = [kind for kind, _ in layout.schema.dump(layout.schema.new(0))]
@@ -262,39 +276,32 @@ class SingleKeys:
 
         Raises NotSimple, MissingPage and CorruptPage.
         """
-        key, fresh = np.uint64(hashed), dict[bytes, Index]()
-        tables, missing = self._reach(key, fresh)
+        fresh: dict[bytes, Node] = {}
+        tables, missing = self._reach(hashed, fresh)
         while missing:
             found = yield self._keys(missing)
-            read = self._pages.read_indexes(missing, found)
-            fresh.update((place[2], index) for place, index in zip(missing, read, strict=True))
-            tables, missing = self._reach(key, fresh)
+            fresh |= self._pages.read_indexes(missing, found)
+            tables, missing = self._reach(hashed, fresh)
         parts: list[_Part] = []
         if tables:
             found = yield self._keys(tables)
             parts = self._parts(tables, found, hashed, packed)
-        parts = self._with_memtable(parts, key, packed)
+        parts = self._with_memtable(parts, hashed, packed)
         return self._joined(parts) if parts else None
 
-    def _reach(
-        self, key: np.uint64, fresh: Mapping[bytes, Index]
-    ) -> tuple[list[Place], list[Place]]:
+    def _reach(self, hashed: int, fresh: Mapping[bytes, Node]) -> tuple[list[Place], list[Place]]:
         """The tables that may have a key, the oldest first, and the indexes still to be read."""
-        tables, missing = list[Place](), list[Place]()
-        for height, number, top in self._tops:
-            index: Index | None = top
-            while index is not None:
-                at = int(index.firsts.searchsorted(key, "right")) - 1
-                if at < 0:
-                    break
-                name = index.names[at].item()
+        tables, missing, known = list[Place](), list[Place](), self._indexes.get
+        for height, number, node in self._tops:
+            while (name := node.name_for(hashed)) is not None:
                 if not height:
                     tables.append((0, number, name))
                     break
-                index = fresh.get(name) or self._indexes.get(name)
-                if index is None:
+                below = fresh.get(name) or known(name)
+                if below is None:
                     missing.append((height, number, name))
-                height -= 1
+                    break
+                height, node = height - 1, below
         return tables, missing
 
     def _keys(self, places: Sequence[Place]) -> list[str]:
@@ -325,12 +332,12 @@ class SingleKeys:
                 raise CorruptPage(f"it is the page of {window!r}, with columns of {kinds!r:.200}")
             self._labels.add(label)
 
-    def _with_memtable(self, parts: list[_Part], key: np.uint64, packed: bytes) -> list[_Part]:
+    def _with_memtable(self, parts: list[_Part], hashed: int, packed: bytes) -> list[_Part]:
         """The parts, and what the snapshot itself has of the key."""
         table = self._memtable
         if table is None:
             return parts
-        hashes = table.keys.hashes
+        hashes, key = table.keys.hashes, np.uint64(hashed)
         place = int(hashes.searchsorted(key))
         while place < len(hashes) and hashes[place] == key:
             if table.keys.packed(place) == packed:
@@ -387,30 +394,62 @@ def _take(parts: list[_Part], part: _Part) -> None:
         parts.append(part)
 
 
-def results_of(
-    monoid: AbstractMonoid,
-    outputs: AbstractMonoid,
-    policies: Sequence[AbstractPolicy],
-    events: Events,
-    moment: int | None,
-) -> list[Any]:
-    """The result of each window of one key at a moment, by default as of its newest event.
+class Results:
+    """Computes the results of the windows of one key.
 
-    ``outputs`` shows results, ``monoid`` computes them. Raises NotSimple for an earlier moment.
+    ``outputs`` shows results, ``monoid`` computes them.
     """
-    count, times = events.count, events.times
-    if times is not None:
-        newest = times[-1]
-        if moment is None:
-            moment = newest
-        elif moment < newest:
-            raise NotSimple
-    frames = [_frame(policy, times, count, moment) for policy in policies]
-    rows = monoid.lower_rows(_folds(monoid, monoid.lift_rows(events.rows, count), count, frames))
-    for place, (start, stop) in enumerate(frames):
-        if start == stop:  # time has emptied the window
-            outputs.outputs.put(rows, place, as_output(outputs.empty))
-    return results_each(outputs.results(rows), len(policies))
+
+    def __init__(
+        self, monoid: AbstractMonoid, outputs: AbstractMonoid, policies: Iterable[AbstractPolicy]
+    ) -> None:
+        self._monoid, self._outputs, self._policies = monoid, outputs, [*policies]
+        self._is_plain = monoid is outputs and monoid.is_plain and monoid.inputs.plain
+        self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
+
+    def of(self, events: Events, moment: int | None) -> list[Any]:
+        """The result of each window at a moment, by default as of the newest event.
+
+        Raises NotSimple for an earlier moment.
+        """
+        count, times = events.count, events.times
+        if times is not None:
+            newest = times[-1]
+            if moment is None:
+                moment = newest
+            elif moment < newest:
+                raise NotSimple
+        frames = [_frame(policy, times, count, moment) for policy in self._policies]
+        if self._is_plain and count + sum([stop - start for start, stop in frames]) <= _FEW:
+            found = self._plain(events.rows, frames)
+        else:
+            found = self._columns(events.rows, count, frames)
+        return [
+            self._empty if start == stop else result
+            for result, (start, stop) in zip(found, frames, strict=True)
+        ]
+
+    def _plain(self, rows: Rows, frames: Sequence[tuple[int, int]]) -> list[Any]:
+        """The results of frames by Python's own numbers; None for an empty frame."""
+        monoid = self._monoid
+        lift, combine, lower = monoid.lift, monoid.combine, monoid.lower
+        partials = [lift(row) for row in monoid.inputs.listed(rows)]
+        found: list[Any] = []
+        for start, stop in frames:
+            if start == stop:  # time has emptied the window
+                found.append(None)
+                continue
+            fold = partials[start]
+            for partial in partials[start + 1 : stop]:
+                fold = combine(fold, partial)
+            found.append(lower(fold))
+        return found
+
+    def _columns(self, rows: Rows, count: int, frames: Sequence[tuple[int, int]]) -> list[Any]:
+        """The results of frames by numpy; any for an empty frame."""
+        monoid = self._monoid
+        folds = _folds(monoid, monoid.lift_rows(rows, count), count, frames)
+        return results_each(self._outputs.results(monoid.lower_rows(folds)), len(frames))
 
 
 def _folds(

@@ -6,6 +6,8 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,15 +16,20 @@ import pytest
 from mta import (
     Count,
     CountWindow,
+    Decimals,
     FiBA,
+    First,
     KeyedWindows,
+    Last,
     LogMTA,
     Max,
     Mean,
+    Min,
     Monoid,
     PagedFlatFAT,
     PagedReactiveAggregator,
     Product,
+    SampleStdDev,
     SessionWindow,
     SharedWindows,
     SteadyMTA,
@@ -33,6 +40,7 @@ from mta import (
     published_names,
     unpublish,
 )
+from mta.columns.reading import result_of
 from mta.errors import (
     CorruptPage,
     EventsGone,
@@ -44,6 +52,8 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.kernels.native import LONGEST
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.nulls import CountValues
 from mta.published import NotCached
 from stores import CountingStore, MemoryStore, PageStore
 from tests.support.published import (
@@ -433,6 +443,42 @@ def test_a_key_with_nulls_has_the_results_that_it_has_among_others(seed: int) ->
             for name, column in among.items():
                 row[name] = None if column[place] is np.ma.masked else column[place]
             assert one == row
+
+
+COLUMNS: dict[str, tuple[Any, list[Any]]] = {
+    "float": ("f8", [0.1 * n for n in range(8)]),
+    "integer": ("int64", [3 * n - 9 for n in range(8)]),
+    "boolean": ("bool", [n % 3 == 0 for n in range(8)]),
+    "decimal": (Decimals(2), [Decimal(n) / 4 for n in range(8)]),
+    "time": ("datetime64[us]", [datetime(2026, 1, 1) + timedelta(hours=n) for n in range(8)]),
+}
+
+
+@pytest.mark.parametrize("nulls", ["raise", "skip"])
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_key_has_results_of_the_types_that_it_has_among_others(nulls: Any, kind: str) -> None:
+    of, column = COLUMNS[kind]
+    given: dict[str, AbstractMonoid] = {
+        each.__name__: each(of) for each in (Max, Min, First, Last)
+    } | {"count": CountValues()}
+    if kind not in ("boolean", "time"):
+        given["sum"] = Sum(of)
+    if kind in ("float", "integer"):
+        given |= {"mean": Mean(), "deviation": SampleStdDev()}
+    windows = {"few": CountWindow(3), "hour": TimeWindow(3600)}
+    monoid, store = Product({name: ("v", each) for name, each in given.items()}), MemoryStore()
+    cards = KeyedWindows(monoid, windows, store, name="cards", nulls=nulls)
+    cards.publish("cards")
+    cards.extend(["a"] * 8 + ["b"], {"v": [*column, column[0]]}, range(9), emit="last")
+    cards.checkpoint()
+    features = open_published(store, "cards")
+    for at in (None, 8, 100_000):
+        one, among = features.query_cached("a", at), features.query(["a", "b"], at)
+        for name, results in among.items():
+            expected = result_of(results, 0)
+            assert type(one[name]) is type(expected), name
+            alike = pytest.approx(expected, nan_ok=True) if type(expected) is float else expected
+            assert one[name] == alike, name
 
 
 def test_what_is_not_simple_is_left_to_a_query() -> None:
