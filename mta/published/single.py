@@ -150,7 +150,8 @@ class Events:
     """A key's events in order, as one lane."""
 
     rows: Rows
-    times: list[int] | None
+    times: list[int]
+    """Empty where the windows keep no times."""
     count: int
 
 
@@ -359,8 +360,6 @@ class SingleKeys:
             for kind, *column in zip(self._kinds, *[part.columns for part in parts], strict=True)
         ]
         rows = schema.load(iter(payloads), count)
-        if not self._layout.timed:
-            return Events(rows, None, count)
         times = [time for part in parts for time in part.times]
         if self._late and times != sorted(times):
             order = sorted(range(count), key=times.__getitem__)
@@ -403,7 +402,8 @@ class Results:
     def __init__(
         self, monoid: AbstractMonoid, outputs: AbstractMonoid, policies: Iterable[AbstractPolicy]
     ) -> None:
-        self._monoid, self._outputs, self._policies = monoid, outputs, [*policies]
+        self._monoid, self._outputs = monoid, outputs
+        self._frames = [*map(_frame_of, policies)]
         self._is_plain = monoid is outputs and monoid.is_plain and monoid.inputs.plain
         self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
 
@@ -413,13 +413,12 @@ class Results:
         Raises NotSimple for an earlier moment.
         """
         count, times = events.count, events.times
-        if times is not None:
-            newest = times[-1]
-            if moment is None:
-                moment = newest
-            elif moment < newest:
-                raise NotSimple
-        frames = [_frame(policy, times, count, moment) for policy in self._policies]
+        newest = times[-1] if times else 0
+        if moment is None:
+            moment = newest
+        elif moment < newest:
+            raise NotSimple
+        frames = [frame(times, count, moment) for frame in self._frames]
         if self._is_plain and count + sum([stop - start for start, stop in frames]) <= _FEW:
             found = self._plain(events.rows, frames)
         else:
@@ -468,25 +467,31 @@ def _folds(
     return folds
 
 
-def _frame(
-    policy: AbstractPolicy, times: list[int] | None, count: int, moment: int | None
-) -> tuple[int, int]:
-    """Where the frame of a moment starts, and the place after its last event."""
-    stop = max(0, count - policy.end.rows)
-    if policy.end.delay:
-        assert times is not None and moment is not None
-        stop = bisect_right(times, moment - policy.end.delay)
-    return min(max(0, _front(policy, times, count, moment)), stop), stop
+def _frame_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], tuple[int, int]]:
+    """What says where the frame of a moment starts, and the place after its last event.
+
+    It is given the times of the events, their number, and the moment.
+    """
+    front, rows, delay = _front_of(policy), policy.end.rows, policy.end.delay
+
+    def frame(times: list[int], count: int, moment: int) -> tuple[int, int]:
+        stop = bisect_right(times, moment - delay) if delay else max(0, count - rows)
+        return min(max(0, front(times, count, moment)), stop), stop
+
+    return frame
 
 
-def _front(policy: AbstractPolicy, times: list[int] | None, count: int, moment: int | None) -> int:
+def _front_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], int]:
     if isinstance(policy, Both):
-        sides = [_front(side, times, count, moment) for side in (policy.one, policy.other)]
-        return max(sides) if policy.any_of else min(sides)
+        one, other = _front_of(policy.one), _front_of(policy.other)
+        later = max if policy.any_of else min
+        return lambda *given: later(one(*given), other(*given))
     if isinstance(policy, CountWindow):
-        return count - policy.end.rows - policy.size
-    assert isinstance(policy, TimeFrame) and times is not None and moment is not None
-    return bisect_right(times, policy.start(moment))
+        size = policy.end.rows + policy.size
+        return lambda _, count, __: count - size
+    assert isinstance(policy, TimeFrame)
+    start = policy.start
+    return lambda times, _, moment: bisect_right(times, start(moment))
 
 
 def _is_fixed(schema: Schema) -> bool:

@@ -114,9 +114,10 @@ class KeyedView:
             self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
             self._pages, operation.indexes,
         )  # fmt: skip
-
-        self._results = Results(self.kind.monoid, self.monoid, self.kind.policies.values())
-        self._is_simple = self.kind.vectorized and self._single.is_simple
+        #: None where no key is looked up by itself.
+        self._results: Results | None = None
+        if self.kind.vectorized and self._single.is_simple:
+            self._results = Results(self.kind.monoid, self.monoid, self.kind.policies.values())
 
     @property
     def key_kind(self) -> str | None:
@@ -148,7 +149,7 @@ class KeyedView:
         The key is given as its hash and its bytes.
         None where the general way, ``results``, is to answer. Raises MissingPage and CorruptPage.
         """
-        if not self._is_simple or (moment is not None and not self.timed):
+        if self._results is None or (moment is not None and not self.timed):
             return None
         try:
             events = yield from self._single.find(hashed, packed)
