@@ -3,12 +3,12 @@
 A key ``group/rest`` is stored as ``prefix:{group}/rest``; the braces are Redis Cluster's hash tag,
 so the pages of one group are on one node and are sent in one command.
 
-What ``flush`` promises: the server has acknowledged every page. Whether they survive the server is
-the server's setting: without AOF they live in its memory until the next snapshot; with
-``appendfsync everysec`` a power failure loses about the last second. With ``?wait=N``, ``flush``
-waits until N replicas have the pages, with ``?waitaof=true`` until they are on the server's disk
-(Redis 7.2). A ``maxmemory-policy`` that evicts pages loses them; the first connection of a process
-to a server checks it, and logs a warning.
+What ``flush`` promises: the server has acknowledged every page. Whether pages survive a restart of
+the server depends on its settings: without AOF, they are only in its memory until the next
+snapshot; with ``appendfsync everysec``, a power failure loses about the last second. With
+``?wait=N``, ``flush`` waits until N replicas have the pages; with ``?waitaof=true``, it waits until
+the pages are on the server's disk (Redis 7.2). A ``maxmemory-policy`` that evicts keys loses pages;
+the first connection of a process to a server checks the policy, and logs a warning.
 
 Options: ``prefix``, ``ttl`` (seconds after which a page expires; must be longer than pages are
 needed), ``cluster``, ``wait``, ``waitaof``, ``timeout`` and ``connect_timeout`` (seconds),
@@ -54,7 +54,7 @@ OPTIONS: dict[str, Option] = {
     "waitaof": switch,
 }
 
-_READ_BYTES = 256 << 10  # read from the socket at once: twice as fast as the default
+_READ_BYTES = 256 << 10  # bytes per read from the socket: twice as fast as the default
 _SCAN = 1000
 
 _DENIED = (
@@ -69,7 +69,7 @@ _BUSY = ("BUSY", "NOREPLICAS", "MISCONF")
 _REFUSED = re.compile(
     # Errors that the cluster client and TLS hide in the text of a connection error.
     "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled|"
-    "unauthenticated"  # for multiple keys, if the server has no password
+    "unauthenticated"  # with multiple keys, if the server needs a password
 )
 _NO_DATABASE = re.compile("DB index is out of range|SELECT is not allowed")
 _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # contains pages
@@ -88,7 +88,7 @@ class RedisStore(ServerStore):
     limits = Capabilities(
         durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
     )
-    most_reads = 256  # for pages of 4 KiB a third faster than 64
+    most_reads = 256  # a third faster than 64, for pages of 4 KiB
     failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
     failure_after_close = ValueError  # I/O on a closed file
 
@@ -109,7 +109,7 @@ class RedisStore(ServerStore):
             raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
 
     def flush(self) -> None:
-        """Wait for replicas or the server's disk, if the options say so; else no store call.
+        """Wait for replicas or the server's disk if the options say so; otherwise no store call.
 
         Raises ``StoreUnavailable`` after the timeout.
         """
@@ -120,7 +120,7 @@ class RedisStore(ServerStore):
             self._wait("WAITAOF", 1, self._replicas)
 
     def explain_missing(self) -> str:
-        """Return that pages expire or are evicted, or that it is unknown; one store call."""
+        """Return whether pages expire, or are or may be evicted; one store call."""
         causes = [super().explain_missing()]
         try:
             policy = self._run(self._policy_of)
@@ -128,8 +128,8 @@ class RedisStore(ServerStore):
             return causes[0]
         if policy == _UNKNOWN:
             causes.append(
-                "whether the server evicts pages could not be checked, as it tells this user "
-                "neither INFO memory nor CONFIG GET: look at its maxmemory-policy"
+                "it is unknown whether the server evicts pages, because this user may run neither "
+                "INFO memory nor CONFIG GET: check the server's maxmemory-policy"
             )
         elif self._evicts(policy):
             causes.append(
@@ -142,9 +142,9 @@ class RedisStore(ServerStore):
         policy = self._policy_of(client)
         if not known and self._evicts(policy):
             _log.warning(
-                "%s has the maxmemory-policy %s, which evicts pages that windows need when its "
-                "memory is full: set it to noeviction (CONFIG SET maxmemory-policy noeviction, "
-                "and in the server's configuration)", self.url, policy,
+                "%s has the maxmemory-policy %s, which evicts pages that windows need when the "
+                "server's memory is full: set it to noeviction (CONFIG SET maxmemory-policy "
+                "noeviction, and in the server's configuration)", self.url, policy,
             )  # fmt: skip
 
     def _policy_of(self, client: Any) -> str:
@@ -251,9 +251,9 @@ class RedisStore(ServerStore):
         client.unlink(*map(self._name, keys))
 
     def _wait(self, command: str, *numbers: int) -> None:
-        # WAIT covers the writes of its own connection, and earlier pages used others. But
-        # replication is in order, so a write made now covers all of them.
-        milliseconds = int(self._timeout * 800)  # before the socket gives up
+        # WAIT covers only the writes of its own connection, and earlier pages used other ones. But
+        # replication is in order, so waiting for a write that is made now covers all of them.
+        milliseconds = int(self._timeout * 800)  # less than the socket's timeout
 
         def wait(client: Any) -> list[Any]:
             pipeline = client.pipeline(transaction=False)
@@ -312,8 +312,8 @@ class RedisStore(ServerStore):
         text = self._credentials.redacted(_PIPELINE.sub("", str(error)))
         if isinstance(error, _DENIED) or _REFUSED.search(text):
             return StoreAccessDenied(
-                f"{self.url} refused ({text}): correct user, password, rights, certificate or mode"
-                f"{self._credentials.advice}"
+                f"{self.url} refused ({text}): correct the user, password, rights, certificate or "
+                f"mode{self._credentials.advice}"
             )
         if _NO_DATABASE.search(text):
             return InvalidStoreURL(
@@ -321,10 +321,12 @@ class RedisStore(ServerStore):
                 "end of the URL, or raise 'databases' in the server's configuration"
             )
         if isinstance(error, exceptions.OutOfMemoryError) or text.startswith("OOM"):
-            return StoreFull(f"{self.url} is full ({text}): raise maxmemory or delete pages")
+            return StoreFull(f"{self.url} is full ({text}): raise maxmemory, or delete pages")
         passing = isinstance(error, _PASSING) or text.startswith(_BUSY)
         if isinstance(error, exceptions.ResponseError) and not passing:
-            return StoreAccessDenied(f"{self.url} refused the command ({text}): see its settings")
+            return StoreAccessDenied(
+                f"{self.url} refused the command ({text}): check the server's settings"
+            )
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
 
 
@@ -336,7 +338,7 @@ def _policy_by_config(client: Any) -> str:
     return str(client.config_get("maxmemory-policy").get("maxmemory-policy", _UNKNOWN))
 
 
-#: The store that an address names; ``InvalidStoreURL`` if it names no server.
+#: Returns the store at an address. Raises ``InvalidStoreURL`` if it names no server.
 from_address = RedisStore
 
 
@@ -345,7 +347,9 @@ def _client_settings(
 ) -> dict[str, Any]:
     database = address.path.strip("/")
     if database and not database.isdecimal():
-        raise InvalidStoreURL(f"{address.public}: the path is the number of a database, as in /0")
+        raise InvalidStoreURL(
+            f"{address.public}: the path must be the number of a database, such as /0"
+        )
     timeout = options.get("timeout", 5.0)
     settings: dict[str, Any] = {
         "host": address.host,

@@ -1,10 +1,10 @@
-"""One key looked up by itself: as ``LSMTree.find`` and ``results_at``, without their columns.
+"""The lookup of a single key: like ``LSMTree.find`` and ``results_at``, without their columns.
 
-Most requests are for one key as of now. What numpy takes for columns of one row is many times what
-the store takes, so here one key's events are cut out of the pages as they lie (their format is in
-``mta.keyed.leaves``), and each window is one fold. What is not simple is left to the general way,
-which answers alike: keys with a window of their own, values of other than a fixed number of bytes,
-and moments before the key's newest event.
+Most requests are for one key as of now. For columns of one row, numpy takes many times as long as
+the store. So this module cuts the events of one key out of the pages (``mta.keyed.leaves`` has
+their format), and computes each window with one fold. Other cases are left to the general method,
+which returns the same results: keys with a standalone window, values without a fixed number of
+bytes, and moments before the key's newest event.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HEAD = Struct("<8s6q")
 #: The types of offsets by their bytes.
 _OFFSETS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
-#: Indexes that stay decoded, of up to FANOUT entries each.
+#: The number of indexes that stay decoded, with up to FANOUT entries each.
 _INDEXES = 2048
 #: Events and combines up to which numbers of Python are faster than columns.
 _FEW = 128
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class NotSimple(Exception):
-    """The general way is to answer."""
+    """The general method must answer."""
 
 
 class Node(NamedTuple):
@@ -98,9 +98,9 @@ class Indexes:
 
 
 class IndexedPages(RunPages):
-    """The pages of runs, to be read; indexes stay decoded. Any number of threads.
+    """The pages of runs, for reading; indexes stay decoded. For any number of threads.
 
-    ``store`` has checked that pages are what their names say.
+    ``store`` has checked that pages match their names.
     """
 
     def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
@@ -108,19 +108,22 @@ class IndexedPages(RunPages):
         self._known = known
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
-        """What ``see`` makes of pages; one ``view_many``. Raises MissingPage and CorruptPage."""
+        """Return what ``see`` returns for pages; one ``view_many``.
+
+        Raises MissingPage and CorruptPage.
+        """
         keys = keys_of(self.layout.window, places)
         return self.store.view_many(keys, lambda found: see(self.require_all(places, found)))
 
     def require_all(self, places: Sequence[Place], found: list[Any]) -> list[Buffer]:
-        """Pages that were read. Raises MissingPage for one that is None."""
+        """Return pages that were read. Raises MissingPage if one is None."""
         for place, page in zip(places, found, strict=True):
             if page is None:
                 raise MissingPage.of(key_of(self.layout.window, *place), self.store)
         return found
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
-        """Indexes by their places; one ``view_many`` for those that are not known."""
+        """Return the indexes at some places; one ``view_many`` for those that are not known."""
         found = {name: self._known.get(name) for _, _, name in places}
         if missing := [place for place in places if found[place[2]] is None]:
             found |= self.see(missing, lambda pages: self.read_indexes(missing, pages))
@@ -147,7 +150,7 @@ class _Part:
 
 @dataclass(slots=True)
 class Events:
-    """A key's events in order, as one lane."""
+    """A key's events in order."""
 
     rows: Rows
     times: list[int]
@@ -252,7 +255,7 @@ class _TablePage:
 
 
 class SingleKeys:
-    """Looks one key up in a snapshot; any number of threads."""
+    """Looks up single keys in a snapshot; for any number of threads."""
 
     def __init__(
         self,
@@ -273,7 +276,7 @@ class SingleKeys:
         self._labels: set[bytes] = set()
 
     def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
-        """The events of a key, None where it has none; a step per level that is not cached.
+        """Return the events of a key, None if it has none; one step per level that is not cached.
 
         Raises NotSimple, MissingPage and CorruptPage.
         """

@@ -1,4 +1,4 @@
-"""Connections whose requests have a head that is short and comes in time.
+"""Connections that limit the time and the size of the head of a request.
 
 uvicorn reads the head of a request, its path and headers, for as long as the client likes and
 however long it is. Here a connection is closed whose head takes longer than the time limit of
@@ -14,7 +14,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: The most bytes of a request before its body.
+#: The maximum number of bytes of a request before its body.
 MAX_HEAD = 1 << 15
 
 
@@ -49,7 +49,7 @@ class _Transport:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection of a client; the configuration has ``head_seconds``."""
+    """A client's connection; the configuration has ``head_seconds``."""
 
     config: Any
     _timer: asyncio.TimerHandle | None = None

@@ -5,9 +5,9 @@ a thread and back. Pages that are not in memory are read there too, if the store
 blocking: a thread would wait for the event loop to release the interpreter several times per call.
 One call is under way at a time; the next one reads the pages of all requests that wait by then.
 
-Other requests, as for a key with many events, take longer: a thread carries them out. A call of the
-reader costs hundreds of microseconds, and few more for each further key. So requests that arrive
-while a call is under way share the next one: the busier a worker, the less each costs.
+Other requests, such as those for a key with many events, take longer, and run on a thread. A call
+of the reader costs hundreds of microseconds, and a few more for each additional key. So requests
+that arrive during a call share the next call: the busier a worker is, the less each request costs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mta.errors import EventsGone, InvalidTime, MissingPage, NotPublished, Unsui
 from mta.published import NotCached, PublishedWindows
 from mta.serve.answers import named
 
-#: Errors of one request, which may be that of another client.
+#: Errors of a single request, which must not affect the requests of other clients.
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
-#: How often pages are read for a request: a level of the index each time, then the tables.
+#: How many times pages are read for a request: one level of the index each time, then the tables.
 _FETCHES = 4
 #: So many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
@@ -39,7 +39,7 @@ class _Request(NamedTuple):
 
 
 class Lookups:
-    """The requests of single keys of one event loop."""
+    """The requests of single keys in one event loop."""
 
     def __init__(self, reader: PublishedWindows) -> None:
         self._reader = reader
@@ -52,17 +52,17 @@ class Lookups:
         self._task: asyncio.Task[None] | None = None
 
     async def query(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
-        """The results of one key by their names. Raises what the reader raises."""
+        """Return the results of one key by their names. Raises the reader's errors."""
         try:
             found = self._reader.query_cached(key, at)
         except NotCached as error:
             found = await self._fetched_for(error)
         except MissingPage:
-            found = None  # the call on a thread takes the newest snapshot
+            found = None  # the call on a thread reads the newest snapshot
         return await self._on_thread(key, at, partial) if found is None else named(found)
 
     async def _fetched_for(self, missing: NotCached) -> Any:
-        """The results of a key some of whose pages are not in memory; None where a call is due."""
+        """Fetch missing pages and return the results; None if the general lookup must answer."""
         for _ in range(_FETCHES):
             await self._fetch(missing.pages)
             try:
@@ -74,7 +74,7 @@ class Lookups:
         return None
 
     async def _fetch(self, pages: Iterable[str]) -> None:
-        """Read pages, with those that other requests wait for; one call at a time."""
+        """Read pages, together with those that other requests need; one call at a time."""
         waiting = asyncio.get_running_loop().create_future()
         self._wanted.append((pages, waiting))
         if self._fetcher is None:
@@ -100,7 +100,7 @@ class Lookups:
         self._wanted, self._fetcher = [], None
 
     async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
-        """The results of one key, together with those of other requests."""
+        """Return the results of one key, computed together with other requests."""
         future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         request = _Request(key, at, future)
         self._waiting.setdefault((at is not None, partial), []).append(request)
@@ -109,14 +109,14 @@ class Lookups:
         return await future
 
     async def _run(self) -> None:
-        """Carry out what waits, and what arrives meanwhile."""
+        """Run the waiting requests, and those that arrive meanwhile."""
         loop = asyncio.get_running_loop()
         while self._waiting:
             kind = next(iter(self._waiting))
             requests = self._waiting.pop(kind)
             answers = await loop.run_in_executor(self._thread, self._answers, requests, *kind)
             for request, answer in zip(requests, answers, strict=True):
-                if request.future.done():  # its time was up
+                if request.future.done():  # the request timed out
                     continue
                 if isinstance(answer, Exception):
                     request.future.set_exception(answer)
@@ -127,7 +127,7 @@ class Lookups:
     def _answers(
         self, requests: Sequence[_Request], timed: bool, partial: bool
     ) -> Sequence[Mapping[str, Any] | Exception]:
-        """The results of each request, or its error."""
+        """Return the results of each request, or its error."""
         if len(requests) <= _FEW:
             return [self._answer(each, partial) for each in requests]
         at = np.array([each.at for each in requests], "M8[us]") if timed else None
@@ -144,7 +144,7 @@ class Lookups:
         ]
 
     def _answer(self, request: _Request, partial: bool) -> Mapping[str, Any] | Exception:
-        """The results of a request by itself, or its error."""
+        """Return the results of a single request, or its error."""
         try:
             return named(self._reader.query(request.key, request.at, partial=partial))
         except Exception as error:

@@ -522,7 +522,7 @@ def test_a_reader_never_writes() -> None:
         features.events("a")
         features.status()
         features.refresh()
-        with pytest.raises(UnsupportedOperation, match="opened to read"):
+        with pytest.raises(UnsupportedOperation, match="opened only for reading"):
             features._pages.put_many({"a/b": b"c"})
     counts = store.reset()
     assert counts.put.calls == counts.delete.calls == counts.flush.calls == 0

@@ -58,7 +58,7 @@ def test_wrong_credentials(redis_with_password: RedisServer, who: str) -> None:
     for call in (lambda: store.get_many(["g/1"]), lambda: in_loop(store), lambda: in_loop(store),
                  lambda: store.put_many({"g/1": PAGE}),
                  lambda: store.get_many(many)):  # fmt: skip
-        with pytest.raises(StoreAccessDenied, match="correct user, password") as caught:
+        with pytest.raises(StoreAccessDenied, match="correct the user, password") as caught:
             call()
         assert "wr0ng" not in shown(caught.value)
 
@@ -157,7 +157,7 @@ def evicting(tmp_path: Path) -> Iterator[RedisServer]:
         ("full", "allkeys-lru", "", True, "maxmemory-policy allkeys-lru has probably evicted it"),
         ("noconfig", "allkeys-random", "", True, "has probably evicted it: set noeviction"),
         ("noinfo", "allkeys-lru", "", True, "has probably evicted it: set noeviction"),
-        ("neither", "allkeys-lru", "", False, "could not be checked.*maxmemory-policy"),
+        ("neither", "allkeys-lru", "", False, "it is unknown whether.*maxmemory-policy"),
         ("full", "volatile-lru", "", False, None),
         ("full", "volatile-lru", "?ttl=600", True, "expire after 600 seconds; .*volatile-lru has"),
         ("full", "noeviction", "", False, None),
