@@ -306,7 +306,7 @@ def moments_of(at: Any, unit: TimeUnit | None = None) -> np.ndarray:
 
 
 def moment_of(at: Any, unit: TimeUnit | None = None) -> int:
-    """One moment in microseconds, as by ``moments_of``."""
+    """Return one moment in microseconds, as ``moments_of`` does."""
     if isinstance(at, str) and at == "now":
         return time_ns() // 1000
     require_unit(unit)

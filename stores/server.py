@@ -171,7 +171,7 @@ class ServerStore(PageStore):
     def _batches(
         self, keys: Iterable[str], most: int, pages: Mapping[str, bytes] | None = None
     ) -> Iterator[list[str]]:
-        """Yield the keys of commands of at most ``most``, and of 8 MiB of ``pages`` or one page."""
+        """Yield the keys of each command: at most ``most``, with 8 MiB of ``pages`` or one page."""
         for group in map(list, self._together(keys)):
             if pages is None:
                 yield from (group[at : at + most] for at in range(0, len(group), most))

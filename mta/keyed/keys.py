@@ -235,7 +235,7 @@ def read_key(given: Any, kind: str | None) -> Keys:
 
 
 def hash_and_bytes(given: Any, kind: str | None) -> tuple[int, bytes]:
-    """One key as its hash and its bytes, without columns. Raises UnsuitableKey."""
+    """Return the hash and the bytes of one key. Raises UnsuitableKey."""
     if kind == "int" and type(given) is int and -(1 << 63) <= given < 1 << 63:
         return mixed(given & _WORD_BITS), given.to_bytes(8, "little", signed=True)
     if kind == "bytes" and type(given) is bytes and len(given) <= MAX_KEY_BYTES:

@@ -55,7 +55,7 @@ class ReadOnlyPages(WrapperStore):
         return [fresh[key] if page is None else page for key, page in pairs]
 
     async def fetch(self, keys: Sequence[str]) -> None:
-        """Read pages into the cache without blocking the event loop; one store call."""
+        """Read pages into the cache without blocking the event loop, with one store call."""
         missing = [key for key, page in zip(keys, self._cached(keys), strict=True) if page is None]
         if missing:
             read = self._checked(missing, await self.store.get_many_async(missing))

@@ -128,9 +128,9 @@ class PublishedWindows:
             return self._resumed(Lookup(cut.steps(key, at)))
 
     async def fetch(self, pages: Iterable[str]) -> None:
-        """Read pages that NotCached names into the cache, with one store call.
+        """Read the pages that NotCached names into the cache, with one store call.
 
-        Redis is read without a thread, other servers in one; the event loop is not blocked.
+        It never blocks the event loop: Redis is read in the loop, other servers in a thread.
         """
         await self._pages.fetch([*pages])
 

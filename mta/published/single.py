@@ -46,9 +46,9 @@ _OFFSETS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
 #: The number of indexes that stay decoded, with up to FANOUT entries each.
 _INDEXES = 2048
-#: Events and combines up to which numbers of Python are faster than columns.
+#: Up to this many events and combines, Python's own numbers are faster than columns.
 _FEW = 128
-#: What reading a page raises that was forged.
+#: The errors that reading a forged page can raise.
 _MALFORMED = (
     ValueError, TypeError, KeyError, ArithmeticError, struct.error, msgpack.UnpackException
 )  # fmt: skip
@@ -60,7 +60,7 @@ class NotSimple(Exception):
 
 
 class Node(NamedTuple):
-    """A decoded index in the form in which one key is searched for."""
+    """A decoded index in the form that a search for a single key needs."""
 
     decoded: Index
     firsts: memoryview
@@ -68,27 +68,27 @@ class Node(NamedTuple):
 
     @classmethod
     def of(cls, index: Index) -> Node:
-        """An index in this form."""
+        """Return an index in this form."""
         firsts = np.ascontiguousarray(index.firsts, np.uint64)
         return cls(index, firsts.data, index.names.tobytes())
 
     def name_for(self, hashed: int) -> bytes | None:
-        """The name of the page that may have a key of a hash, None if none may."""
+        """Return the name of the page that may have a key with this hash, None if none may."""
         end = NAME_BYTES * bisect_right(self.firsts, hashed)
         return self.names[end - NAME_BYTES : end] if end else None
 
 
 class Indexes:
-    """Indexes that were read, the earliest first; shared by all snapshots."""
+    """Decoded indexes, the earliest read first; shared by all snapshots."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Node] = {}
         self._lock = threading.Lock()
-        #: A decoded index by its digest, None if it is not known.
+        #: Returns a decoded index by its digest, None if it is not known.
         self.get = self._known.get
 
     def keep(self, name: bytes, index: Index) -> Node:
-        """Keep a decoded index."""
+        """Keep a decoded index, and return it as a node."""
         node = Node.of(index)
         with self._lock:
             self._known[name] = node
@@ -130,7 +130,7 @@ class IndexedPages(RunPages):
         return [node.decoded for _, _, name in places if (node := found[name]) is not None]
 
     def read_indexes(self, places: Sequence[Place], found: list[Any]) -> dict[bytes, Node]:
-        """Pages that were read as indexes, which stay. Raises MissingPage and CorruptPage."""
+        """Decode pages as indexes, and keep these. Raises MissingPage and CorruptPage."""
         read: list[Index] = self.decoded(places, self.require_all(places, found))
         pairs = zip(places, read, strict=True)
         return {name: self._known.keep(name, index) for (_, _, name), index in pairs}
@@ -141,11 +141,11 @@ class _Part:
     """The entry of a key in one table."""
 
     mark: int
-    """What the table says of older ones (``mta.keyed.table``)."""
+    """What the table says about older tables (``mta.keyed.table``)."""
     count: int
     times: list[int]
     columns: list[bytes]
-    """Those of the values of its events, as in a page."""
+    """The value columns of its events, as in a page."""
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class Events:
 
 
 class _TablePage:
-    """A page of a table, of which little more is read than the entry of one key.
+    """A page of a table, of which little more than the entry of one key is read.
 
     Raises CorruptPage and ValueError.
     """
@@ -170,12 +170,15 @@ class _TablePage:
         if (magic, version, number) != (MAGIC, VERSION, run) or columns < _VALUES or size < 0:
             raise CorruptPage("it is not a table of its run")
         self._page, self._keys, self._count, self._columns = page, keys, count, columns
-        #: Says whose page it is, and the kinds of its columns of values.
+        #: The bytes that name the window of the page and the kinds of its value columns.
         self.label = bytes(page[first - size : first])
         self._heads: tuple[int, ...] = ()
 
     def find(self, key: bytes, packed: bytes | None) -> int | None:
-        """The place of a key by its hash, and by its bytes where others may have that hash."""
+        """Return the place of a key, None if the page does not have it.
+
+        ``packed`` has the bytes of the key, if other keys may have the same hash.
+        """
         hashes = bytes(self._page[self._first : self._first + 8 * self._keys])
         at = hashes.find(key)
         while at >= 0:
@@ -200,14 +203,14 @@ class _TablePage:
         return self._cut(_KEY_BYTES, start, stop)
 
     def _cut(self, column: int, start: int, stop: int) -> bytes:
-        """A range of the bytes of a column."""
+        """Return a range of the bytes of a column."""
         if not 0 <= start <= stop <= self._heads[3 * column + 2]:
             raise CorruptPage("a range is outside its column")
         origin = self._starts[column]
         return bytes(self._page[origin + start : origin + stop])
 
     def _width(self, column: int, of: int) -> int:
-        """The bytes of each of the items of a column."""
+        """Return how many bytes each item of a column has."""
         size = self._heads[3 * column + 2]
         width = size // of if of else 0
         if width * of != size:
@@ -215,7 +218,7 @@ class _TablePage:
         return width
 
     def _numbers(self, column: int, at: int, count: int, of: int) -> list[int]:
-        """Some of the numbers of a column."""
+        """Return ``count`` of the ``of`` numbers of a column."""
         base, unit, size = self._heads[3 * column : 3 * column + 3]
         if not size:
             return [base] * count
@@ -224,14 +227,14 @@ class _TablePage:
         return [base + unit * offset for offset in found.tolist()]
 
     def part(self, place: int, timed: bool, kinds: Sequence[str]) -> _Part:
-        """The entry at a place, of whose values the columns are of some kinds."""
+        """Return the entry at a place; its value columns have these kinds."""
         if self._columns != _VALUES + len(kinds):
             raise CorruptPage("it has the wrong number of columns")
         keys, events = self._keys, self._count
         (mark,) = self._numbers(_MARKS, place, 1, keys)
         start, stop = self._numbers(_ENDS, place, 2, keys + 1)
         if not 0 <= start <= stop <= events:
-            raise CorruptPage("a key has events that it has not")
+            raise CorruptPage("a key has more events than the page")
         count = stop - start
         times = self._numbers(_TIMES, start, count, events) if timed else []
         columns = []
@@ -244,7 +247,7 @@ class _TablePage:
         return _Part(mark, count, times, columns)
 
     def _bits(self, column: int, start: int, count: int) -> bytes:
-        """Those of some events; none where all events of the page have theirs set."""
+        """Return the bits of some events, no bytes if all bits of the page are set."""
         size = self._heads[3 * column + 2]
         if size not in (0, -(-self._count // 8)):
             raise CorruptPage("it has another number of nulls than of events")
@@ -271,7 +274,7 @@ class SingleKeys:
         #: The oldest run first.
         self._tops = [(run.height, run.number, Node.of(run.top)) for run in runs]
         self.is_simple = _is_fixed(layout.schema)
-        #: The columns of values of a page.
+        #: The kinds of the value columns of a page.
         self._kinds = [kind for kind, _ in layout.schema.dump(layout.schema.new(0))]
         self._labels: set[bytes] = set()
 
@@ -294,7 +297,7 @@ class SingleKeys:
         return self._joined(parts) if parts else None
 
     def _reach(self, hashed: int, fresh: Mapping[bytes, Node]) -> tuple[list[Place], list[Place]]:
-        """The tables that may have a key, the oldest first, and the indexes still to be read."""
+        """Return the tables that may have a key, the oldest first, and the indexes to read."""
         tables, missing, known = list[Place](), list[Place](), self._indexes.get
         for height, number, node in self._tops:
             while (name := node.name_for(hashed)) is not None:
@@ -314,7 +317,7 @@ class SingleKeys:
     def _parts(
         self, places: list[Place], found: list[Any], hashed: int, packed: bytes
     ) -> list[_Part]:
-        """The entries of the key in tables, the oldest first."""
+        """Return the entries of the key in some tables, the oldest table first."""
         parts, key = list[_Part](), hashed.to_bytes(8, "little")
         known = None if self._layout.kind in WHOLE else packed
         for place, page in zip(places, self._pages.require_all(places, found), strict=True):
@@ -329,7 +332,7 @@ class SingleKeys:
         return parts
 
     def _require_label(self, label: bytes) -> None:
-        """Raise CorruptPage for the label of another page; each label is read once."""
+        """Raise CorruptPage for a label of other windows; each label is decoded once."""
         if label not in self._labels:
             window, kinds = msgpack.unpackb(label)
             if window != self._layout.window or kinds != self._kinds:
@@ -337,7 +340,7 @@ class SingleKeys:
             self._labels.add(label)
 
     def _with_memtable(self, parts: list[_Part], hashed: int, packed: bytes) -> list[_Part]:
-        """The parts, and what the snapshot itself has of the key."""
+        """Return the parts together with the key's entry in the snapshot's memtable."""
         table = self._memtable
         if table is None:
             return parts
@@ -355,7 +358,7 @@ class SingleKeys:
         return parts
 
     def _joined(self, parts: list[_Part]) -> Events:
-        """Parts in order of age as one, in order of time where events may come late."""
+        """Join parts in order of age; sort by time if events may come late."""
         schema, count = self._layout.schema, sum([part.count for part in parts])
         counts = [part.count for part in parts]
         payloads = [
@@ -371,12 +374,12 @@ class SingleKeys:
 
 
 def _as_bits(bits: int, count: int) -> bytes:
-    """The lowest bits of a number as a page has them."""
+    """Return the lowest bits of a number as bytes of a page."""
     return (bits & (1 << count) - 1).to_bytes(-(-count // 8), "little")
 
 
 def _joined_bits(columns: Sequence[bytes], counts: Sequence[int]) -> bytes:
-    """Columns of bits one after the other; one without bytes has all bits set."""
+    """Concatenate columns of bits; in a column without bytes, all bits are set."""
     if not any(columns):
         return b""
     bits = at = 0
@@ -387,7 +390,7 @@ def _joined_bits(columns: Sequence[bytes], counts: Sequence[int]) -> bytes:
 
 
 def _take(parts: list[_Part], part: _Part) -> None:
-    """Add what a younger table says of a key. Raises NotSimple."""
+    """Add the entry of a newer table to the parts. Raises NotSimple."""
     if part.mark not in (MORE, ALL):
         raise NotSimple
     if part.mark == ALL:
@@ -399,7 +402,7 @@ def _take(parts: list[_Part], part: _Part) -> None:
 class Results:
     """Computes the results of the windows of one key.
 
-    ``outputs`` shows results, ``monoid`` computes them.
+    ``monoid`` computes results, and ``outputs`` converts them.
     """
 
     def __init__(
@@ -411,7 +414,7 @@ class Results:
         self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
 
     def of(self, events: Events, moment: int | None) -> list[Any]:
-        """The result of each window at a moment, by default as of the newest event.
+        """Return the result of each window at a moment, by default that of the newest event.
 
         Raises NotSimple for an earlier moment.
         """
@@ -432,7 +435,7 @@ class Results:
         ]
 
     def _plain(self, rows: Rows, frames: Sequence[tuple[int, int]]) -> list[Any]:
-        """The results of frames by Python's own numbers; None for an empty frame."""
+        """Compute the results of frames with Python's own numbers; None for an empty frame."""
         monoid = self._monoid
         lift, combine, lower = monoid.lift, monoid.combine, monoid.lower
         partials = [lift(row) for row in monoid.inputs.listed(rows)]
@@ -448,7 +451,7 @@ class Results:
         return found
 
     def _columns(self, rows: Rows, count: int, frames: Sequence[tuple[int, int]]) -> list[Any]:
-        """The results of frames by numpy; any for an empty frame."""
+        """Compute the results of frames with numpy; that of an empty frame has no meaning."""
         monoid = self._monoid
         folds = _folds(monoid, monoid.lift_rows(rows, count), count, frames)
         return results_each(self._outputs.results(monoid.lower_rows(folds)), len(frames))
@@ -457,7 +460,7 @@ class Results:
 def _folds(
     monoid: AbstractMonoid, lifted: Rows, count: int, frames: Sequence[tuple[int, int]]
 ) -> Rows:
-    """The fold of each frame of some partials, as partials; of an empty one, any."""
+    """Return the fold of each frame; that of an empty frame has no meaning."""
     if count <= native.LONGEST:
         starts = np.array([min(start, count - 1) for start, _ in frames])
         lengths = np.array([max(1, stop - start) for start, stop in frames])
@@ -471,9 +474,10 @@ def _folds(
 
 
 def _frame_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], tuple[int, int]]:
-    """What says where the frame of a moment starts, and the place after its last event.
+    """Return a function that finds where the frame of a moment starts and ends.
 
-    It is given the times of the events, their number, and the moment.
+    It takes the times of the events, their number and the moment, and returns the places of the
+    first event and behind the last one.
     """
     front, rows, delay = _front_of(policy), policy.end.rows, policy.end.delay
 
@@ -498,7 +502,7 @@ def _front_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], int]:
 
 
 def _is_fixed(schema: Schema) -> bool:
-    """Whether every value takes a fixed number of bytes, and perhaps a bit."""
+    """Return whether every value takes a fixed number of bytes, and perhaps a bit."""
     if isinstance(schema, Record):
         return all(map(_is_fixed, schema.schemas))
     return isinstance(schema, (Array, Nullable))

@@ -1,10 +1,10 @@
 """Connections that limit the time and the size of the head of a request.
 
-uvicorn reads the head of a request, its path and headers, for as long as the client likes and
-however long it is. Here a connection is closed whose head takes longer than the time limit of
-requests, or has more than ``MAX_HEAD`` bytes. An answer to a client that has left is dropped, where
-uvloop raises an error, which uvicorn would log. The head of an answer is sent together with its
-body: for a small answer, most of the time is spent in the system call that sends.
+The head is the path and the headers. uvicorn reads it without a limit of time or size. Here a
+connection is closed if a head takes longer than the time limit of requests, or has more than
+``MAX_HEAD`` bytes. An answer to a client that has disconnected is dropped; otherwise uvloop would
+raise an error, which uvicorn would log. The head of an answer is sent together with its body, as
+each system call that sends takes about as long as the rest of a small answer.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ MAX_HEAD = 1 << 15
 
 
 class _Transport:
-    """A transport that joins two writes, and drops what is written once it is closed."""
+    """A transport that joins two writes into one, and drops writes once it is closed."""
 
     def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
         self._first = b""
 
     def write(self, data: bytes) -> None:
-        """Write with the data before, or after the event loop has turned."""
+        """Send the data together with the next write, at the latest in the next loop iteration."""
         if self._first:
             self._first += data
             self._send()
@@ -40,7 +40,7 @@ class _Transport:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close once everything is sent."""
+        """Send what waits, and close."""
         self._send()
         self._transport.close()
 

@@ -1,9 +1,9 @@
 """Requests of single keys.
 
-A key that is looked up by itself is answered in the event loop, which takes less than handing it to
-a thread and back. Pages that are not in memory are read there too, if the store can do so without
-blocking: a thread would wait for the event loop to release the interpreter several times per call.
-One call is under way at a time; the next one reads the pages of all requests that wait by then.
+The event loop answers requests for a single key itself, which takes less time than passing them to
+a thread and back. It also reads pages that are not in memory, if the store supports this: a thread
+would wait several times per call until the event loop releases the interpreter. One call is running
+at a time; the next call reads the pages of all requests that wait by then.
 
 Other requests, such as those for a key with many events, take longer, and run on a thread. A call
 of the reader costs hundreds of microseconds, and a few more for each additional key. So requests
@@ -28,7 +28,7 @@ from mta.serve.answers import named
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 #: How many times pages are read for a request: one level of the index each time, then the tables.
 _FETCHES = 4
-#: So many requests are answered one by one: a single key costs less than a column of one.
+#: Up to this many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
 
 
@@ -44,10 +44,10 @@ class Lookups:
     def __init__(self, reader: PublishedWindows) -> None:
         self._reader = reader
         self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
-        #: Pages that the next call of the store reads, each with who waits for it.
+        #: The pages that the next store call reads, with the requests that wait for them.
         self._wanted: list[tuple[Iterable[str], asyncio.Future[None]]] = []
         self._fetcher: asyncio.Task[None] | None = None
-        #: By whether they have a moment, and whether they take partial results.
+        #: The waiting requests, by whether they have a moment and accept partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -82,21 +82,22 @@ class Lookups:
         await waiting
 
     async def _fetch_wanted(self) -> None:
-        """Read what is wanted, and what is wanted by then after it."""
-        while wanted := [each for each in self._wanted if not each[1].done()]:  # in time
+        """Read the wanted pages, and afterwards those that are wanted by then."""
+        # The requests of the others timed out.
+        while wanted := [each for each in self._wanted if not each[1].done()]:
             self._wanted, error = [], None
             try:
                 await self._reader.fetch({name for pages, _ in wanted for name in pages})
             except Exception as raised:
                 error = raised
             for _, waiting in wanted:
-                if waiting.done():  # its time was up
+                if waiting.done():  # the request timed out
                     continue
                 if error is None:
                     waiting.set_result(None)
                 else:
                     waiting.set_exception(error)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the requests that go on may want more
         self._wanted, self._fetcher = [], None
 
     async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
@@ -151,7 +152,7 @@ class Lookups:
             return error
 
     async def close(self) -> None:
-        """Return once no call is under way; what waits is left."""
+        """Return once no call is running; waiting requests are dropped."""
         self._wanted = []
         if self._fetcher is not None:
             await self._fetcher

@@ -89,7 +89,7 @@ class Service:
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
-        """The result of a call that may wait for the store."""
+        """Return the result of a call that may wait for the store."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.settings.time_limit):
