@@ -109,9 +109,7 @@ def test_restarts_and_replays_give_every_row_once(job: IdleJob) -> None:
     """Batches are run twice: those with rows, and those that the watermark alone brings."""
     events = turns(300, 4, seed=3)
     two_back = {"retain": 3}
-    job.write(events.slice(0, 150))
-    job.run(**two_back)
-    job.write(events.slice(150))
+    job.write(events, files=2)
     job.run(**two_back)
     data, last = sorted(job.batches)[-2:]
     assert any(row.n == 0 for row in job.batches[last])

@@ -149,8 +149,8 @@ def test_a_broker_that_dies_ends_the_query_in_bounded_time_and_nothing_is_lost(f
 
 
 @pytest.mark.proves("PySpark", "Kafka in and out")
-def test_the_example_goes_on_after_a_kill_and_equals_lists(found: Any) -> None:
+def test_the_example_equals_lists(found: Any) -> None:
+    """Kills of its job are in ``make soak``."""
     printed = found["example"]
-    assert printed.count("killed while it wrote batch") == 1
     assert "1 x late" in printed
-    assert printed.endswith("all 2,001 results equal lists, each once\n")
+    assert printed.endswith("all 801 results equal lists, each once\n")

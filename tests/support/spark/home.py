@@ -23,9 +23,8 @@ HOME = Path(sys.prefix, "mta-tests-spark")
 #: first query take half as much again of the processor's time. Java passes over an archive that
 #: does not suit it or its class path.
 CLASSES = HOME / "classes.jsa"
-#: A class that is Hadoop's own local file system but for starting a process, ``chmod``, for each
-#: file and folder that it creates: a dozen of them for a micro-batch, a fifth of its processor time.
-#: ``classes.py`` makes it; without it, Hadoop's own one is used.
+#: Hadoop's local file system starts a process, ``chmod``, for each file and folder that it creates:
+#: ten for a micro-batch, a sixth of its processor time. This one, made by ``classes.py``, does not.
 FILES = HOME / "files.jar"
 FILES_CLASS = "QuickLocalFileSystem"
 QUICK_JAVA = (
