@@ -41,7 +41,7 @@ def _parser() -> ArgumentParser:
         nargs="*",
         type=_name,
         metavar="NAME",
-        help=f"an experiment or the first part of names; all of {', '.join(EXPERIMENTS)}",
+        help=f"an experiment, or the first part of several names; all of {', '.join(EXPERIMENTS)}",
     )
     how_much = parser.add_mutually_exclusive_group()
     for name, what in (

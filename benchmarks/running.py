@@ -148,10 +148,11 @@ def load(name: str) -> Experiment:
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The experiments that some names stand for: their own, or the first part of several."""
+    """The experiments of some names: an experiment's own, else the first part of several."""
     if not names:
         return list(EXPERIMENTS)
-    return [one for one in EXPERIMENTS if any(one == n or one.startswith(f"{n}_") for n in names)]
+    own, parts = EXPERIMENTS.keys() & names, tuple(f"{name}_" for name in {*names} - {*EXPERIMENTS})
+    return [one for one in EXPERIMENTS if one in own or one.startswith(parts)]
 
 
 def bench(

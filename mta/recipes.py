@@ -1,18 +1,18 @@
-"""How a monoid or a policy was constructed, as plain data, so that another process rebuilds it.
+"""How a monoid or a policy was constructed, as plain data from which any process can rebuild it.
 
 A class that inherits from ``Recorded`` remembers the arguments of its constructor. ``to_plain``
-turns these into data that msgpack writes, and ``from_plain`` calls the constructor again. Only
-classes that the reader lists are called, with arguments of the types below: nothing is unpickled.
+turns these into data that msgpack writes, and ``from_plain`` calls the constructor again. It only
+calls classes that the reader lists, with arguments of the types below. Nothing is unpickled.
 
     recipe   = [class name, array of value, map of text to value]; the name of a class method that
-               constructs stands behind that of its class, such as "CalendarWindow.to_date"
+               constructs follows the name of its class, as in "CalendarWindow.to_date"
     value    = nil, boolean, integer, float, text, bytes, or a map of one entry:
                "list" or "tuple": array of value      "map": array of [text, value]
                "dtype": text                          "type": one of ``TYPES`` by name
                "decimals": places                     "us": microseconds of a duration
                "recipe": recipe
 
-What has no recipe (a function, any other object) raises ``NoRecipe``, which names it.
+A function or any other object without a recipe raises ``NoRecipe``, which names the object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Plain data to bytes and back, exactly and safely: msgpack, with tuples and long integers.
+"""Plain data as bytes and back, exactly and safely: msgpack, with tuples and long integers.
 
-msgpack alone would turn tuples into lists and refuse integers beyond 64 bits, and a partial
-aggregate must come back as what it was. Nothing here can run code, whatever the bytes are.
+msgpack alone would turn tuples into lists, and refuse integers of more than 64 bits. A partial
+aggregate must be read back unchanged. Reading never runs code, whatever the bytes are.
 
     >>> unpack(pack([(1, "a"), {"n": 2**80}, None, [b"x", 1.5]]))
     [(1, 'a'), {'n': 1208925819614629174706176}, None, [b'x', 1.5]]

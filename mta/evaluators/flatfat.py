@@ -1,11 +1,11 @@
-"""FlatFAT in pages, for windows whose oldest events leave first (Reactive Aggregator paper, 4, 5).
+"""FlatFAT in pages, for windows whose oldest events leave first (Reactive Aggregator, 4 and 5).
 
-The tree stands over level queues (``levels``): each group is a *block* of consecutive levels (see
-``blocks``). In memory are the two hot paths, from the front pointer's leaf and from the
-back pointer's leaf up to the root; everything else is in pages.
+The tree is built on level queues (``levels``): each group is a *block* of consecutive levels (see
+``blocks``). Memory holds the two hot paths to the root: from the leaf of the front pointer, and
+from the leaf of the back pointer. Everything else is in pages.
 
     level 2    [ p p . . ]                            the root, an open block
-    level 1    [ p p p p ]  [ p p . . ]               front path: 0/1 and 1/0; open: one a level
+    level 1    [ p p p p ]  [ p p . . ]               front path: 0/1 and 1/0; open: one per level
     level 0    [ . . . . ]  [ . . v v ] ... [ v v . ]
                                   F             B
 
@@ -13,23 +13,24 @@ back pointer's leaf up to the root; everything else is in pages.
 
 Deviations from the paper, and their reasons:
 
-- The buffer has the necessary size, and is never copied. Blocks have absolute numbers, so that a
-  page's key never has other content; the slots are those of the blocks in use. A full root becomes
-  an element of a new root above it, and a root that the front has left is released: ``resize``
+- The buffer always has the necessary size, and is never copied. Blocks have absolute numbers, so
+  the key of a page never gets other content. Only the blocks in use have slots. A full root becomes
+  an element of a new root above it, and a root that the front has left is released. So ``resize``
   costs O(1), while the paper copies the buffer. A window that extends from one block of the root's
-  level to the next is the paper's *inverted* buffer, and is folded like it.
-- Section 5.2, FIFO windows: a slot that was left is not cleared, since folds go from one pointer to
-  the other and see nothing outside. So an eviction moves a pointer, costs no combine, and no page
-  is ever written again. (``paged`` takes events out of the middle.)
-- The results of a batch are a cursor's (``cursor``): scans of leaf blocks give the suffixes from
-  all their slots at one combine each, where ``suffix`` would walk the levels of a block for every
-  one of them.
+  level to the next is the paper's *inverted* buffer, and is folded in the same way.
+- In FIFO windows (section 5.2), a slot that the front has left is not cleared, because folds only
+  read the slots between the two pointers. So an eviction moves a pointer and takes no combines, and
+  no page is ever rewritten. (``reactive`` evicts events from the middle.)
+- A cursor (``cursor``) computes the results of a batch. Its scans of leaf blocks give the suffixes
+  from all slots at one combine each, while ``suffix`` would walk the levels of a block for each
+  slot.
 
-Costs, in combines: insert none (a ``lift``) until the next query, which for the m new events of a
-leaf block of a takes m (1 + ceil(log2(a/m))); evict none; query 2 log2(a) + 1 more, and once in a
-leaf block that the front has just come to, a + O(arity). So 3 log2(a) + O(1) an event, amortised.
+Costs are in combines. An insert takes none (only a ``lift``), and an evict takes none. A query
+takes 2 log2(a) + 1, and m (1 + ceil(log2(a/m))) for m new events of a leaf block of a slots. The
+first query after the front has entered a leaf block also takes a + O(arity). So an event takes 3
+log2(a) + O(1), amortized.
 
-In a snapshot, beside the common fields (for swept, kept and tails see ``levels.log``):
+In a snapshot, after the common fields (for swept, kept and tails see ``levels.log``):
 
     state    = [swept, kept, left, tails]
     left     = columns of one partial, the aggregate from the front to the first event of tails

@@ -1,35 +1,36 @@
 """The Reactive Aggregator in pages: events may be evicted from anywhere (section 5 of its paper).
 
 Its FlatFAT (``flatfat``) holds events at fixed *slots*. An event that is evicted from the middle
-leaves a hole: its leaf block and those above it up to the open one are written again, once before
-the next snapshot or when too many wait, and their previous pages are retained as long as a snapshot
-needs them. A *position* counts the remaining events, so it increases by one when a newer event is
-evicted:
+leaves a hole. Its leaf block and the blocks above it, up to the open block, are rewritten once:
+before the next snapshot, or when too many blocks wait. Their previous pages are retained as long as
+a snapshot needs them. A *position* counts only the remaining events, so the position of an event
+increases by one when a newer event is evicted:
 
     slots       4  5  6  7  8  9        4  5  .  7  8  9          6 is evicted
     positions   4  5  6  7  8  9        5  6  .  7  8  9          front 4 becomes 5, back stays 10
 
-Deviations from the paper: holes need not be filled to make room, since the buffer is not allocated,
-but only so that pages do not consist of holes. So ``compact`` runs before an eviction from the
-middle if there are more holes than events, and more than a leaf block of them: it moves the events
-to new slots at the back, with O(1/arity) page writes for each of the evictions that made the holes.
-``resize`` and FIFO windows are as in ``flatfat``, which has no marks and no counts.
+In the paper, holes are filled to make room in the buffer. Here, the buffer has no fixed size, so
+holes are only filled to avoid pages that consist of holes. ``compact`` runs before an eviction from
+the middle if there are more holes than events, and more holes than slots in a leaf block. It moves
+the events to new slots at the back, with O(1/arity) page writes for each eviction that made a hole.
+``resize`` and FIFO windows work as in ``flatfat``, which has no marks and no counts.
 
-A range covers the remaining events: an event removed from the middle is never missing, but one that
-left at the front is. The time of the last one that left is in the slot before the front, unless
-that is a hole, or its event was moved; then it is noted.
+A range covers the remaining events. It does not miss events that were evicted from the middle, but
+it misses events that have left at the front. The time of the last event that has left is in the
+slot before the front. If that slot is a hole, or if its event was moved, the snapshot notes the
+time.
 
-Costs, in combines: as FlatFAT; a single eviction from the middle log2(n). In store calls: at most
-one page read per level, and before the next snapshot one page written per level.
+Costs in combines are those of FlatFAT, and log2(n) for a single eviction from the middle. Such an
+eviction reads at most one page per level, and writes one page per level before the next snapshot.
 
 In a snapshot, after the common fields:
 
-    state = [front, back, fat], and newest if that is noted
+    state = [front, back, fat], and newest if it is noted
     front    = slot of the oldest event
     back     = slot after the newest event
     fat      = the state of FlatFAT
-    newest   = microseconds since 1970 of the newest event that has left at the front; -2^63 where
-               none has
+    newest   = microseconds since 1970 of the newest event that has left at the front; -2^63 if
+               none has left
 """
 
 from __future__ import annotations
@@ -329,9 +330,6 @@ class PagedReactiveAggregator(Aggregator):
         if self.front > front:
             self._newest_left = None
         return count
-
-    def time_at_front(self) -> int:
-        return self.fat.time_at_front()
 
     def first_after(self, time: int) -> int:
         return self.position(self.fat.first_after(time))

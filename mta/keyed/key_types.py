@@ -16,11 +16,11 @@
     "uuid"                  UUID                           16
     "tuple"                 tuple of the others            msgpack array
 
-In a tuple integers, booleans, floats, text and bytes are msgpack's own; the other types are
+In a tuple, integers, booleans, floats, text and bytes have msgpack's types. The other types are
 extensions, whose codes are in ``EXTENSIONS`` and whose bodies are the bytes above.
 
-Keys of different kinds are never equal, though True, 1 and 1.0 are equal in Python; all keys of one
-set of windows are of one kind. A NaN is a null, which no key is.
+Keys of different kinds are never equal, although True, 1 and 1.0 are equal in Python. All keys of
+one set of windows are of the same kind. A NaN is a null, and a null cannot be a key.
 """
 
 from __future__ import annotations

@@ -1,35 +1,35 @@
-"""The format of tables in pages, of which only the requested parts are decoded, for many at once.
+"""The format of tables in pages. Only the requested parts of pages are decoded, many pages at once.
 
     page    = head column ...              numbers are "<i8"
     head    = "mta-keys" version run keys events columns size, [base, unit, bytes] ..., label
     version = 1
     run     = number of the run that the page belongs to, from 1 on; 0 for the table in a snapshot
-    columns = their number; each has three numbers in the head
-    size    = bytes of the label
-    label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
+    columns = number of columns; each has three numbers in the head
+    size    = length of the label in bytes
+    label   = msgpack array [window, kinds]; kinds = array of text, the kinds of the value columns
 
     columns, keys in order of hash and bytes:
-        hashes       "<u8"; keys that are integers follow from them
+        hashes       "<u8"; integer keys are computed from them
         key ends     numbers: where each key's bytes begin, and the end; none for integers
         keys         the bytes of all keys; none for integers
         marks        numbers: 0 more events, 1 all events, 2 a snapshot, 3 expired
         left         numbers: events that came before these and have left
         ends         numbers: where each key's events begin, and the last one's end
-        times        numbers: microseconds since 1970; none where the windows keep no times
+        times        numbers: microseconds since 1970; none if the windows store no times
         snapshot ends  numbers: where each key's snapshot begins, and the last one's end
         snapshots      the bytes of all snapshots
-        values ...   the columns of the values, as in a page of events (``mta.pages.page``); those
-                     of bits tell which values of the column before are no nulls, and are empty
-                     where all are
+        values ...   the columns of the values, as in a page of events (``mta.pages.page``); a
+                     column of bits tells which values of the previous column are not null, and is
+                     empty if no value is null
 
-    numbers = offsets of 0, 1, 2, 4 or 8 bytes, as few as serve: base + unit * offset
+    numbers = offsets of 0, 1, 2, 4 or 8 bytes, the fewest that suffice: base + unit * offset
 
     name    = xxh3_128 of the page's bytes
     key     = window "/0/" run "/" name in hexadecimal
 
-A batch of random keys touches nearly all pages of a run and few keys of each. So the work in Python
-is done for all pages together. All hashes of a page are read, but only the other columns of the
-wanted keys, which are extracted directly from the pages (``mta.kernels.ranges``).
+A batch of random keys touches nearly all pages of a run, but only a few keys of each page. So
+Python code runs once for all pages together. This code reads all hashes of a page. It extracts only
+the wanted keys' parts of the other columns, directly from the pages (``mta.kernels.ranges``).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The format of the pages above the tables of keyed windows: indexes, and lists to delete.
+"""The format of the pages above the tables of keyed windows: indexes, and lists of pages to delete.
 
     page    = msgpack array [magic, version, window, level, run, count, columns]
     magic   = "mta-keys"
     version = 1
     window  = text, the name of the windows
-    level   = l > 0 for an index of pages of level l - 1, 15 for a list of what is to be deleted
+    level   = l > 0 for an index of pages of level l - 1, 15 for a list of pages to delete
     run     = number of the run that the page belongs to, from 1 on
     count   = number of pages below, or of entries
     columns = array of [kind, bytes]
@@ -12,21 +12,21 @@
     of an index:
         firsts    "<u8" hash of the first key of each page
         names     "name" 16-byte digests of the pages, one after the other
-        oldest    "<i8" no key here whose newest event may become idle is idle before; only where
-                  the windows keep times
+        oldest    "<i8" for each page, a time before which none of its keys becomes idle; only if
+                  the windows store times
 
     of a list:
         entries   "msgpack" array of entries
 
     entry   = bytes, the snapshot of a window
-            | [number, level, below, names]: pages of a run; ``below`` if those below them go too,
-              ``names`` the digests one after the other
+            | [number, level, below, names]: pages of a run; ``below`` says whether the pages below
+              them are deleted too, ``names`` has the digests one after the other
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" run "/" name in hexadecimal
 
-The pages of level 0 are tables (``mta.keyed.leaves``). A run's number is in its pages so that no
-two runs share one: what is deleted with a run belongs to no other.
+The pages of level 0 are tables (``mta.keyed.leaves``). Pages contain the number of their run, so no
+two runs share a page. The pages that are deleted with a run belong to no other run.
 """
 
 from __future__ import annotations

@@ -6,31 +6,32 @@ body     = msgpack array [magic, version, window, kind, monoid, policies, timed,
 magic    = "mta-keyed"
 version  = 1
 window   = text, the name of the windows
-kind     = of keys, one of those of ``mta.keyed.key_types``, or nil while there is no key
+kind     = type of the keys, one of those in ``mta.keyed.key_types``, or nil if there are no keys
 monoid   = [text, 16-byte fingerprint]
 policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
-timed    = whether pages keep times
-lateness = microseconds, or nil where events come in order; [late, asked] where events are retained
-           for questions, or either was less before
-late     = [lateness, [microseconds then, up to which moment], ...]
-asked    = [retain_for, [microseconds then, up to which moment], ...]
-number   = of the newest run there ever was
-counts   = [keys, keys with a standalone window, accepted, late, invalid events, ones ahead of
-           the clock]
+timed    = whether pages contain times
+lateness = microseconds, or nil if events must come in order; [late, asked] if events are retained
+           for questions, or if one of the two settings had a smaller value earlier
+late     = [lateness, [earlier value in microseconds, last moment to which it applied], ...]
+asked    = [retain_for, [earlier value in microseconds, last moment to which it applied], ...]
+number   = number of the newest run so far
+counts   = [keys, keys with a standalone window, accepted events, late events, invalid events,
+           events ahead of the clock]
 expired = nil, or the latest moment at which the windows of an expired key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
-memtable = nil, or a table that weighs too little for pages, as a page of run 0
+memtable = nil, or a table that is too small for pages, encoded as a page of run 0
            (``mta.keyed.leaves``)
-pending  = what is to be deleted with later snapshots (``mta.keyed.lsm``)
+pending  = pages to delete with later snapshots (``mta.keyed.lsm``)
 changed  = [columns, changes, starts]
-columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
-           where events are no mappings. A name that begins with a zero byte is of marks, which
-           tell whether an event has a value in some other column (``mta.monoids.missing_columns``)
+columns  = array of [name, kind]: the stored columns of an event, in the order of pages; the name is
+           "" if events are not mappings. A name that begins with a zero byte is that of marks,
+           which tell whether an event has a value in another column
+           (``mta.monoids.missing_columns``)
 kind     = text, such as "Array('<f8')"
-changes  = how often the windows or what is computed have been changed
-starts   = array of [name, moment, known]: what misses some events since a change, a window or
-           marks: at most those up to a moment in microseconds (nil: any that came before), but for
-           so many of each key that came right before any event that it still accepted
+changes  = how often the windows or the aggregations have been changed
+starts   = array of [name, moment, known]: a window, or a column of marks, that misses events since
+           a change. No event after ``moment`` is missing (in microseconds; nil if unknown), nor is
+           any of the last ``known`` events of a key before those that it still accepted then
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 """
 

@@ -1,20 +1,21 @@
 """The last leaf's events in separate pages, which keep a snapshot small.
 
-A snapshot holds the open leaf group of level queues, or the last leaf of a tree, and that may have
-thousands of events. Those that do not change are cut into *parts*. Each full part is written to the
-store once, before the first snapshot that includes it, and the snapshot names it:
+A snapshot holds the open leaf group of level queues, or the last leaf of a tree. These may have
+thousands of events. The events that no longer change are cut into *parts*. Each full part is
+written to the store once, before the first snapshot that includes it. Snapshots only name the part:
 
     last leaf          . v v v | v v v v | v v v v | v v . .      parts of four; one event has left
     in the snapshot        part      part      part    v v
 
     parts    = [size, gone, places], or [] if there are none
-    size     = how many events a part has
-    gone     = how many events of the first part have left
+    size     = number of events in a part
+    gone     = number of events of the first part that have left
     places   = array of [number, name]
 
-A part is a page of level 0: under its group's number in level queues, under a separate number in a
-tree. It is *retired* with the first snapshot that does not name it: when all its events have left,
-when a late event has been inserted before its end, and when the leaf is no longer the last one.
+A part is a page of level 0. In level queues, it has the number of its group; in a tree, it has a
+separate number. A part is *retired* with the first snapshot that does not name it. This happens
+when all its events have left, when a late event is inserted before its end, or when its leaf is no
+longer the last leaf.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ Floating = type[float] | np.dtype[np.float64] | Literal["float64", "f8"]
 
 
 class Count(ColumnarMonoid[int]):
-    """The number of events; it reads no value and stores none.
+    """The number of events; it reads and stores no values.
 
     In a Product, and wherever aggregations have names, ``Count("watts")`` counts the values of a
     column that are not null.
@@ -341,7 +341,7 @@ class Max(_Extremum[Out]):
 
 
 class Mean(ColumnarMonoid[float]):
-    """The arithmetic mean, kept as (sum, count).
+    """The arithmetic mean, stored as (sum, count).
 
     >>> from mta import CountWindow, Mean, Window
     >>> Window(Mean(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -365,7 +365,7 @@ class Mean(ColumnarMonoid[float]):
 
 
 class GeometricMean(ColumnarMonoid[float]):
-    """The geometric mean of values of at least 0, kept as (sum of logarithms, count).
+    """The geometric mean of values of at least 0, stored as (sum of logarithms, count).
 
     >>> from mta import CountWindow, GeometricMean, Window
     >>> Window(GeometricMean(), CountWindow(2)).extend([1.0, 4.0, 4.0, 0.0]).tolist()
@@ -440,7 +440,7 @@ class _ExtremeCount(_Extreme[int]):
 
 
 class MinCount(_ExtremeCount):
-    """The number of events that have the smallest value.
+    """The number of events with the smallest value.
 
     >>> from mta import CountWindow, MinCount, Window
     >>> Window(MinCount(), CountWindow(2)).extend([2.0, 2.0, 1.0, 1.0]).tolist()
@@ -451,7 +451,7 @@ class MinCount(_ExtremeCount):
 
 
 class MaxCount(_ExtremeCount):
-    """The number of events that have the largest value.
+    """The number of events with the largest value.
 
     >>> from mta import CountWindow, MaxCount, Window
     >>> Window(MaxCount(), CountWindow(2)).extend([2.0, 2.0, 1.0, 1.0]).tolist()
@@ -513,7 +513,7 @@ class _ArgExtreme(_Extreme[Out]):
 
 
 class ArgMin(_ArgExtreme[Out]):
-    """The argument of the event (value, argument) with the smallest value; the first wins a tie.
+    """The argument of the event (value, argument) with the smallest value; the oldest wins a tie.
 
     Args:
         dtype: The type of the argument, as for ``Max``.
@@ -528,7 +528,7 @@ class ArgMin(_ArgExtreme[Out]):
 
 
 class ArgMax(_ArgExtreme[Out]):
-    """The argument of the event (value, argument) with the largest value; the first wins a tie.
+    """The argument of the event (value, argument) with the largest value; the oldest wins a tie.
 
     Args:
         dtype: The type of the argument, as for ``Max``.

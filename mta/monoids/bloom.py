@@ -97,7 +97,7 @@ class Members(bytes):
 
 
 class BloomFilter(SummaryMonoid[Members]):
-    """Which values are in the window, as ``Members``.
+    """The approximate set of values in the window (Bloom filter), as ``Members``.
 
     Values are numbers, text, bytes and tuples of them. A partial takes 1.2 bytes per value of the
     capacity at an error of 1%, however few values it holds.

@@ -38,7 +38,7 @@ _SMALLEST = 1074
 
 
 class ExactDistinctCount(ValueMonoid[int]):
-    """The exact number of distinct values in the window; 0 without events.
+    """The exact number of distinct values in the window; 0 for an empty window.
 
     Args:
         dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
@@ -74,7 +74,7 @@ class ExactDistinctCount(ValueMonoid[int]):
 
 
 class Mode(ValueMonoid[Any]):
-    """The most frequent value, of equally frequent ones the smallest; without events as ``First``.
+    """The most frequent value; the smallest wins a tie. Empty windows return what ``First`` does.
 
     Args:
         dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
@@ -160,7 +160,7 @@ class _MostFrequentCode:
 
 
 class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
-    """The k most frequent values, as a list of (value, count); [] without events.
+    """The k most frequent values, as a list of (value, count); [] for an empty window.
 
     The most frequent comes first, and of equally frequent ones the smallest. A result costs
     O(distinct values).
@@ -212,7 +212,7 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 
 
 class SumDistinct(ValueMonoid[Any]):
-    """The sum of the distinct values of the window; infinite ones are refused like NaN.
+    """The sum of the distinct values of the window; infinities are refused, like NaN.
 
     For integers and decimals it is exact, for doubles it is the double nearest to the exact
     sum.
@@ -286,7 +286,7 @@ class SumDistinct(ValueMonoid[Any]):
 
 
 class Entropy(ValueMonoid[float]):
-    """The Shannon entropy of the values of the window, in bits; 0.0 without events.
+    """The Shannon entropy of the values of the window, in bits; 0.0 for an empty window.
 
     Args:
         dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,

@@ -61,7 +61,7 @@ class _Part(NamedTuple):
 
 
 class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
-    """The longest run of strictly increasing neighbors among events (value, time).
+    """The longest run of consecutive events (value, time) whose values strictly increase.
 
     The result is an ``IncreasingRun``; for times of type "M8[us]" it has datetimes and timedeltas.
     A partial takes 104 bytes. If NaN is accepted, a NaN ends a run. An empty window has a run of

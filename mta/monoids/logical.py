@@ -62,7 +62,7 @@ class _Truth(ColumnarMonoid[Any]):
 
 
 class AnyTrue(_Truth):
-    """Whether any value is true; False on an empty window.
+    """Whether any value is true; False for an empty window.
 
     Args:
         dtype: The type of the values; a number is true unless it is 0. By default float64, and in
@@ -77,7 +77,7 @@ class AnyTrue(_Truth):
 
 
 class AllTrue(_Truth):
-    """Whether every value is true; True on an empty window.
+    """Whether every value is true; True for an empty window.
 
     Args:
         dtype: The type of the values; a number is true unless it is 0. By default float64, and in
@@ -133,7 +133,7 @@ class _Bits(ColumnarMonoid[int]):
 
 
 class BitAnd(_Bits):
-    """The bits that all values have; all bits on an empty window.
+    """The bits that are set in all values; all bits for an empty window.
 
     Args:
         dtype: An integer type such as "int64" or "uint8".
@@ -147,7 +147,7 @@ class BitAnd(_Bits):
 
 
 class BitOr(_Bits):
-    """The bits that any value has.
+    """The bits that are set in any value.
 
     Args:
         dtype: An integer type such as "int64" or "uint8".
@@ -161,7 +161,7 @@ class BitOr(_Bits):
 
 
 class BitXor(_Bits):
-    """The bits that an odd number of values have.
+    """The bits that are set in an odd number of values.
 
     Args:
         dtype: An integer type such as "int64" or "uint8".
@@ -175,7 +175,7 @@ class BitXor(_Bits):
 
 
 class Multiply(ColumnarMonoid[float]):
-    """The product of the values; 1.0 on an empty window.
+    """The product of the values; 1.0 for an empty window.
 
     >>> from mta import CountWindow, Multiply, Window
     >>> Window(Multiply(), CountWindow(2)).extend([2.0, 3.0, 4.0]).tolist()

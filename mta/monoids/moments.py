@@ -45,7 +45,7 @@ _STEPS, _EXACT, _GOOD = 60, 1e-9, 1e-4
 
 
 class MomentSketch(ColumnarMonoid[Out]):
-    """Quantiles that are estimated from moments; NaN on an empty window.
+    """Quantiles estimated from moments; NaN for an empty window.
 
     A partial is 3 + 2k numbers, 184 bytes for k = 10. A combine costs about 60 numpy calls, a
     result 1 to 3 ms: use ``emit="last"`` where you can. Infinite values are refused like NaN.

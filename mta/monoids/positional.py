@@ -170,7 +170,7 @@ class NthText(_PlaceOfText):
 
 
 class Lag(_Place):
-    """The value n events before the newest one; the newest itself for n = 0.
+    """The value n events before the newest event; the newest value for n = 0.
 
     Args:
         n: How many events back, at least 0. The result is null where the window has fewer.
@@ -196,7 +196,7 @@ class Lag(_Place):
 
 
 class NthValue(_Place):
-    """The n-th oldest value of the window; the oldest for n = 1.
+    """The n-th oldest value of the window; the oldest value for n = 1.
 
     Args:
         n: The place, from 1. The result is null where the window has fewer events.
@@ -268,7 +268,7 @@ class _Ends(ColumnarMonoid[list[float]]):
 
 
 class Largest(_Ends):
-    """The k largest values, the largest first: polars' ``top_k``, DuckDB's ``max(x, k)``.
+    """The k largest values, largest first, as polars' ``top_k`` and DuckDB's ``max(x, k)``.
 
     Args:
         k: How many values, at least 1.
@@ -283,7 +283,7 @@ class Largest(_Ends):
 
 
 class Smallest(_Ends):
-    """The k smallest values, the smallest first.
+    """The k smallest values, smallest first.
 
     Args:
         k: How many values, at least 1.
@@ -298,7 +298,7 @@ class Smallest(_Ends):
 
 
 class Concat(Monoid[str, tuple[str, ...], str | None]):
-    """All texts of the window joined by a separator, the oldest first; None without events.
+    """All texts of the window joined by a separator, oldest first; None for an empty window.
 
     A result costs O(n), so it is for small windows.
 

@@ -39,7 +39,7 @@ _NEAR, _KNOWN = 128, 256
 
 
 class Quantile(Holistic[Out]):
-    """Exact quantiles: a double, or a list of them; NaN without events.
+    """Exact quantiles: a double, or a list of doubles; NaN for an empty window.
 
     A result costs about 2 us where windows are answered from their events, and 15 to 20 us in a
     window of 10^5 events that gets a few at a time. ``KLLQuantiles`` gives approximate ones in
@@ -220,7 +220,7 @@ class _Bracket:
 
 
 class Median(Quantile[float]):
-    """The exact median; of an even number of values the mean of the two in the middle.
+    """The exact median; for an even number of values, the mean of the two in the middle.
 
     >>> from mta import CountWindow, Median, Window
     >>> Window(Median(), CountWindow(3)).extend([1.0, 3.0, 2.0, 9.0]).tolist()
@@ -268,7 +268,7 @@ class _Values(Holistic[None]):
 
 
 class Rank(Parts[float]):
-    """The rank of the newest value among all of the window, from 1; NaN without events.
+    """The rank of the newest value in the window, starting at 1; NaN for an empty window.
 
     Args:
         method: What equal values get: the "average", the "min" or the "max" of their ranks.

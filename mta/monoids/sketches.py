@@ -130,7 +130,7 @@ class DistinctCount(SummaryMonoid[float]):
 
 
 class KLLQuantiles(SummaryMonoid[Out]):
-    """Approximate quantiles with a guaranteed error of rank (KLL sketch); NaN on an empty window.
+    """Approximate quantiles with a guaranteed rank error (KLL sketch); NaN for an empty window.
 
     Args:
         quantiles: A number from 0 to 1, or a sequence of them for a list of results.
@@ -367,7 +367,7 @@ class Frequencies(bytes):
 
 
 class CountMin(SummaryMonoid[Frequencies]):
-    """How often any item was in the window (count-min sketch), as ``Frequencies``.
+    """The approximate count of any item in the window (count-min sketch), as ``Frequencies``.
 
     An estimate is never below the true number of the item. Items are text and numbers; 1, 1.0 and
     True are the same. The same events give the same bytes in any order. A partial has e / error

@@ -88,7 +88,7 @@ class _Decayed(ColumnarMonoid[float]):
 
 
 class DecayedSum(_Decayed):
-    """The sum of values, each halved for every ``half_life`` that it is older than the newest one.
+    """The sum of the values, each halved for every ``half_life`` between it and the newest event.
 
     Its events are pairs (time, value). 0.0 on an empty window.
 
@@ -109,7 +109,7 @@ class DecayedSum(_Decayed):
 
 
 class DecayedMean(_Decayed):
-    """The mean of values with the weights of ``DecayedSum``.
+    """The mean of the values, weighted as in ``DecayedSum``.
 
     It is what pandas' ``ewm(halflife=, times=)`` gives for the events of the window.
 

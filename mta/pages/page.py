@@ -6,23 +6,23 @@
     window  = text, the window's name
     level   = 0 for events, l > 0 for aggregates of groups of level l - 1
     group   = number of the group in its level; its first element is group * arity
-    count   = number of elements: the level's arity, or what a part of the open leaf group has
+    count   = number of elements: the level's arity, or the size of a part of the open leaf group
     columns = array of [kind, bytes]: the value columns of the events or the columns of the
-              partial aggregates, then (when the window keeps times) "<i8" times in microseconds
+              partial aggregates, then (if the window stores times) "<i8" times in microseconds
               since 1970, of each event or of the last event below each element, then (levels > 0)
               "name" with the 16-byte digests of the pages below, one after the other
     kind    = a numpy little-endian type such as "<f8", "msgpack" for a list of plain data, or
-              "bits": which numbers of the column before are no nulls, from the lowest bit of the
-              first byte on; empty where all are
+              "bits": one bit per number of the previous column, set unless the number is null,
+              starting with the lowest bit of the first byte; empty if no number is null
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" group "/" name in hexadecimal
 
-Window, level and group are inside the digested bytes, so a page under the wrong key is noticed like
-a damaged one. An element whose page was never needed (it left before it was sealed) has a name of
-16 zero bytes.
+The digest covers window, level and group, so a page under the wrong key is detected like a damaged
+page. If the page of an element was never needed, because its events left before it was sealed, its
+name is 16 zero bytes.
 
-Worked example: the events 1.0 and 2.0 of window "w", arity 2, without times, are the page
+For example, the events 1.0 and 2.0 of window "w", with arity 2 and without times, are this page:
 
     97 a8 "mta-page" 01 a1 "w" 00 00 02 91 92 a3 "<f8" c4 10 (16 bytes)
 """

@@ -1,12 +1,14 @@
 """Where sealed groups go, and when they are deleted.
 
-One pager writes pages to a store, another keeps groups in memory. Pages that a structure no longer
-names are *retired*: retained until no restorable snapshot needs them. In a snapshot:
+One pager writes pages to a store, and another keeps groups in memory. Pages that a structure no
+longer names are *retired*: they are deleted when no snapshot that may still be restored needs them.
+In a snapshot:
 
-    retired  = array of arrays of notes: for each of the earlier snapshots that are still to be
-               restorable, the pages that were retired before the next one
+    retired  = array of arrays of notes: for each earlier snapshot that may still be restored, the
+               pages that were retired before the next snapshot
     note     = [level, number, name, gone]
-    gone     = below how many of the page's subtrees all is retired as well; -1 for all
+    gone     = number of the page's subtrees whose pages are all retired as well; -1 for all
+               subtrees
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The format of a snapshot: everything of a window that is not in pages, a few kilobytes.
+"""The format of a snapshot: a few kilobytes with everything of a window that is not in pages.
 
     snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
@@ -10,15 +10,16 @@
     algorithm = the aggregator's name, such as "Amortized MTA"
     monoid, policy = [text, 16-byte fingerprint]
     leaf_arity, arity = group sizes at level 0 and above
-    timed    = whether pages keep times
+    timed    = whether pages contain times
     front, back = position of the oldest event, and the position after the newest
     front_time, last_time = microseconds since 1970 of the oldest and the newest event, or nil
-    counts   = [late, invalid, ahead]: events that were dropped, ahead of the clock
-    levels, pages = how many levels the structure has, and about how many pages
-    state    = array, what the aggregator itself keeps; its grammar stands with the aggregator
+    counts   = [late, invalid, ahead]: numbers of events that were dropped because they were late,
+               invalid, or ahead of the clock
+    levels, pages = number of levels of the structure, and approximate number of pages
+    state    = array, the state of the aggregator, which the aggregator's module describes
                (``evaluators.amortized_mta`` for Log MTA and Amortized MTA)
 
-A snapshot is consistent for as long as the pages it names are in the store.
+A snapshot can be restored as long as the pages that it names are in the store.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""The keys of a Spark query: how they are packed, and which bucket has each, without Spark.
+"""The keys of a Spark query: how they are packed, and which bucket holds each key, without Spark.
 
 A key is in the bucket ``pmod(xxhash64(columns), buckets)``.
 
-Spark hashes column after column, each with the hash so far as its seed and 42 as the first one: a
-whole number of up to 32 bits as 4 bytes, a longer one as 8, text and binary by their bytes, all in
-little-endian order. Dates count days, times microseconds, decimals of up to 18 digits the units of
-their last place; longer ones are the bytes of that number, big-endian. A zero has no sign.
+Spark hashes one column after the other. The seed of the first column is 42, and the seed of each
+other column is the hash so far. An integer of up to 32 bits is hashed as 4 bytes, a longer integer
+as 8 bytes, both little-endian. Text and binary are hashed by their bytes. Dates count days, and
+times count microseconds. Decimals of up to 18 digits count units of their last place; longer
+decimals are the big-endian bytes of that count. Zeros have no sign.
 
-A key of a query is packed: the msgpack array of the values of its columns. Dates are days since
-1970, times microseconds, and decimals text with all their places.
+A key of a query is packed as the msgpack array of the values of its columns. Dates are days since
+1970, times are microseconds since 1970, and decimals are text with all their places.
 """
 
 from __future__ import annotations

@@ -1,36 +1,36 @@
-"""The formats of what is published under a name, beside the pages of the windows.
+"""The formats of the records that are published under a name, in addition to the windows' pages.
 
-Keys in the store, all in the group "publish:" and the name:
+The keys in the store are all in the group "publish:" and the name:
 
     head       publish:NAME/head                      names the snapshots that readers take
-               publish:NAME/head/TIME                 where the store overwrites no keys: the newest
+               publish:NAME/head/TIME                 if the store overwrites no keys: the newest
     snapshot   publish:NAME/snapshot/BUCKET/DIGEST    of one bucket, as the windows return it
     written    publish:NAME/written/SOURCE/BATCH/BUCKET
-               which snapshot a task has made of a bucket in a batch of a Spark query
+               the snapshot that a task has made of a bucket in a batch of a Spark query
 
-A snapshot is immutable and named by the digest of its content, as a page. The head is the one
-record that is overwritten: one small put moves all buckets at once, so that a reader sees all of a
-batch or nothing of it. A ``written`` record belongs to one batch and bucket, so that a task of an
-earlier attempt, which is late, overwrites nothing of a later batch.
+A snapshot is immutable and named by the digest of its content, like a page. Only the head is
+overwritten. One small put updates all buckets together, so a reader sees either all of a batch or
+nothing of it. A ``written`` record belongs to one batch and bucket, so a late task of an earlier
+attempt does not overwrite anything of a later batch.
 
     head       = body digest                      (as a snapshot: ``mta.pages.snapshot``)
     body       = msgpack array [magic, version, name, source, batch, time, what, buckets]
     magic      = "mta-published"
     version    = 1
-    name       = text, what it is published as
-    source     = text, what publishes: the id of a Spark query, or the name of the windows
+    name       = text, the name under which the windows are published
+    source     = text, the publisher: the id of a Spark query, or the name of the windows
     batch      = the batch that Spark has committed, or how often the windows were published
-    time       = when, microseconds since 1970
+    time       = time of the publication, microseconds since 1970
     what       = [shape, monoid, windows, keys, on, late]
     shape      = "keys", "window" or "windows": KeyedWindows, Window, SharedWindows
     monoid     = description (``mta.publishing.known``)
-    windows    = array of [name, description]; a single one has the name ""
-    keys       = of a Spark query array of [column, type], else empty: a snapshot has the type
-    on         = [column, type] of the time, each "" where there is none
+    windows    = array of [name, description]; a single window has the name ""
+    keys       = array of [column, type] for a Spark query, otherwise empty: snapshots have the type
+    on         = [column, type] of the time, each "" if there is none
     late       = [allowed lateness in microseconds or nil, on_duplicate, aggregator or ""]
-    buckets    = array, for each bucket an array of [batch, digest]: its newest snapshot, and those
-                 before it that are still in the store; empty for a bucket without keys, nil for
-                 one of which nothing was published yet
+    buckets    = array, for each bucket an array of [batch, digest]: its newest snapshot, and the
+                 earlier snapshots that are still in the store; empty for a bucket without keys, nil
+                 for a bucket that was not published yet
 
     written    = body digest
     body       = msgpack array ["mta-written", 1, bucket, digest]

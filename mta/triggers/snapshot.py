@@ -7,15 +7,15 @@
     version  = 1
     window   = bytes, the snapshot of the window itself (``snapshot``)
     trigger  = text, the trigger and its parameters
-    events   = how many events were accepted since the beginning
+    events   = number of events accepted since the beginning
     newest   = microseconds since 1970 of the newest event, or nil
-    given    = the moment of the last result that was given, or nil
-    moment   = microseconds since 1970 for a period, else a number of events
-    held     = [moments, columns]: results that were due when a store failed, not yet given
-    open     = columns of one row: the partial of the open slice; nil where no events are in one
+    given    = the moment of the last result that was returned, or nil
+    moment   = microseconds since 1970 for a period, otherwise a number of events
+    held     = [moments, columns]: results that were due when a store failed, not yet returned
+    open     = columns of one row: the partial of the open slice; nil if that slice has no events
     columns  = array of [kind, bytes], as in a page
 
-What a window holds beside these is in its own snapshot.
+The rest of the window's state is in the snapshot of the window itself.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@
     version  = 1
     events   = bytes, the snapshot of the events that the windows share (``snapshot``)
     windows  = array of [name, policy, front], in the order of their names
-    name     = text, 1 to 200 bytes, each once
+    name     = text, 1 to 200 bytes, unique
     policy   = [text, 16-byte fingerprint]
     front    = position of the window's oldest event, from the front of the events to their back
 
-What a cursor holds beside its front follows from the events, so no window adds more than this.
+The rest of a cursor's state follows from the events, so a snapshot stores nothing else of a window.
 """
 
 from __future__ import annotations

@@ -388,6 +388,7 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert running.chosen([]) == list(EXPERIMENTS)
     assert running.chosen(["mta"]) == [name for name in EXPERIMENTS if name.startswith("mta_")]
     assert running.chosen(["batch", "mta_bulk"]) == ["mta_bulk", "batch"]
+    assert running.chosen(["spark"]) == ["spark"], "not spark_keys too"
     given: list[object] = []
     monkeypatch.setattr(running, "bench", lambda **options: given.append(options))
     monkeypatch.setattr(running, "write_report_page", lambda *options: given.append(options))

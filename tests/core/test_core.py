@@ -66,7 +66,7 @@ def test_a_folder_of_ones_own_that_hides_a_package_is_named(
     assert "rename that file or folder" in last
 
 
-@pytest.mark.proves("platforms", "the core alone, from its wheel", "Linux")
+@pytest.mark.proves("platforms", "the core without extras, installed from its wheel", "Linux")
 def test_nothing_but_the_core_is_installed() -> None:
     if "MTA_CORE_ALONE" not in os.environ:
         pytest.skip("here more may be installed")

@@ -58,8 +58,8 @@ def test_what_cannot_be_changed_is_shown_side_by_side() -> None:
         step(state, rows_of(), other, store)
 
 
-@pytest.mark.proves("PySpark", "a running query changes")
-@pytest.mark.proves("options", "a running query changes", "vectorized")
+@pytest.mark.proves("PySpark", "changes of a running query")
+@pytest.mark.proves("options", "changes of a running query", "vectorized")
 def test_a_query_is_restarted_with_other_windows(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_query_is_restarted_with_other_windows(
 
 
 @pytest.mark.parametrize("pages", some(["state", "file"], by_default=1))
-@pytest.mark.proves("stores", "`idle` of a running query changes", "file", "spark://state")
+@pytest.mark.proves("stores", "changes of `idle` in a running query", "file", "spark://state")
 def test_idle_keys_are_expired_from_now_on_and_kept_again(
     spark: SparkSession, tmp_path: Path, pages: str
 ) -> None:

@@ -44,7 +44,7 @@ LARGEST = Monoid(float("-inf"), max, name="largest")
 
 @pytest.mark.parametrize("pages", ["file", "redis", "state"])
 @pytest.mark.proves("stores", "a Spark stream with a restart", "file", "redis", "spark://state")
-@pytest.mark.proves("PySpark", "streams, pages in a store")
+@pytest.mark.proves("PySpark", "streams with pages in a store")
 def test_a_stream_goes_on_after_a_restart(
     job: Job, events: pa.Table, pages: str, request: pytest.FixtureRequest
 ) -> None:
@@ -68,7 +68,7 @@ def test_a_stream_goes_on_after_a_restart(
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
-@pytest.mark.proves("PySpark", "windows key by key")
+@pytest.mark.proves("PySpark", "windows processed key by key")
 def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     job.run(
@@ -81,7 +81,7 @@ def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
 
 
 @pytest.mark.proves("PySpark", "idle keys expire")
-@pytest.mark.proves("PySpark", "`idle` of a running query changes")
+@pytest.mark.proves("PySpark", "changes of `idle` in a running query")
 def test_idle_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     """One key stops after the first file, and its window is empty a minute later."""
     others = pc.not_equal(events.column("device"), "d5")
@@ -153,7 +153,7 @@ def test_pairs_of_pyspark_and_pyarrow(spark_version: str, pyarrow: str, suits: b
     if suits:
         check_pyarrow(spark_version, pyarrow)
         return
-    with pytest.raises(InvalidRequest, match=r"'pyarrow<26' there, or .* PySpark 4.0.5 or 4.1.4"):
+    with pytest.raises(InvalidRequest, match=r"pyarrow<26' for the workers, or .* 4.0.5 or 4.1.4"):
         check_pyarrow(spark_version, pyarrow)
 
 
@@ -161,7 +161,7 @@ def test_pairs_of_pyspark_and_pyarrow(spark_version: str, pyarrow: str, suits: b
 def test_a_version_too_old_is_named(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", version)
     monkeypatch.delitem(sys.modules, "spark_integration.versions")
-    with pytest.raises(MissingDependency, match=f"PySpark {version} is installed, and 3.5"):
+    with pytest.raises(MissingDependency, match=f"PySpark {version} is installed, but 3.5"):
         __import__("spark_integration.versions")
 
 

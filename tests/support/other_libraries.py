@@ -19,14 +19,15 @@ from tests.support.documents import DOCS
 
 PAGE = DOCS / "catalogue.md"
 
-_COMBINED = "- combines stored sketches or states; windows do this themselves"
+_COMBINED = "- combines stored sketches or states, which windows do internally"
 _GROUPING = "- distinguishes GROUPING SETS, which windows do not have"
-_LATER_ROWS = "- needs rows after the current one, where a window ends"
-_BY_ORDER = "- numbers the rows of a whole partition; `rank` ranks values"
+_LATER_ROWS = "- needs later rows, but a window ends at the current row"
+_BY_ORDER = "- numbers the rows of a whole partition; `rank` ranks values in a window"
 _OWN = "- write a [monoid](monoids.md#a-monoid-from-plain-functions)"
-_SKETCH = "- a binary format of Spark; `approx_count_distinct` returns the count"
-_BITMAP = "- a bitmap of small numbers; `count_distinct` returns the count"
-_WIDER = "sum; of doubles it is folded along a tree, whose error is O(log n)"
+_SKETCH = "- returns a binary format of Spark; `approx_count_distinct` returns the count"
+_BITMAP = "- returns a bitmap of small numbers; `count_distinct` returns the count"
+_WIDER = "sum; adds doubles along a tree, with an error of O(log n)"
+_TIE = "mode; the smallest value wins a tie"
 
 SPARK: dict[str, str] = {
     **{name: name for name in (
@@ -43,12 +44,13 @@ SPARK: dict[str, str] = {
     "approxCountDistinct": "approx_count_distinct", "countDistinct": "count_distinct",
     "sumDistinct": "sum_distinct",
     "count": "count; counts rows",
-    "count_min_sketch": "count_min_sketch; in another format",
+    "count_min_sketch": "count_min_sketch; returns another format",
     "max_by": "max_by", "min_by": "min_by",
-    "mode": "mode; of equally frequent values the smallest, as with `deterministic=True`",
-    "try_avg": "avg; never overflows", "try_sum": "sum; of whole numbers ResultOutOfRange",
-    "collect_union": "- lists of lists; explode the column first, and use `collect_set`",
-    "histogram_numeric": "- a histogram of Spark; `quantile([0.1, ...])` returns exact bounds",
+    "mode": f"{_TIE}, as with `deterministic=True`",
+    "try_avg": "avg; never overflows",
+    "try_sum": "sum; a sum of integers that is out of range raises ResultOutOfRange",
+    "collect_union": "- reads a column of lists; explode the column first, and use `collect_set`",
+    "histogram_numeric": "- returns a histogram; `quantile([0.1, ...])` returns exact bounds",
     "grouping": _GROUPING, "grouping_id": _GROUPING,
     "bitmap_construct_agg": _BITMAP, "bitmap_or_agg": _BITMAP, "bitmap_and_agg": _BITMAP,
     **dict.fromkeys((
@@ -56,7 +58,7 @@ SPARK: dict[str, str] = {
     ), _SKETCH),
     **dict.fromkeys(
         ("kll_sketch_agg_bigint", "kll_sketch_agg_double", "kll_sketch_agg_float"),
-        "- a binary format of Spark; `approx_quantile` returns the quantiles",
+        "- returns a binary format of Spark; `approx_quantile` returns the quantiles",
     ),
     **dict.fromkeys((
         "hll_union_agg", "kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float",
@@ -65,12 +67,12 @@ SPARK: dict[str, str] = {
     ), _COMBINED),
     **dict.fromkeys(
         ("vector_avg", "vector_sum"),
-        "- for arrays of numbers; use one aggregation per element",
+        "- reads arrays of numbers; use one aggregation per element",
     ),
-    "counter_diff": "increase; summed over the window; a reset counts from 0",
+    "counter_diff": "increase; the sum over the window; after a reset, growth counts from 0",
     "cume_dist": _BY_ORDER, "dense_rank": _BY_ORDER, "ntile": _BY_ORDER, "percent_rank": _BY_ORDER,
-    "rank": "rank; ranks the newest value among those of the window, as pandas does",
-    "row_number": "count; in a window of all rows so far", "lead": _LATER_ROWS,
+    "rank": "rank; ranks the newest value among the values of the window, as in pandas",
+    "row_number": "count; use a window of all rows so far", "lead": _LATER_ROWS,
 }  # fmt: skip
 
 PANDAS: dict[str, str] = {
@@ -80,19 +82,22 @@ PANDAS: dict[str, str] = {
     )},
     "kurt": "kurt; NaN if all values are equal, where pandas returns -3",
     "skew": "skew; NaN if all values are equal, where pandas returns 0",
-    "sem": "sem; divides by sqrt(n), as `sem` of a series does; pandas' windows by sqrt(n - 1)",
+    "sem": "sem; divides by sqrt(n), as `sem` of a series does; windows in pandas use sqrt(n - 1)",
     "nunique": "nunique", "first": "first", "last": "last",
-    "agg": "- pass several aggregations as a dictionary", "aggregate": "- as `agg`",
+    "agg": "- pass several aggregations as a dictionary", "aggregate": "- see `agg`",
     "apply": _OWN, "pipe": "- calls a function on the window object",
-    "ewm.mean": "decayed_mean; `halflife=` with `times=`",
-    "ewm.sum": "decayed_sum; `halflife=` with `times=`",
+    "ewm.mean": "decayed_mean; as with `halflife=` and `times=`",
+    "ewm.sum": "decayed_sum; as with `halflife=` and `times=`",
     "ewm.std": "- use `decayed_mean` of the values and of their squares",
-    "ewm.var": "- as `ewm.std`", "ewm.cov": "- as `ewm.std`", "ewm.corr": "- as `ewm.std`",
+    "ewm.var": "- see `ewm.std`", "ewm.cov": "- see `ewm.std`", "ewm.corr": "- see `ewm.std`",
     "ewm.online": "- not needed: a window continues from batch to batch",
-    "ewm.agg": "- pass several aggregations as a dictionary", "ewm.aggregate": "- as `agg`",
+    "ewm.agg": "- pass several aggregations as a dictionary", "ewm.aggregate": "- see `agg`",
 }  # fmt: skip
 
-_BY_TIME = "; with `on=` and a window by time"
+_BY_TIME = "; use `on=` and a window by time"
+_ONE_OF = "nth_value; returns one value, not a list"
+_NAN = 'NaN is refused; with `nulls="accept"`, the result is NaN'
+_OF_TYPE = "- a property of the type, not of the values"
 POLARS: dict[str, str] = {
     **{f"rolling_{name}": name for name in (
         "max", "mean", "median", "min", "quantile", "rank", "sum", "std", "var",
@@ -100,32 +105,32 @@ POLARS: dict[str, str] = {
     **{f"rolling_{name}_by": name + _BY_TIME for name in (
         "max", "mean", "median", "min", "quantile", "rank", "sum", "std", "var",
     )},
-    "rolling_kurtosis": "kurtosis; with `bias=False` kurt",
-    "rolling_skew": "skewness; with `bias=False` skew",
-    "rolling_map": _OWN, "rolling": "- any aggregation over a window by time: `rolling(...)` here",
+    "rolling_kurtosis": "kurtosis; for `bias=False`, use `kurt`",
+    "rolling_skew": "skewness; for `bias=False`, use `skew`",
+    "rolling_map": _OWN, "rolling": "- use `mta.rolling`, which takes any aggregation",
     **{name: name for name in (
         "all", "any", "approx_n_unique", "approx_quantile", "bitwise_and", "bitwise_or",
         "bitwise_xor", "first", "implode", "last", "len", "max", "max_by", "mean", "median",
         "min", "min_by", "n_unique", "product", "quantile", "std", "sum", "top_k", "bottom_k",
         "var",
     )},
-    "entropy": "- for numbers that are probabilities; `entropy` uses the frequencies of values",
+    "entropy": "- reads values as probabilities; `entropy` uses the frequencies of values",
     "count": "count; counts rows",
-    "kurtosis": "kurtosis", "skew": "skewness; with `bias=False` skew",
-    "mode": "mode; of equally frequent values the smallest alone",
-    "arg_max": "max_by; with a column of row numbers",
-    "arg_min": "min_by; with a column of row numbers",
-    "dot": "sum; of a column with the products", "gather": "nth_value", "get": "nth_value",
-    "nan_max": "max; NaN is refused unless `nulls=\"accept\"`, then it is the largest",
-    "nan_min": "min; as `nan_max`",
-    "has_nulls": "- values that are null are refused", "null_count": "- as `has_nulls`",
-    "is_empty": "count; is 0", "head": "nth_value; one of them", "tail": "lag; one of them",
-    "limit": "nth_value; one of them", "unique": "collect_set",
+    "kurtosis": "kurtosis", "skew": "skewness; for `bias=False`, use `skew`",
+    "mode": "mode; returns only the smallest of equally frequent values",
+    "arg_max": "max_by; use a column of row numbers",
+    "arg_min": "min_by; use a column of row numbers",
+    "dot": "sum; use a column of the products", "gather": "nth_value", "get": "nth_value",
+    "nan_max": f"max; {_NAN}", "nan_min": f"min; {_NAN}",
+    "has_nulls": "- nulls are refused by default", "null_count": "- see `has_nulls`",
+    "is_empty": "count; the window is empty if the count is 0",
+    "head": _ONE_OF, "limit": _ONE_OF, "tail": "lag; returns one value, not a list",
+    "unique": "collect_set",
     "index_of": "- the position of a value changes with every row",
-    "is_sorted": "longest_increasing_run; has all events", "sample": "- results are exact",
+    "is_sorted": "longest_increasing_run; the window is sorted if the run includes all events",
+    "sample": "- returns random values; results of windows are exact",
     "search_sorted": "- needs a sorted column",
-    "lower_bound": "- a property of the type, not of values",
-    "upper_bound": "- a property of the type, not of values",
+    "lower_bound": _OF_TYPE, "upper_bound": _OF_TYPE,
 }  # fmt: skip
 
 DUCKDB: dict[str, str] = {
@@ -141,21 +146,21 @@ DUCKDB: dict[str, str] = {
     )},
     "count": "count; counts rows", "count_star": "count",
     "max": "max; `max(x, k)` is `top_k(k)`", "min": "min; `min(x, k)` is `bottom_k(k)`",
-    "arg_max_null": "max_by; a null is a value as others, where nulls are accepted",
-    "arg_min_null": "min_by; as `arg_max_null`",
-    "arg_max_nulls_last": "max_by; as `arg_max_null`",
-    "arg_min_nulls_last": "min_by; as `arg_max_null`",
-    "approx_top_k": "most_frequent; exact, or `frequent_items` in a bounded space",
+    "arg_max_null": "max_by; with `nulls=\"accept\"`, a null is a value like any other",
+    "arg_min_null": "min_by; see `arg_max_null`",
+    "arg_max_nulls_last": "max_by; see `arg_max_null`",
+    "arg_min_nulls_last": "min_by; see `arg_max_null`",
+    "approx_top_k": "most_frequent; exact; for bounded space, use `frequent_items`",
     "kurtosis": "kurt", "skewness": "skew",
-    "mode": "mode; of equally frequent values the smallest, DuckDB: the first",
-    "sem": "sem; divides the sample's deviation, DuckDB that of the population",
+    "mode": f"{_TIE}; in DuckDB, the first value does",
+    "sem": "sem; uses the deviation of the sample; DuckDB uses that of the population",
     "quantile": "quantile_disc",
     "favg": "avg; see `fsum`", "fsum": _WIDER, "kahan_sum": _WIDER, "sumkahan": _WIDER,
-    "sum_no_overflow": "sum", "decimal_average": "avg; a double",
-    "reservoir_quantile": "approx_quantile; or `quantile`, which is exact",
-    "mad": "- two medians, one of distances from the other; `quantile([0.25, 0.75])` tells the "
-           "spread at one",
-    "histogram": "most_frequent; with a k of all values",
+    "sum_no_overflow": "sum", "decimal_average": "avg; returns a double",
+    "reservoir_quantile": "approx_quantile; for exact results, use `quantile`",
+    "mad": "- needs two medians, one after the other; `quantile([0.25, 0.75])` also measures the "
+           "spread",
+    "histogram": "most_frequent; use a k of at least the number of distinct values",
     "histogram_exact": "- use one `count_if` per bin",
     "bitstring_agg": _BITMAP,
     "lttb": "- selects points of a finished series for a chart",
@@ -168,8 +173,8 @@ LIBRARIES: dict[str, dict[str, str]] = {
 }  # fmt: skip
 _WHAT = {
     "Spark": "The aggregate and window functions of `pyspark.sql.functions`.",
-    "pandas": "The methods of `rolling` and `expanding`, and of `ewm`.",
-    "polars": "The `rolling_...` methods of an expression, and those that make one value of many.",
+    "pandas": "The methods of `rolling`, `expanding` and `ewm`.",
+    "polars": "The `rolling_...` methods of an expression, and the methods that return one value.",
     "DuckDB": "The aggregates that `duckdb_functions()` lists.",
 }
 

@@ -26,29 +26,29 @@ PYSPARK = "PySpark"
 TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "stores": (
         ("memory", "file", "redis", "couchbase", "s3", "spark://state"),
-        "Couchbase is tested against the mock servers CouchbaseMock and gocaves if there is no "
-        "server, and S3 against moto's server and gofakes3. `gs://` and `az://` use the same code "
-        "as `s3://`.",
+        "If no Couchbase server is available, the tests use the mock servers CouchbaseMock and "
+        "gocaves. S3 is tested against moto's server and gofakes3. `gs://` and `az://` use the "
+        "same code as `s3://`.",
     ),
     PYSPARK: (
         (),
-        "The older versions run the most important tests (`make spark-versions`), the newest "
-        "version runs all.",
+        "The older versions run only the most important tests (`make spark-versions`). The newest "
+        "version runs all tests.",
     ),
     "options": (
         ("vectorized", "key by key", "late events", "a batch"),
-        "Options of `sliding_aggregate`, tested with vectorized windows, with windows that are "
-        "processed key by key, with an `allowed_lateness`, and in a batch query.",
+        "The options of `sliding_aggregate` are tested with vectorized windows, with windows that "
+        "are processed key by key, with `allowed_lateness`, and in a batch query.",
     ),
     "asking": (
         ("Window", "SharedWindows", "KeyedWindows", "rolling", "a batch", "a stream", "periodic"),
-        "Nulls, filters, frames and moments, tested with windows, `rolling`, a batch query and a "
-        "stream of `sliding_aggregate`, and windows with periodic results.",
+        "Nulls, filters, frames and moments are tested with windows, with `rolling`, with batch "
+        "and streaming queries of `sliding_aggregate`, and with periodic results.",
     ),
     "platforms": (
         ("Linux", "others, simulated"),
-        "Other systems are simulated on Linux by removing what they lack. The tests have not run "
-        "on macOS or Windows.",
+        "Other systems are simulated on Linux, by removing the features that they lack. The tests "
+        "have not run on macOS or Windows.",
     ),
 }
 
@@ -102,9 +102,9 @@ def page() -> str:
     """Return the page as the marks define it."""
     lines = [
         "# What is supported where", "",
-        "This page is generated from the tests. `yes` means that a test covers the combination, "
-        "and `refused` that a test checks for an error that says what to do instead. An empty "
-        "field is not tested.",
+        "This page is generated from the tests. `yes` means that a test covers the combination. "
+        "`refused` means that the combination raises an error that says what to do instead, and "
+        "that a test checks this error. Combinations with an empty field are not tested.",
     ]  # fmt: skip
     cells: defaultdict[str, defaultdict[str, dict[str, Claim]]]
     cells = defaultdict(lambda: defaultdict(dict))

@@ -1,4 +1,4 @@
-"""A tree by time as pages and snapshots, shared by all structures over such a tree.
+"""The pages and snapshots of a tree by time, for all structures that use this tree.
 
 In a snapshot, after the common fields:
 
@@ -6,13 +6,13 @@ In a snapshot, after the common fields:
     kept     = position of the oldest event in the tree, which late events may need
     serial   = number of the next page
     retired  = see ``pages.pager``
-    left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
-               many events it has, as in the root's columns; unused if the root is a leaf
-    spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
-               the last subtree of each is the next one here, and has no name
-    newest   = microseconds since 1970 of the newest event that has left, nil where none has
+    left     = [columns of one partial, count]: the aggregate of the root's first subtree, and its
+               number of events, as in the root's columns; unused if the root is a leaf
+    spine    = for each node from the root to the last leaf, [count, columns], columns as in a page;
+               the last subtree of a node is the next node of the spine, and has no page name
+    newest   = microseconds since 1970 of the newest event that has left; nil if none has left
                and ``kept`` is 0
-    parts    = see ``logs.parts``; in ``spine`` are the events after them
+    parts    = see ``logs.parts``; ``spine`` has the events after the parts
 """
 
 from __future__ import annotations
@@ -182,9 +182,6 @@ class TreePages(EventLog):
         """Return the position that the next event of a time gets."""
         newest = self.newest_time()
         return self.back if newest is None or time >= newest else self.first_after(time)
-
-    def oldest_time(self) -> int | None:
-        return self.time_at(self.front) if self.front < self.back else None
 
     def remembered(self) -> Self:
         return self

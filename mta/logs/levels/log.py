@@ -1,30 +1,30 @@
 """Events in levels, by position: pages and snapshots, leaves, folds of ranges, and times.
 
-``LevelPages`` are the events of level queues and their pages, which the tails name, for any
-aggregation. While Amortized MTA keeps the one path to its front, a ``LeafReader`` finds any leaf
-from the tails down, and caches what it has read:
+``LevelPages`` holds the events of level queues and their pages, which the tails name, for any
+aggregation. Amortized MTA keeps only the path to its front. A ``LeafReader`` finds any leaf from
+the tails down, and caches:
 
-- *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
-- *fetched* ones, read back for a front or a range, and the inner groups above them;
+- *recent* leaves, which were sealed last, so a window of a few leaves reads no pages;
+- *fetched* leaves, which were read for a front or a range, and the inner groups above them;
 - while a batch is processed, its last *chunks* (``logs.leaves``), with what was computed from them.
 
-The first two are bounded in bytes, whatever the arity. A range is whole elements in the middle and,
-at either end, one element per level to descend into:
+The first two are limited in bytes, whatever the arity. A range consists of whole elements in the
+middle, and of one element per level at either end, whose group below is read:
 
     level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
     level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
 
-``LevelLog`` is level queues without a front, for windows that share them: nothing is aggregated
-except sealed groups, since every window has a cursor (``evaluators.cursor``), which reads here.
-Eviction only moves the position before which pages may be deleted: no read, no combine.
+A ``LevelLog`` has level queues without a front, for windows that share them. It only aggregates
+sealed groups, because each window has a cursor (``evaluators.cursor``) that reads from the log. An
+eviction only moves the position before which pages may be deleted; it reads and combines nothing.
 
-In a snapshot, after the common fields; other structures over level queues add more in between:
+In a snapshot, after the common fields (other structures over level queues add fields in between):
 
     state    = [swept, kept, tails]
     swept    = position before which pages have been deleted
-    kept     = fronts of the earlier snapshots that are still to be restorable
-    tails    = from level 0 up, [group, count, columns], columns as in a page; that of the leaves
-               has ``parts`` and ``retired`` behind them, if there are any: what is in ``parts`` is
+    kept     = fronts of the earlier snapshots that may still be restored
+    tails    = from level 0 up, [group, count, columns], columns as in a page; the tail of the
+               leaves also has ``parts`` and ``retired``, if there are any: events in ``parts`` are
                not in the columns (see ``logs.parts`` and ``pages.pager``)
 """
 
@@ -121,6 +121,12 @@ class LevelPages(EventLog):
             self._seal()
             leaf = levels.tails[0]
         return leaf.capacity - leaf.count
+
+    @property
+    def spare(self) -> int:
+        """Return how many events can be added without a store call."""
+        leaf = self.levels.tails[0]
+        return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def discard(self) -> None:
         """Delete the pages of events that have left, if many and no snapshot needs them."""
@@ -524,7 +530,10 @@ class LeafReader:
         levels = self.levels
         if position == 0:
             return None
-        if position % levels.leaf_arity or position > levels.tails[0].first:
+        tail = levels.tails[0]
+        if position > tail.first and tail.times is not None:
+            return int(tail.times[position - 1 - tail.first])
+        if position % levels.leaf_arity:
             leaf = self._leaf((position - 1) // levels.leaf_arity)
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
@@ -552,12 +561,6 @@ class LevelLog(LevelPages, LeafReader):
     def insert(self, row: Row, time: int | None = None) -> None:
         self.room()
         self.levels.append(row, time)
-
-    @property
-    def spare(self) -> int:
-        """Return how many events can be added without a store call."""
-        leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> int | None:
         """Add the events that arrived one at a time, at most as many as there was room for.
@@ -620,13 +623,6 @@ class LevelLog(LevelPages, LeafReader):
 
     def remembered(self) -> LevelLog:
         return self
-
-    def oldest_time(self) -> int | None:
-        if self.front == self.back:
-            return None
-        leaf = self.leaf(self.front)
-        assert leaf.times is not None
-        return int(leaf.times[self.front - leaf.first])
 
     # --- snapshots --------------------------------------------------------------------------------
 
