@@ -16,6 +16,7 @@ from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
+from tests.support.sampling import REST
 
 pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")
@@ -210,10 +211,20 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str, part: i
     assert again > TRIES // 2
 
 
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(8))
-@pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
-@pytest.mark.parametrize("shape", SHAPES)
+FAILING = ["refused", "answer lost", "refused for long"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "fault", "part"),
+    [  # by default each shape once, with one fault and at other calls than the others
+        pytest.param(
+            shape, fault, part, marks=[] if at == part and nth == part % len(FAILING) else [REST]
+        )
+        for at, shape in enumerate(SHAPES)
+        for nth, fault in enumerate(FAILING)
+        for part in range(8)
+    ],
+)
 def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     shape: str, fault: str, part: int
 ) -> None:
