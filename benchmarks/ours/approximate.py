@@ -194,12 +194,12 @@ EXPERIMENTS = (
     beside(
         "approximate",
         "Approximate counts",
-        "Exact windows compared with the exponential histogram and with ADWIN in buckets, "
-        "which are approximate, in plain Python. Processor time per event.",
+        "Exact windows, compared with two approximate ones: the exponential histogram, and ADWIN "
+        "in buckets. Everything is plain Python. Processor time per event.",
         run,
         quick=0.1,
         source="MTA paper, section 2, which names the exponential histogram and ADWIN",
-        expects="The exponential histogram takes logarithmic memory and gives approximate counts; "
-        "ADWIN is a variation of it, and can be seen as a policy with any monoid as its guest.",
+        expects="The exponential histogram takes logarithmic memory and gives approximate counts. "
+        "ADWIN is a variation of it, and works as a policy with any monoid.",
     ),
 )

@@ -76,8 +76,8 @@ EXPERIMENTS = (
     beside(
         "batch",
         "Batches",
-        "One result per event, for 4 million doubles and a count window of 2^20; pandas works "
-        "on the whole series in memory. A batch of all events is four windows long, so only "
+        "One result per event, for 4 million doubles and a count window of 2^20. The peer, pandas, "
+        "works on the whole series in memory. A batch of all events is four windows long, so only "
         "its last window is written; batches of 2^16 write every event. Time per event.",
         run,
         quick=0.5,

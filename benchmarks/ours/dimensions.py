@@ -69,8 +69,8 @@ EXPERIMENTS = (
     beside(
         "dimensions",
         "Many aggregations in one window",
-        "A Product of sums over one column each, in a full window of 2^20 events on local "
-        "disk, in batches of 32,768. Time per event and column, compared with one sum alone.",
+        "A `Product` of sums over one column each, in a full window of 2^20 events on local "
+        "disk, in batches of 32,768. Time per event and column, compared with a single sum.",
         run,
         quick=0.25,
     ),

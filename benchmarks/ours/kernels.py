@@ -89,8 +89,8 @@ EXPERIMENTS = (
         "kernels",
         "Batches with compiled kernels",
         "One result per event, for 4 million doubles in one batch, in memory. Windows by time "
-        "hold about as many events as those by count. bottleneck keeps running sums, which "
-        "are not exact. Processor time per event.",
+        "contain about as many events as windows by count. Bottleneck keeps running sums, "
+        "which are not exact. Processor time per event.",
         run,
         quick=0.05,
     ),

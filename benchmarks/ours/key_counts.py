@@ -152,19 +152,20 @@ EXPERIMENTS = (
     Experiment(
         "key_counts", "The number of keys",
         "our own",
-        "A batch writes what it touched, and a snapshot is as small whatever the number of keys.",
-        f"`KeyedWindows` with max by time and pages on local disk, about {IN_WINDOW} events per "
-        f"key, in batches of {BATCH:,} rows of random keys. Each batch restores the previous "
-        "snapshot and saves a new one. Rows per second are per core, of the processor time of all "
-        "threads; `written` is in bytes per byte of events, `read` in pages per row, `snapshot` in "
-        "bytes, and `restart` the time of a restore and one batch.",
+        "A batch writes only what it changed, and a snapshot is small for any number of keys.",
+        "`KeyedWindows` with `Max` by time and pages on local disk. Each key has about "
+        f"{IN_WINDOW} events, and batches have {BATCH:,} rows of random keys. Each batch restores "
+        "the previous snapshot and saves a new one. Rows per second are per core, from the "
+        "processor time of all threads. `written` is in bytes per byte of events, `read` is in "
+        "pages per row, `snapshot` is in bytes, and `restart` is the time of a restore and one "
+        "batch.",
         key_counts, {"keys": draw}, found, quick=0.01,
         columns=("keys", "rows_per_second", "batch_ms", "written", "read", "snapshot",
                  "restart_ms", "memory_mib"),
         captions={
-            "keys": "From left to right there are more keys, in as many more events. Flat is what "
-            "is wanted. With few keys a key has many rows of a batch; with many each has one at "
-            "most, and is looked up and written for it.",
+            "keys": "The number of keys, and of events, grows from left to right. A flat line is "
+            "best. With few keys, each key has many rows in a batch. With many keys, each has at "
+            "most one row, for which it is looked up and written.",
         },
     ),
 )  # fmt: skip

@@ -146,9 +146,9 @@ EXPERIMENTS = (
     beside(
         "keys",
         "Many keys of a table",
-        "The maximum of the last hour for each of a million rows of 100,000 keys, in memory, "
-        "each library on one thread; then a stream of a million keys with pages on local "
-        "disk.",
+        "First, a table in memory: the maximum of the last hour for each of a million rows of "
+        "100,000 keys, with each library on one thread. Then, a stream of a million keys with "
+        "pages on local disk.",
         run,
         0.1,
     ),

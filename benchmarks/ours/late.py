@@ -143,9 +143,9 @@ EXPERIMENTS = (
     beside(
         "late",
         "Late events",
-        "A full window of 2^22 events on local disk in FiBA, in batches of 16,384, compared "
-        "with Amortized MTA and events in order. Time per event; the events of a late stream "
-        "arrive up to so many places later than in order.",
+        "A full window of 2^22 events on local disk in `FiBA`, in batches of 16,384, compared "
+        "with `AmortizedMTA` and events in order. Events of a late stream arrive up to the given "
+        "number of places later than in order. Time per event.",
         run,
         quick=0.1,
     ),

@@ -62,7 +62,7 @@ EXPERIMENTS = (
     beside(
         "memory",
         "Memory and restarts",
-        "A window of 2^25 doubles with pages on local disk, in a process of its own, compared "
+        "A window of 2^25 doubles with pages on local disk, in a separate process, compared "
         "with a process that has an empty window.",
         run,
         quick=0.125,

@@ -113,9 +113,9 @@ EXPERIMENTS = (
     beside(
         "pauses",
         "The slowest event",
-        "The worst of 100,000 single events in a window of 2^16, for a combine in plain "
-        "Python that is cheap, and for one of 64 columns that is expensive. SteadyMTA, which "
-        "spreads its work, is compared with AmortizedMTA. Processor time of the thread.",
+        "The slowest of 100,000 single events in a window of 2^16, in plain Python: with a cheap "
+        "combine, and with an expensive one over 64 columns. `SteadyMTA`, which spreads its "
+        "work, is compared with `AmortizedMTA`. Processor time of the thread.",
         run,
         quick=0.1,
     ),

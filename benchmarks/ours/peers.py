@@ -340,14 +340,14 @@ EXPERIMENTS = (
         "peers",
         "Other libraries",
         "no paper's: the libraries that a Python user would choose",
-        "No paper measures these. Compiled libraries with rolling windows over arrays in memory "
-        "are the bar for batches, libraries that are updated value by value for streams.",
-        f"Every result of a count window over {EVENTS:,} doubles in one batch, and over {SINGLE:,} "
-        "one at a time, by the clock, the median of three in turns. All answer alike, which is "
-        "checked first. quix-streams, whose windows are in RocksDB, is driven without Kafka, and "
-        f"given {LIMITS['quix-streams'].values:,} values and windows of up to "
-        f"{LIMITS['quix-streams'].window}: it folds a value into as many partial aggregates as the "
-        "window holds, and writes all of them. It is compared with ours on disk.",
+        "No paper measures these. For batches, the standard is compiled libraries with rolling "
+        "windows over arrays in memory; for streams, libraries that are updated value by value.",
+        f"Every result of a count window, over {EVENTS:,} doubles in one batch and over {SINGLE:,} "
+        "one at a time. Elapsed time, the median of three runs that take turns. All libraries are "
+        "first checked to give the same results. Quix Streams, whose windows are in RocksDB, runs "
+        f"without Kafka, with {LIMITS['quix-streams'].values:,} values and windows of up to "
+        f"{LIMITS['quix-streams'].window}: it folds each value into as many partial aggregates as "
+        "the window has values, and writes all of them. It is compared with mta-windows on disk.",
         beside_peers,
         {kind: partial(lambda rows, kind: lines(where(rows, kind=kind), "window", "ns",
                                                 ("window", "ns a value"), panel="function"),

@@ -157,9 +157,9 @@ EXPERIMENTS = (
         "questions",
         "Aggregates as of the rows of another table",
         "`rolling(events, at=questions)` for a million questions over a million events of "
-        "100,000 keys, each about the six hours before it, compared with the same result "
-        "written by hand, on one thread. The limit applies to the fastest of the others. "
-        "Processor time per question.",
+        "100,000 keys. Each question is about the six hours before it. The peers compute the "
+        "same result with a query written by hand, on one thread. The limit applies to the "
+        "fastest of them. Processor time per question.",
         run,
         0.1,
     ),

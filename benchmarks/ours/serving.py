@@ -220,11 +220,12 @@ EXPERIMENTS = (
     Experiment(
         "serving", "Published windows",
         "our own",
-        "An exact window at request time costs a few times a lookup of a value that is ready.",
+        "An exact window at request time costs a few times as much as a lookup of a ready value.",
         f"Three aggregations over three windows of {KEYS:,} keys with {EVENTS} events each, in "
-        "Redis on the same host, read by one client that waits for each answer; then over HTTP.",
+        "Redis on the same host. One client reads them and waits for each answer; then the same "
+        "over HTTP.",
         serving, {"lookups": draw}, found, quick=0.01,
-        captions={"lookups": "Lower is better. GET is the floor: a value that is ready."},
+        captions={"lookups": "Lower is better. GET of a ready value is the lower bound."},
     ),
 )  # fmt: skip
 

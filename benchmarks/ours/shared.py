@@ -133,8 +133,8 @@ EXPERIMENTS = (
         "shared",
         "Multiple windows",
         "Four windows of 5 minutes, an hour, a day and 30 days over 4 million readings of 60 "
-        "days, one result of each per event, compared with the window of 30 days alone. Time "
-        "per event.",
+        "days. Each event has one result per window. They are compared with the window of 30 days "
+        "alone. Time per event.",
         run,
         quick=0.25,
     ),

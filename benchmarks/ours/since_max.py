@@ -64,8 +64,8 @@ EXPERIMENTS = (
     beside(
         "since_max",
         "A window that depends on values",
-        "A window that starts at its maximum, over up to 2^17 readings of the MTA paper. "
-        "Two-Stacks and DABA apply the policy value by value. All are plain Python with a "
+        "A window that starts at its maximum, over up to 2^17 readings of the MTA paper's stream. "
+        "Two-Stacks and DABA apply the policy value by value. Everything is plain Python with a "
         "lambda, and each result is compared. Processor time per event.",
         run,
         quick=2**-4,

@@ -292,8 +292,8 @@ EXPERIMENTS = (
     beside(
         "single",
         "Single events",
-        "Insert, evict and query one event at a time in a window of 2^20 events, compared "
-        "with Two-Stacks in plain Python with a lambda, in memory. Time per event.",
+        "Insert, evict and query one event at a time, in a window of 2^20 events. Compared with "
+        "Two-Stacks in plain Python with a lambda, in memory. Time per event.",
         run,
         quick=0.2,
     ),

@@ -100,8 +100,8 @@ EXPERIMENTS = (
     beside(
         "slow",
         "A slow store",
-        "A window of 2^20 events in groups of 512, in a store that answers each call after 2 "
-        "ms, compared with a store that answers immediately. Pages are read ahead for as long "
+        "A window of 2^20 events in groups of 512. The store answers each call after 2 ms, and is "
+        "compared with a store that answers immediately. The window reads pages ahead for as long "
         "as the store takes to answer.",
         run,
         quick=0.1,

@@ -208,6 +208,6 @@ def judged(what: str, paper: float | None, row: Row, why: str) -> Finding:
     agrees = within(paper, row)
     seen = decide(row["window"], row["tried"])
     if row["onward"] != row["window"]:
-        seen += f", for good from {decide(row['onward'], row['tried'])}"
+        seen += f", always from {decide(row['onward'], row['tried'])}"
     shown = "never" if paper is None else f"{paper:,.0f}"
     return Finding(what, shown, seen, agrees, why if agrees is False else "")

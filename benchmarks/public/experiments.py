@@ -230,34 +230,38 @@ def found(rows: Rows) -> list[Finding]:
     ]  # fmt: skip
 
 
-SETTING = "One core, one process; the median of three runs, checked against plain lists first."
+SETTING = (
+    "One core and one process. The median of three runs; the results are first checked against "
+    "plain lists."
+)
 
 EXPERIMENTS = (
     Experiment(
         "public_nexmark", "Nexmark, query 5",
         "Nexmark, query 5 (hot items)",
-        "The auctions with most bids in ten seconds, every two seconds. Published figures are of "
-        "clusters.",
-        f"{SETTING} {BIDS:,} bids at 10,000 events a second. Hopping, a hop's bids are counted "
-        "first; exact, each bid has the count of its auction in the ten seconds that end with it.",
+        "The auctions with the most bids in the last ten seconds, every two seconds. Published "
+        "figures are of clusters.",
+        f'{SETTING} {BIDS:,} bids at 10,000 events per second. "Hopping" first counts the bids '
+        'of each hop. "Exact" gives, for each bid, the count of its auction in the ten seconds '
+        "that end with the bid.",
         nexmark, {"rows": draw}, found, quick=0.1,
     ),
     Experiment(
         "public_shuffle", "ShuffleBench",
         "ShuffleBench, ICPE 2024",
-        "Records are re-distributed to a million consumers with a small state each. Published "
+        "Records are distributed to a million consumers, each with a small state. Published "
         "figures are of clusters.",
-        f"{SETTING} {RECORDS:,} records; batches of {BATCH:,}, with a checkpoint after each where "
-        "pages are on disk.",
+        f"{SETTING} {RECORDS:,} records in batches of {BATCH:,}. Where pages are on disk, each "
+        "batch ends with a checkpoint.",
         shuffle, {"rows": draw}, found, quick=0.1,
     ),
     Experiment(
         "public_scotty", "Scotty, many concurrent windows",
         "General stream slicing, EDBT 2019, evaluation",
-        "Throughput hardly depends on the number of concurrent windows, as these share slices and "
-        "answer once a slice.",
-        f"{SETTING} {READINGS:,} readings, fewer with more windows. Every window answers after "
-        "every reading, which is more than Scotty's do: work grows with the windows.",
+        "Throughput hardly depends on the number of concurrent windows, because they share slices "
+        "and give results once per slice.",
+        f"{SETTING} {READINGS:,} readings, or fewer with more windows. Every window gives a result "
+        "for every reading, which is more than Scotty does, so the work grows with the windows.",
         scotty, {"rows": draw}, found, quick=0.1,
     ),
 )  # fmt: skip

@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 Row = dict[str, Any]
 Rows = list[Row]
 
-UNEXPLAINED = "No reason known: measure again on an idle machine before believing it."
+UNEXPLAINED = "No known reason: measure again on an idle machine before you trust this."
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ BETWEEN = "a power"
 SETTLES = "settling at {0} {unit}"
 UNDECIDED = "cannot be decided at this scale"
 #: Of times that are shown for themselves.
-COUNTED = "Its combines are judged, in which no machine has a part."
+COUNTED = "Its combines are judged instead, because they do not depend on the machine."
 
 Numbers = Sequence[float]
 
@@ -100,7 +100,7 @@ def decide(x: Numbers, y: Numbers, unit: str) -> Decided:
     """The shape of y over x, as far as these points tell it."""
     if len(x) < LEAST or max(x) < RANGE * min(x):
         sizes = f"{len(x)} sizes" + (f" from {min(x):,.0f} to {max(x):,.0f}" if x else "")
-        why = "too few" if len(x) < LEAST else "too near each other"
+        why = "too few" if len(x) < LEAST else "too close together"
         return Decided(None, frozenset(), f"{UNDECIDED}: {sizes} are {why}")
     resolution = RESOLUTION.get(unit, TIMES)
     best: dict[str, Model] = {}
@@ -110,10 +110,10 @@ def decide(x: Numbers, y: Numbers, unit: str) -> Decided:
     first, *others = sorted(best.values(), key=lambda model: model.aicc)
     behind = {model.shape: model.aicc - first.aicc for model in others}
     sizes = f"{len(x)} sizes from {min(x):,.0f} to {max(x):,.0f}"
-    fitted = f"{first.text}, off by {first.error:.1%} in the mean; {sizes}"
+    fitted = f"{first.text}, off by {first.error:.1%} on average; {sizes}"
     excluded = frozenset(shape for shape, gap in behind.items() if gap >= LEAD)
     if first.error > MISFIT:
-        return Decided(None, frozenset(), f"{UNDECIDED}: no shape fits; the best is {fitted}")
+        return Decided(None, frozenset(), f"{UNDECIDED}: no shape fits; the best fit is {fitted}")
     low, high = growth(x, y, unit)
     grows = ""
     if first.steady:
@@ -122,7 +122,7 @@ def decide(x: Numbers, y: Numbers, unit: str) -> Decided:
     if len(excluded) == len(others):
         return Decided(first.shape, excluded, f"{first.shape}: {fitted}{grows}")
     rivals = " or ".join([first.shape, *sorted(set(behind) - excluded)])
-    return Decided(None, excluded, f"{UNDECIDED}: {rivals}; the best is {fitted}{grows}")
+    return Decided(None, excluded, f"{UNDECIDED}: {rivals}; the best fit is {fitted}{grows}")
 
 
 def _models(x: np.ndarray, y: np.ndarray, resolution: float, unit: str) -> Iterator[Model]:
@@ -142,8 +142,8 @@ def _models(x: np.ndarray, y: np.ndarray, resolution: float, unit: str) -> Itera
 
     yield model("constant", "{0} {unit}", [one])
     yield model("constant", SETTLES, [one, 1 / x])
-    yield model("logarithmic", "{0} {unit} and {1} a doubling", [one, doublings])
-    yield model("linear", "{0} {unit} and {1} times x", [one, x])
+    yield model("logarithmic", "{0} {unit} plus {1} per doubling", [one, doublings])
+    yield model("linear", "{0} {unit} plus {1} times x", [one, x])
     for power in POWERS:
         yield model(BETWEEN, f"{{0}} {{unit}} times x^{power:.2f}", [x**power], 1)
 
@@ -247,7 +247,7 @@ def ratio(
     agrees = near(here, low, high)
     seen = f"{_rounded(here)} times ({_rounded(ours)} to {_rounded(peer)} {unit})"
     if agrees is None:
-        seen = f"{UNDECIDED}, which is faster: {seen}"
+        seen = f"which is faster {UNDECIDED}: {seen}"
     shown = f"{_rounded(low)} times"
     if low != high:
         shown = (

@@ -38,12 +38,13 @@ def write_page(path: Path, done: Sequence[Done], note: str) -> None:
 
 def _page(done: Sequence[Done], note: str, plots: str) -> Iterator[str]:
     yield "# The papers' experiments\n"
-    yield "The papers ran C++, Java or Standard ML. Here nearly all is plain Python, so shapes and"
-    yield "ratios are compared, not times."
-    yield f"A ratio agrees within a factor of {CLOSE:g} on the same side of 1. A curve's shape is"
-    yield "decided by comparing models, on counted combines where there are any.\n"
-    yield "`python -m benchmarks --page` makes this page from the rows of a run; `report.html` of"
-    yield "the run also has the findings that agree, and all sizes.\n"
+    yield "The papers measured C++, Java or Standard ML. Almost everything here is plain Python, so"
+    yield "this page compares shapes and ratios, not times."
+    yield f"A ratio agrees if it is within a factor of {CLOSE:g} of the paper's, and on the same"
+    yield "side of 1. The shape of a curve is decided by comparing models, on counted combines"
+    yield "where available.\n"
+    yield "`python -m benchmarks --page` generates this page from the rows of a run. The run's"
+    yield "`report.html` also lists the findings that agree, and all sizes.\n"
     yield from machine_lines(done, note)
     yield "\n| experiment | source | agree | differ | undecided |"
     yield "|---|---|---|---|---|"
@@ -82,8 +83,8 @@ def _section(done: Done, plots: str) -> Iterator[str]:
     yield f"**What the paper shows.** {plain(one.paper)}\n"
     yield f"**How it is measured here.** {plain(one.setting)}\n"
     if "cells" in record:
-        yield f"The run has not come to its end: {record['cells']} cells are shown, and what is"
-        yield "said below is of these.\n"
+        yield f"The run is unfinished: {record['cells']} cells are shown, and the findings below"
+        yield "are about these cells.\n"
     agree = [finding for finding in done.findings if verdict(finding) == VERDICTS[True]]
     other = [finding for finding in done.findings if verdict(finding) in OTHER]
     yield f"{len(agree)} findings agree with the paper" + ("; these do not:\n" if other else ".\n")

@@ -277,25 +277,26 @@ EXPERIMENTS = (
         "A count window over many keys in Spark, by partitions",
         "PBA paper, section 5.2, Figure 8",
         "PBA in Flink has a higher throughput than Flink's own window, which recalculates. Both "
-        "grow linearly with up to 3 parallel instances on 6 cores, as an instance is two tasks, "
-        "and less beyond; and linearly with the nodes of a cluster.",
-        f"Spark local in place of Flink: max over the last {RANGE:,} of {PLUGS * COPIES} plugs' "
-        f"readings, {READINGS:,} generated ones (the paper: 60 million of the DEBS 2014 data), as "
-        "a batch from Parquet files to a sink that drops the rows. Spark's own window recalculates "
-        "every frame, and is given a tenth of the readings; SBA and PBA are in a grouped map over "
-        "whole groups of numpy columns, and sliding_aggregate works in any mode. So many "
-        "partitions are as many files, tasks that read them, and tasks that compute. More "
-        "partitions than cores cannot run at once: they show how evenly work is spread, and what "
-        "tasks cost. No cluster is measured.",
+        "grow linearly with up to 3 parallel instances on 6 cores, because an instance is two "
+        "tasks; beyond that they grow less. They also grow linearly with the nodes of a cluster.",
+        "Local Spark instead of Flink: max over the last "
+        f"{RANGE:,} readings of {PLUGS * COPIES} plugs, with {READINGS:,} generated readings (60 "
+        "million of the DEBS 2014 data in the paper), as a batch from Parquet files to a sink that "
+        "drops the rows. Spark's own window recalculates every frame, and reads a tenth of the "
+        "readings. SBA and PBA run in a grouped map over whole groups of numpy columns, and "
+        "sliding_aggregate works in any mode. The number of partitions is the number of files, of "
+        "tasks that read them, and of tasks that compute. More partitions than cores cannot run in "
+        "parallel: they show how evenly work is spread, and what tasks cost. No cluster is "
+        "measured.",
         run,
         {"figure_8": draw_engine},
         found_engine,
         quick=0.03,
         captions={
             "figure_8": (
-                "thousand readings a second over the number of partitions, both axes logarithmic. "
-                "In the paper the engine's own window is the lowest line, and all rise until the "
-                "cores are short."
+                "thousand readings per second by the number of partitions; both axes are "
+                "logarithmic. In the paper, the engine's own window is the lowest line, and all "
+                "lines rise until there are not enough cores."
             ),
         },
     ),

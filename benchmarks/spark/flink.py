@@ -260,9 +260,10 @@ EXPERIMENTS = (
     beside(
         "flink",
         "Flink",
-        "Rows per second of the maximum of the last hour, or day, of each of 100 keys after every "
-        "row: in Spark with mta-windows and pages on local disk, and in Flink SQL with an `OVER` "
-        "window, its state on the heap. A million rows, two cores, the start of a query included.",
+        "The maximum of the last hour or day for each of 100 keys, after every row: in Spark with "
+        "mta-windows and pages on local disk, and in Flink SQL with an `OVER` window and its state "
+        "on the heap. A million rows on two cores. CPU time per row, including the start of the "
+        "query.",
         run,
         quick=0.05,
     ),

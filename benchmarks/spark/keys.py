@@ -268,10 +268,10 @@ EXPERIMENTS = (
     beside(
         "spark_keys",
         "Very many keys in Spark",
-        "Rows per second of a stream of max over a window by time, one result per row, pages "
-        "on local disk, default settings, on `local[2]`; the median of sixteen micro-batches "
-        "in two runs. The trivial step is the same pipeline without windows; passed through "
-        "are rows that are repartitioned by key; the function by hand is "
+        "A stream with `Max` over a window by time, one result per row, pages on local disk and "
+        "default settings, on `local[2]`. Rows per second, the median of sixteen micro-batches in "
+        'two runs. "Trivial step" is the same pipeline without windows. "Passed through" is '
+        "rows that are only repartitioned by key. The function by hand is "
         "`applyInPandasWithState` with the events of a key as arrays in its state.",
         run,
         quick=0.02,

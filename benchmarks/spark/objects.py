@@ -132,8 +132,8 @@ EXPERIMENTS = (
     beside(
         "objects",
         "Pages in S3",
-        "A stream of 100 keys in 8 buckets and 2 partitions, with pages in an S3 server on "
-        "the same machine (moto) and 30 ms added to each request, compared with local disk.",
+        "A stream of 100 keys in 8 buckets and 2 partitions. Its pages are in an S3 server on the "
+        "same machine (moto), with 30 ms added to each request. Compared with local disk.",
         run,
         quick=0.05,
     ),

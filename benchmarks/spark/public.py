@@ -175,10 +175,10 @@ EXPERIMENTS = (
         "spark_public",
         "Public benchmarks on Spark",
         "Nexmark, query 5; ShuffleBench, ICPE 2024; general stream slicing, EDBT 2019",
-        "Published figures are of clusters; here it is one machine, and rows a second and core.",
-        f"All cores of this machine, a batch of {FILES} Parquet files into a sink that drops the "
-        f"rows, the best of {TIMES} runs with their start. Query 5 is checked against plain lists "
-        "first. Scotty's readings are of 16 sensors, each with all windows.",
+        "Published figures are of clusters; these are of one machine, in rows per second and core.",
+        f"A batch of {FILES} Parquet files into a sink that drops the rows, on all cores of this "
+        f"machine. The best of {TIMES} runs, including their start. Query 5 is first checked "
+        "against plain lists. Scotty's readings are of 16 sensors, each with all windows.",
         run,
         {"rows": draw},
         found,

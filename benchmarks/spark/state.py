@@ -153,12 +153,12 @@ def _run_query(
 def _experiment(name: str, held: str, events: int, keys: int, quick: float) -> Experiment:
     return Experiment(
         name,
-        f"Spark state, windows of {held} of {keys:,} keys",
+        f"Spark state, {held} of windows for {keys:,} keys",
         "no paper's: when to choose spark://state",
-        "Pages in a store of their own leave Spark's checkpoint small, whatever a window holds.",
+        "Pages in a separate store keep Spark's checkpoint small, whatever a window holds.",
         "The same stream with pages in `spark://state` and with pages on local disk (`file://`), "
-        "each restarted in a new process, in batches of 250,000 rows; times of batches are "
-        "medians, without the first one.",
+        "in batches of 250,000 rows, each restarted in a new process. Times per batch are medians "
+        "without the first batch.",
         partial(run, events, keys),
         {"ratios": draw},
         findings,

@@ -174,9 +174,9 @@ def _row(name: str, window: int, algorithm: Algorithm, **numbers: float) -> Row:
 
 
 SETTING = (
-    "Plain Python in place of C++ (FOA: Standard ML), and nanoseconds of the processor's time in "
-    "place of cycles; a round is evict, insert, query on a full window. Beside the paper's: "
-    "Subtract-on-Evict, the Lite variants, FlatFIT, SlickDeque and SBA."
+    "Plain Python instead of C++ (for FOA, Standard ML), and nanoseconds of processor time instead "
+    "of cycles. A round is evict, insert and query on a full window. In addition to the paper's "
+    "algorithms, Subtract-on-Evict, the Lite variants, FlatFIT, SlickDeque and SBA are measured."
 )
 
 # --- findings and plots --------------------------------------------------------------------------
@@ -190,9 +190,9 @@ PAPER = {
     "Bloom": {"FOA": 2.24, "IOA": 3.90, "DABA": 1.63},
 }
 CALLED = (
-    "A round of Sum calls 24 functions of Python in Two-Stacks, 44 in DABA, 41 in FOA and 35 in "
-    "IOA, counted by a profiler in a window of 2^12: the costs here are nearer to these than to "
-    "the paper's, whose IOA and FOA allocate under a garbage collector of theirs."
+    "A round of Sum calls 24 Python functions in Two-Stacks, 44 in DABA, 41 in FOA and 35 in IOA "
+    "(counted by a profiler in a window of 2^12). The costs here are closer to these counts than "
+    "to the paper's costs; the paper's IOA and FOA allocate under their own garbage collector."
 )
 #: Deviations as shares of the average, from Table 2.
 SPREAD = {"TwoStacks": (12, 54), "DABA": (0, 1)}
@@ -211,7 +211,7 @@ def found_throughput(rows: Rows) -> list[Finding]:
         some = [r for r in where(rows, operator="Sum", algorithm=name) if r["window"] >= 16]
         x, y = points(some, "window", "ns")
         expected = SHAPES.get(name, "constant")
-        found.append(shape(f"{name}: Sum, time a round", x, y, expected, "ns"))
+        found.append(shape(f"{name}: Sum, time per round", x, y, expected, "ns"))
     for operator in distinct(rows, "operator"):
         some = where(rows, operator=operator)
         largest = max(row["window"] for row in some)
@@ -249,8 +249,8 @@ def found_spread(rows: Rows) -> list[Finding]:
 def _tail(row: Row) -> str:
     """How much of the deviation is a few rounds."""
     return (
-        f"999 of 1,000 rounds take at most {row['p99.9'] / row['average']:.1f} averages; of "
-        f"{row['rounds']:,} the slowest took {row['worst'] / 1e3:,.0f} us."
+        f"999 of 1,000 rounds take at most {row['p99.9'] / row['average']:.1f} averages; the "
+        f"slowest of {row['rounds']:,} took {row['worst'] / 1e3:,.0f} us."
     )
 
 
@@ -276,20 +276,21 @@ def draw_rounds(rows: Rows) -> Figure:
 EXPERIMENTS = (
     Experiment(
         "daba_throughput",
-        "Throughput of the in-order algorithms over the window",
+        "Throughput of the in-order algorithms by window size",
         "DABA paper, section 5.2, Figure 13 (bottom)",
-        "Recalculating is linear. Two-Stacks has the best throughput, DABA the next, FOA the "
-        "third, all constant until the caches are too small; IOA is far behind.",
-        f"{SETTING} Windows to 2^{LARGEST} where memory allows (the paper: 2^20).",
+        "Recalculating is linear. Two-Stacks has the highest throughput, then DABA, then FOA; all "
+        "three are constant until the caches are too small. IOA is far behind.",
+        f"{SETTING} Windows have up to 2^{LARGEST} values where memory allows (2^20 in the paper).",
         throughput,
         {"figure_13": partial(lines, x="window", y="mps", panel="operator",
                               labels=("window", "million rounds a second"))},
         found_throughput,
         captions={
             "figure_13": (
-                "million rounds a second over the window, both axes logarithmic, for a cheap, "
-                "a dearer and a dear operator. In the paper Two-Stacks is the top line and "
-                "DABA the next, both level; recalculating falls in proportion to the window."
+                "million rounds per second by window size, for a cheap, a more expensive and an "
+                "expensive operator; both axes are logarithmic. In the paper, Two-Stacks is the "
+                "top line and DABA the next, and both are level. Recalculating falls in proportion "
+                "to the window."
             ),
         },
         quick=2**-5,
@@ -298,19 +299,20 @@ EXPERIMENTS = (
         "daba_latency",
         "Latency of single rounds of the in-order algorithms",
         "DABA paper, section 5.1, Table 2 and Figure 13 (top)",
-        "Two-Stacks has the lowest average and spikes: its deviation is 12 to 54 times the average "
-        "(19 to 54 in the table). DABA's average is 20 to 60 % higher and its deviation below the "
-        "average. FOA costs 1.6 to 2.8 times Two-Stacks, IOA 6 to 14 times.",
-        f"{SETTING} A window of 2^14, {LATENCY_ROUNDS:,} rounds, in full a million as the "
-        "paper has.",
+        "Two-Stacks has the lowest average, but also spikes: its deviation is 12 to 54 times the "
+        "average (19 to 54 in the table). DABA's average is 20 to 60 % higher, and its deviation "
+        "is below its average. FOA costs 1.6 to 2.8 times as much as Two-Stacks, and IOA 6 to 14 "
+        "times.",
+        f"{SETTING} A window of 2^14 and {LATENCY_ROUNDS:,} rounds; at full scale a million "
+        "rounds, as in the paper.",
         latencies,
         {"figure_13": draw_rounds},
         found_spread,
         captions={
             "figure_13": (
-                "the slowest round of each of 200 stretches of the run, on a logarithmic axis. "
-                "The paper's Two-Stacks has spikes where it flips, and DABA none: look at how "
-                "high above its own floor a line rises."
+                "the slowest round of each of 200 stretches of the run, on a logarithmic axis. In "
+                "the paper, Two-Stacks has spikes where it flips, and DABA has none. Look at how "
+                "far a line rises above its own floor."
             ),
         },
         quick=0.04,

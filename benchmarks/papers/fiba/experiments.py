@@ -375,9 +375,8 @@ def near_and_far(rows: Rows) -> Rows:
 
 
 SETTING = (
-    "Plain Python in place of C++; a round is evict, "
-    "insert, query on a full window, in the processor's time, the best of a few stretches. 2, 4 "
-    "and 8 are the min-arities."
+    "Plain Python instead of C++. A round is evict, insert and query on a full window. Processor "
+    "time, the best of a few stretches. The numbers 2, 4 and 8 are the min-arities."
 )
 ROUNDS_LABEL = "rounds a second"
 
@@ -387,8 +386,8 @@ ROUNDS_LABEL = "rounds a second"
 #: What the paper's words are taken to mean.
 FASTER, LIKE = (1.5, inf), (1 / CLOSE, CLOSE)
 SMALL = (
-    "A round in order calls 264, 113 and 67 functions of Python in FiBA 2, 4 and 8, and 1,003, 521 "
-    "and 331 in the B-trees, counted by a profiler in a window of 2^12: 4 to 5 times as many."
+    "In FiBA 2, 4 and 8, a round in order calls 264, 113 and 67 Python functions. In the B-trees, "
+    "it calls 1,003, 521 and 331, 4 to 5 times as many (counted by a profiler in a window of 2^12)."
 )
 
 
@@ -437,15 +436,15 @@ def found_far(rows: Rows) -> list[Finding]:
     for name in distinct(rows, "algorithm"):
         expected = "logarithmic" if name.startswith("FiBA") else "constant"
         x, y = points(where(between, algorithm=name), "distance", "ns")
-        found.append(shape(f"{name}: Sum, time over the distance", x, y, expected, "ns"))
+        found.append(shape(f"{name}: Sum, time by distance", x, y, expected, "ns"))
     for name in fibas(rows):
         tree = name.replace("FiBA", "B-tree")
         here = partial(value_of, rows, "rounds_a_second", operator="Sum")
         at_finger = 1e6 / here(algorithm=name, distance=n - 1)
         once = (
-            "A B-tree goes down from its root twice a round, to evict and to insert, and FiBA but "
-            f"once: it evicts at a finger. Where it inserts at one too, a round takes "
-            f"{at_finger:.1f} us."
+            "A B-tree goes down from its root twice per round, to evict and to insert. FiBA goes "
+            "down only once, because it evicts at a finger. When it also inserts at a finger, a "
+            f"round takes {at_finger:.1f} us."
         )
         for distance, paper, least, most, less, more in (
             (0, "significantly faster", *FASTER, SMALL, ""), (n // 2, "alike", *LIKE, "", once),
@@ -475,7 +474,7 @@ def found_in_order(rows: Rows) -> list[Finding]:
         grows = name.startswith(("B-tree", "Reactive"))
         x, y = points(where(larger, algorithm=name), "window", "ns")
         expected = "logarithmic" if grows else "constant"
-        found.append(shape(f"{name}: Sum, time over the window", x, y, expected, "ns"))
+        found.append(shape(f"{name}: Sum, time by window", x, y, expected, "ns"))
     for operator in distinct(rows, "operator"):
         n = max(row["window"] for row in where(rows, operator=operator))
         here = partial(value_of, rows, "rounds_a_second", operator=operator, window=n)
@@ -503,12 +502,14 @@ EXPERIMENTS = (
         "fiba_distance",
         "Out-of-order distance: throughput and latency",
         "FiBA paper, sections 5.1 and 5.2, Figures 11 and 12",
-        "The classic B-tree's throughput is mostly unaffected by the distance d. FiBA's is much "
-        "higher in order and falls with log d, to the B-tree's at half the window; all rise again "
-        "where the distance is the window. In order, minimum and median latency are orders of "
-        "magnitude below the B-tree's; far out of order they are alike.",
-        f"{SETTING} Window 2^{WINDOW}, in full 2^{PAPER} as in the paper (GeoMean and Bloom "
-        f"2^{MOST_DISTANT}, as Python takes a quarter of an hour to fill a larger B-tree).",
+        "The distance d hardly affects the throughput of the classic B-tree. FiBA's throughput is "
+        "much higher in order, and falls with log d to that of the B-tree at half the window. "
+        "Every throughput rises again when the distance is the whole window. In order, FiBA's "
+        "minimum and median latency are orders of magnitude below the B-tree's; far out of order, "
+        "they are similar.",
+        f"{SETTING} The window has 2^{WINDOW} values, at full scale 2^{PAPER} as in the paper "
+        f"(2^{MOST_DISTANT} for GeoMean and Bloom, because Python takes a quarter of an hour to "
+        "fill a larger B-tree).",
         at_distances,
         {"figure_11": partial(lines, x="distance", y="rounds_a_second", panel="operator",
                               labels=("out-of-order distance", ROUNDS_LABEL),
@@ -517,15 +518,15 @@ EXPERIMENTS = (
         found_far,
         captions={
             "figure_11": (
-                "rounds a second over the distance from the end at which a value comes in, "
-                "both axes logarithmic. In the paper B-trees are level and FiBA falls from far "
-                "above them, to meet them where the distance is half the window."
+                "rounds per second by the distance from the end at which a value is inserted; both "
+                "axes are logarithmic. In the paper, B-trees are level. FiBA falls from far above "
+                "them, and meets them where the distance is half the window."
             ),
             "figure_12": (
-                "the spread of single rounds: quartiles as a box, tenths as whiskers, and the "
-                "fastest, the 99.9th percentile and the slowest as marks, on a logarithmic "
-                "axis. In the paper FiBA's boxes are far below the B-trees' in order and "
-                "beside them at half the window."
+                "the spread of single rounds on a logarithmic axis: boxes show quartiles, whiskers "
+                "show the 10th and 90th percentiles, and marks show the fastest round, the 99.9th "
+                "percentile and the slowest round. In the paper, FiBA's boxes are far below the "
+                "B-trees' in order, and level with them at half the window."
             ),
         },
         quick=2**-7,
@@ -534,24 +535,24 @@ EXPERIMENTS = (
     ),
     Experiment(
         "fiba_in_order",
-        "FiBA in order, beside first-in first-out algorithms",
+        "FiBA in order, compared with first-in, first-out algorithms",
         "FiBA paper, section 5.3, Figure 13",
-        "Two-Stacks is fastest, DABA second. FiBA is constant over the window, close behind DABA "
-        "for cheap operators and further behind for Bloom; B-trees and the Reactive Aggregator "
-        "grow with the logarithm of the window.",
-        f"{SETTING} Windows to 2^{LARGEST}, in full to 2^{PAPER} as in the paper. Each is slid "
-        "by its length, but for Two-Stacks, which flips once a window, by "
-        f"2^{SLID.bit_length() - 1} at most. B-trees to 2^{MOST_CLASSIC}, and Bloom to 2^20, for "
-        "time and memory.",
+        "Two-Stacks is the fastest, and DABA the second. FiBA is constant over the window size: "
+        "close behind DABA for cheap operators, and further behind for Bloom. B-trees and the "
+        "Reactive Aggregator grow with the logarithm of the window.",
+        f"{SETTING} Windows have up to 2^{LARGEST} values, at full scale up to 2^{PAPER} as in the "
+        f"paper. Each window slides over its length, but by 2^{SLID.bit_length() - 1} values at "
+        "most; Two-Stacks, which flips once per window, always slides over its whole length. "
+        f"Because of time and memory, B-trees stop at 2^{MOST_CLASSIC} values, and Bloom at 2^20.",
         in_order,
         {"figure_13": partial(lines, x="window", y="rounds_a_second", panel="operator",
                               labels=("window", ROUNDS_LABEL))},
         found_in_order,
         captions={
             "figure_13": (
-                "rounds a second in order over the window, both axes logarithmic. In the paper "
-                "Two-Stacks, DABA and FiBA are level, in this order; B-trees and the Reactive "
-                "Aggregator fall slowly."
+                "rounds per second in order by window size; both axes are logarithmic. In the "
+                "paper, Two-Stacks, DABA and FiBA are level, in this order from the top. B-trees "
+                "and the Reactive Aggregator fall slowly."
             ),
         },
         quick=2**-7,
@@ -559,21 +560,21 @@ EXPERIMENTS = (
     ),
     Experiment(
         "fiba_sharing",
-        "Two windows over one stream: two trees, or one with range queries",
+        "Two windows over one stream: two trees, or one tree with range queries",
         "FiBA paper, section 5.4, Figure 14",
         "Sharing one tree does not consistently improve the throughput: both ways cost the same "
-        "up to a constant, ranges slightly more. What it saves is space.",
-        f"{SETTING} The larger window has 2^{WINDOW - 2} values, in full 2^{PAPER - 2}; each new "
-        "value comes into the middle of the smaller window.",
+        "up to a constant factor, and ranges cost slightly more. Sharing saves space.",
+        f"{SETTING} The larger window has 2^{WINDOW - 2} values, at full scale 2^{PAPER - 2}. Each "
+        "new value is inserted into the middle of the smaller window.",
         sharing,
         {"figure_14": partial(lines, x="small", y="rounds_a_second", panel="operator",
                               labels=("smaller window", ROUNDS_LABEL))},
         found_shared,
         captions={
             "figure_14": (
-                "rounds a second over the size of the smaller of two windows, both axes "
-                "logarithmic, with two trees or one that is asked twice. In the paper neither "
-                "way is consistently the upper line of its arity."
+                "rounds per second by the size of the smaller of two windows, with two trees or "
+                "with one tree that is queried twice; both axes are logarithmic. In the paper, "
+                "neither line is consistently above the other at the same arity."
             ),
         },
         quick=2**-7,

@@ -179,7 +179,8 @@ def _overtakes(rows: Rows, peer: str, paper: str) -> Finding:
     _, theirs = points(where(rows, algorithm=peer), "window", "ns")
     at = crossover(x, ours, theirs)
     what = f"Amortized MTA is faster than {peer}"
-    seen = f"no, {ours[-1] / theirs[-1]:.2f} times at {x[-1]:,.0f}" if at is None else f"{at:,.0f}"
+    slower = f"no: {ours[-1] / theirs[-1]:.2f} times the time at {x[-1]:,.0f}"
+    seen = slower if at is None else f"{at:,.0f}"
     agrees = None if at is None and x[-1] < OVERTAKES else at is not None and at <= OVERTAKES
     why = _around(rows, ("Amortized MTA", peer)) if agrees is False else ""
     return Finding(what, paper, seen, agrees, why)
@@ -194,12 +195,12 @@ def _around(rows: Rows, names: Sequence[str]) -> str:
         return ""
     at, combine = max(shared), naive["ns"] / naive["combines"]
     reported = [
-        f"{name} {found[at]['combines']:.1f} combines in {found[at]['ns']:,.0f} ns"
+        f"{found[at]['combines']:.1f} combines and {found[at]['ns']:,.0f} ns with {name}"
         for name, found in zip(names, each, strict=True)
     ]
     return (
-        f"At window {at:,} an update takes {' and '.join(reported)}; "
-        f"a combine takes {combine:.0f} ns, by Naive, and the rest is Python around them."
+        f"At window {at:,}, an update takes {', and '.join(reported)}. A combine takes "
+        f"{combine:.0f} ns (measured in Naive); the rest is overhead of Python."
     )
 
 
@@ -210,7 +211,7 @@ def _stored(rows: Rows) -> Iterator[Finding]:
     for end in (ON_DISK, OVER_REDIS):
         if (name := f"Amortized MTA{end}") in at:
             what = f"{name} to in memory, at window {largest:,}"
-            why = f"The store adds {at[name] - at['Amortized MTA']:,.0f} ns an update."
+            why = f"The store adds {at[name] - at['Amortized MTA']:,.0f} ns per update."
             yield ratio(what, (1.0, 1.5), at[name], at["Amortized MTA"], "ns", more=why)
 
 
@@ -324,9 +325,9 @@ def found_bulk(rows: Rows) -> list[Finding]:
     seen = "never" if at is None else f"from {at:,.0f} of {window:,} on"
     agrees = at is not None and near(8 * at / window, 1.0)
     why = (
-        f"Where {x[-2]:,.0f} go, a value that goes takes DABA {daba[-2] / x[-2]:.2f} us and Naive "
-        f"{(naive[-2] - naive[0]) / x[-2]:.2f} us, as each is asked about in Python; one that "
-        f"stays takes Naive {naive[0] / window:.2f} us."
+        f"When {x[-2]:,.0f} events are evicted, each takes {daba[-2] / x[-2]:.2f} us in DABA and "
+        f"{(naive[-2] - naive[0]) / x[-2]:.2f} us in Naive, because the policy checks each one in "
+        f"Python. An event that stays takes {naive[0] / window:.2f} us in Naive."
     )
     what = "DABA is slower than Naive"
     paper = "from an eighth of the window on (2^20 of 2^23)"
@@ -346,11 +347,10 @@ def _slowest(rows: Rows, window: int) -> list[Finding]:
         if not where(rows, algorithm=name):
             continue
         naive, ours = median(_times(rows, "Naive")), max(_times(rows, name))
-        what = (
-            f"Naive to the slowest eviction of {name}, the paper's times {share:.2g} for the size"
-        )
-        each = f"{naive / window:.2f} us a value, in the paper {PAPER_EACH:.2f}"
-        why = f"Recalculating takes {each}, which moves the ratio."
+        scale = "" if share == 1 else f" (the paper's ratio times {share:.2g}, for the size)"
+        what = f"Naive to the slowest eviction of {name}{scale}"
+        each = f"{naive / window:.2f} us per value here and {PAPER_EACH:.2f} us in the paper"
+        why = f"Recalculating takes {each}, which changes the ratio."
         less, more = (why, "") if naive / window < PAPER_EACH else ("", why)
         found.append(ratio(what, paper * share, naive, ours, "us", less, more))
     return found
@@ -361,10 +361,11 @@ def _times(rows: Rows, name: str) -> list[float]:
 
 
 PAIRS = (
-    "\"Pairs\" is the paper's structure; without that word groups have the project's default size. "
-    "On disk is the local store (LMDB), over Redis a server on the same machine over TCP, in place "
-    "of Couchbase on three other nodes. All is plain Python with the monoid and the policy of "
-    "Listings 2 and 3; times are the processor's, of all threads, but over Redis by the clock."
+    '"Pairs" is the paper\'s structure; otherwise groups have the project\'s default size. "On '
+    'disk" is the local store (LMDB). "Over Redis" is a server on the same machine over TCP; '
+    "the paper uses Couchbase on three other nodes. Everything is plain Python, with the monoid "
+    "and the policy of Listings 2 and 3. Times are the processor time of all threads, but elapsed "
+    "time over Redis."
 )
 
 EXPERIMENTS = (
@@ -372,14 +373,15 @@ EXPERIMENTS = (
         "mta_latency",
         "Latency of constant-sized windows",
         "MTA paper, Experiment 1, Figure 6",
-        "Naive grows linearly. Amortized MTA and DABA are constant, Log MTA grows with the "
-        "logarithm of the window; Amortized MTA in memory is the fastest from 2^9 on, and keeping "
-        "its data in a store costs about a microsecond. Windows of 1 to 2^25.",
-        f"{PAIRS} Windows to 2^{LARGEST}, in full to 2^25 (Naive to 2^14, FiBA to 2^16, pairs to "
-        f"2^23, for their time and memory), each slid once over its length, but for Two-Stacks, "
-        f"which flips once a window, by 2^{SLID.bit_length() - 1} at most: all others' rare work "
-        "is short. The first update is not counted, for which RA doubles its room; Python's "
-        "garbage collector leaves alone what a window begins with.",
+        "Naive grows linearly. Amortized MTA and DABA are constant, and Log MTA grows with the "
+        "logarithm of the window. Amortized MTA in memory is the fastest from 2^9 on; keeping its "
+        "data in a store costs about a microsecond. The windows have 1 to 2^25 events.",
+        f"{PAIRS} Windows have up to 2^{LARGEST} events, at full scale 2^25. Naive stops at 2^14, "
+        "FiBA at 2^16 and pairs at 2^23, because of their time and memory. Each window slides over "
+        f"its length, but by 2^{SLID.bit_length() - 1} updates at most, because rare work is short "
+        "in most algorithms. Two-Stacks, which flips once per window, always slides over its whole "
+        "length. The first update, for which RA doubles its room, is not counted. Python's garbage "
+        "collector ignores the initial contents of a window.",
         constant_windows,
         {"figure_6": partial(draw, x="window", y="ns", labels=("window", "ns an update")),
          "combines": partial(draw, x="window", y="combines", without=("Naive",),
@@ -387,15 +389,16 @@ EXPERIMENTS = (
         found_constant,
         captions={
             "figure_6": (
-                "nanoseconds an update over the events in the window, both axes logarithmic. "
-                "In the paper Naive is a rising line and all others are flat or nearly so; "
-                "look for who stays level, and for where Amortized MTA crosses DABA."
+                "nanoseconds per update by the number of events in the window; both axes are "
+                "logarithmic. In the paper, Naive is a rising line and all others are flat or "
+                "nearly so. Look for the lines that stay level, and for the point where Amortized "
+                "MTA crosses DABA."
             ),
             "combines": (
-                "combines an update over the events in the window, counted; without Naive, "
-                "which makes as many as the window has. Only the window is logarithmic, so "
-                "that a logarithm is a straight line, as Log MTA's and the Reactive "
-                "Aggregator's should be, and a constant is level."
+                "combines per update (counted) by the number of events in the window. Naive, "
+                "which makes one combine per event in the window, is left out. Only the window "
+                "axis is logarithmic: a straight line is a logarithm, as expected of Log MTA and "
+                "the Reactive Aggregator, and a level line is a constant."
             ),
         },
         quick=2**-7,
@@ -405,12 +408,13 @@ EXPERIMENTS = (
         "mta_bulk",
         "Latency of bulk evictions",
         "MTA paper, Experiment 2, Figure 7",
-        "Naive takes about 2 s whatever is evicted, DABA grows linearly and is worse from 2^20 of "
-        "2^23 on; all MTA windows grow logarithmically, at most 0.5 ms in memory (Log MTA half of "
-        "Amortized MTA) and 5 ms in the store.",
-        f"{PAIRS} A window of 2^{BULK}, in full of 2^23 (without FiBA, which takes hours to fill "
-        "it); an update with a smaller maxSize evicts all at once. "
-        f"Median of {REPEATS}; from 2^{MANY.bit_length() - 1} on of one.",
+        "Naive takes about 2 s however many events are evicted. DABA grows linearly, and is slower "
+        "than Naive from 2^20 of 2^23 events on. All MTA windows grow logarithmically: they take "
+        "at most 0.5 ms in memory (Log MTA half as long as Amortized MTA) and 5 ms in the store.",
+        f"{PAIRS} The window has 2^{BULK} events, at full scale 2^23 (without FiBA, which takes "
+        "hours to fill it). One update with a smaller maxSize evicts all the events in one step. "
+        f"Median of {REPEATS} runs; from 2^{MANY.bit_length() - 1} evicted events on, a single "
+        "run.",
         bulk_evictions,
         {"figure_7": partial(draw, x="evicted", y="us", labels=("evicted at once", "us")),
          "figure_7b": partial(draw, x="evicted", y="us", without=ONE_BY_ONE,
@@ -420,20 +424,20 @@ EXPERIMENTS = (
         found_bulk,
         captions={
             "figure_7": (
-                "microseconds of one insertion over how many events it evicts, both axes "
-                "logarithmic (the paper's Figure 7a). What evicts one by one rises in "
-                "proportion; Naive is level; look for where DABA crosses it, and at how far "
-                "below the MTA windows stay."
+                "microseconds per insertion by the number of events that it evicts; both axes are "
+                "logarithmic (the paper's Figure 7a). Algorithms that evict one by one rise in "
+                "proportion, and Naive is level. Look for the point where DABA crosses Naive, and "
+                "for how far below them the MTA windows stay."
             ),
             "figure_7b": (
-                "the same for what finds the cut by a search, the time on a linear axis (the "
-                "paper's Figure 7b). A logarithm is a straight line here; the paper's fall at "
-                "the end, where all but one go, and the store's distance from memory are what "
-                "to look at."
+                "the same for the algorithms that find the cut by a search, with a linear time "
+                "axis (the paper's Figure 7b). A straight line is a logarithm. Look for the "
+                "paper's drop at the end, where all but one event are evicted, and for the "
+                "distance between the store and memory."
             ),
             "combines": (
-                "combines of one such insertion, counted, for the same windows. A straight "
-                "line is a logarithm."
+                "combines of one such insertion, counted, in the same windows. A straight line is "
+                "a logarithm."
             ),
         },
         quick=2**-5,

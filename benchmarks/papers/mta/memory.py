@@ -204,9 +204,9 @@ def found(rows: Rows) -> list[Finding]:
         x, y = points([r for r in some if 0 < r["window"] < capacity], "limit_mib", "window")
         if len(x) < 2:
             seen = f"reaches {capacity:,} from {min(full)} MiB on" if full else "too few points"
-            findings.append(Finding(f"{name}: window over the limit", "linear", seen))
+            findings.append(Finding(f"{name}: window by limit", "linear", seen))
             continue
-        what = f"{name}: window over the limit"
+        what = f"{name}: window by limit"
         findings.append(shape(what, x, y, "linear", "updates"))
     return findings
 
@@ -214,24 +214,25 @@ def found(rows: Rows) -> list[Finding]:
 EXPERIMENTS = (
     Experiment(
         "mta_memory",
-        "The window that fits into a limit of memory",
+        "The largest window within a memory limit",
         "MTA paper, Experiment 4, Figure 8",
-        "With its data in a store MTA reaches the capacity of 2^25 updates with 512 MB of heap, "
-        "and holds thousands with 128 MB; in memory Naive needs 16 GB for that, all others 32 GB, "
-        "and the windows grow with the heap.",
-        "A process of its own for each run, its data limited to so much more than the bare "
-        "interpreter with its imports. Naive, Two-Stacks and DABA hold Python floats one by one; "
-        f"the others hold columns of doubles. Capacity 2^25; a run is stopped after {SECONDS} s.",
+        "With its data in a store, MTA reaches the capacity of 2^25 updates with 512 MB of heap, "
+        "and holds thousands of updates with 128 MB. In memory, Naive needs 16 GB for this "
+        "capacity and all others need 32 GB; their windows grow with the heap.",
+        "Each run is a separate process, which may use the given memory in addition to that of the "
+        "bare interpreter with its imports. Naive, Two-Stacks and DABA hold Python floats one by "
+        "one; the others hold columns of doubles. The capacity is 2^25. A run stops after "
+        f"{SECONDS} s.",
         reached,
         {"figure_8": partial(lines, x="limit_mib", y="window",
                              labels=("MiB above the bare interpreter", "updates in the window"))},
         found,
         captions={
             "figure_8": (
-                "events that the window reached over the memory that it was given, both axes "
-                "logarithmic. In the paper windows in memory grow in proportion to it, and "
-                "those with their pages in a store reach the capacity, the top of the plot, "
-                "with the least of all limits."
+                "the number of events that the window reached by the memory limit; both axes are "
+                "logarithmic. In the paper, windows in memory grow in proportion to the limit. "
+                "Windows with pages in a store reach the capacity, the top of the plot, with the "
+                "smallest limit."
             ),
         },
         quick=2**-3,

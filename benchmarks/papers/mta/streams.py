@@ -85,7 +85,7 @@ CALLS = {
 }  # fmt: skip
 #: The same of Max in Naive and in Two-Stacks, in a window of 2^20, as maxima are rarer there.
 NAIVE_CALLS = 53.8, 50.5
-COUNTED = "functions of Python, counted by a profiler in a window of 2^16"
+COUNTED = "(counted by a profiler in a window of 2^16)"
 
 
 # --- the stream ----------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def found(rows: Rows) -> list[Finding]:
     for name, (local, daba, stored) in PAPER.items():
         ours = table[name, "Amortized MTA"]
         in_memory, on_disk, of_daba, of_log, of_pairs = CALLS[name]
-        less = f"An update calls {in_memory} {COUNTED}; in DABA it calls {of_daba}."
+        less = f"An update calls {in_memory} Python functions, and {of_daba} in DABA {COUNTED}."
         if in_memory >= of_daba:  # then calls are no reason
             less = ""
         what = f"{name}: Amortized MTA in memory to DABA"
@@ -269,17 +269,17 @@ def found(rows: Rows) -> list[Finding]:
             if (name, peer) not in table:
                 continue
             why = (
-                f"A store adds {table[name, peer] - ours:,.0f} ns an update, in the paper "
-                f"{stored - local:,}: it is called once for a leaf group, so that an update "
-                f"calls {on_disk} {COUNTED}; in memory it calls {in_memory}."
+                f"A store adds {table[name, peer] - ours:,.0f} ns per update here, and "
+                f"{stored - local:,} ns in the paper. Here it is called only once per leaf group: "
+                f"an update calls {on_disk} Python functions, and {in_memory} in memory {COUNTED}."
             )
             what = f"{name}: Amortized MTA in memory to {peer}"
             findings.append(ratio(what, local / stored, ours, table[name, peer], "ns", why, why))
         pairs = table[name, "Log MTA, pairs"], table[name, "Amortized MTA, pairs"]
-        what = f"{name}: Log MTA to Amortized MTA, both of pairs"
+        what = f"{name}: Log MTA to Amortized MTA, both with pairs"
         why = (
-            f"An update calls {of_log} {COUNTED}, in Log MTA, and {of_pairs} in Amortized MTA: "
-            f"{of_log / of_pairs:.1f} times as many."
+            f"An update calls {of_log} Python functions in Log MTA and {of_pairs} in Amortized "
+            f"MTA {COUNTED}: {of_log / of_pairs:.1f} times as many."
         )
         findings.append(ratio(what, (2.4, 3.5), *pairs, "ns", why))
     return [*findings, *_policies(table, rows[0]["window"])]
@@ -288,15 +288,15 @@ def found(rows: Rows) -> list[Finding]:
 def _policies(table: dict[tuple[str, str], float], window: int) -> list[Finding]:
     others = median(table["Max", name] for name in NAMES[1:] if ("Max", name) in table)
     share = window / PAPER_WINDOW  # recalculating is linear in the window
-    linear = f"Naive is linear in a window, and this one is {share:.2g} times the paper's."
+    linear = f"Naive is linear in the window, which is {share:.2g} times as large as the paper's."
     calls = (
-        f"An update calls {NAIVE_CALLS[0]} functions of Python in Naive, which remembers its "
-        f"result while nothing leaves, and {NAIVE_CALLS[1]} in Two-Stacks, counted by a profiler "
-        "in a window of 2^20: in Python they cost alike."
+        f"An update calls {NAIVE_CALLS[0]} Python functions in Naive, which remembers its result "
+        f"until an event leaves, and {NAIVE_CALLS[1]} in Two-Stacks (counted by a profiler in a "
+        "window of 2^20). In Python, both cost about the same."
     )
     value, paper = table["Sum", "Naive"] / window, 86_000 * PAPER["Sum"][1] / PAPER_WINDOW
-    fewer = f"Naive takes {value:,.1f} ns a value here, and in the paper {paper:,.0f}."
-    what = "Sum: Naive to DABA" + ("" if share == 1 else f", the paper's times {share:.2g}")
+    fewer = f"Naive takes {value:,.1f} ns per value here, and {paper:,.0f} ns in the paper."
+    what = "Sum: Naive to DABA" + ("" if share == 1 else f" (the paper's ratio times {share:.2g})")
     return [
         ratio(
             "Max: Naive to the median of the others", 0.6, table["Max", "Naive"], others, "ns",
@@ -334,26 +334,26 @@ EXPERIMENTS = (
         "mta_streams",
         "Monoids and policies over two years of memory usage",
         "MTA paper, Experiment 3, Table 2",
-        "All operations run fastest in Amortized MTA in memory, DABA is close behind; Max and LIS "
-        "evict in bulk what is older than the maximum or the run, which halves their time beside "
-        "DABA and makes Naive the second best for Max. Log MTA takes 2.5 to 3 times as long; the "
-        "store adds half.",
-        f"The stream is generated, as the paper's is not public: {READINGS:,} readings, one a "
-        "second for two years. A window of 2^20 is filled with the first readings and slid over "
-        "as many again one by one (or for the time that a cell gets: the CSV has the number of "
-        "updates); 'batches' runs the whole stream, or at a smaller size that share of it, through "
-        "count windows a day at a time. Max and LIS have their policy on the window's result, as "
-        "the paper does. LIS is the longest run of neighbours that increases. Over Redis, a server "
-        "on the same machine, by the clock.",
+        "All operations are fastest in Amortized MTA in memory, and DABA is close behind. Max and "
+        "LIS evict in bulk everything older than the maximum or the run. This halves their time "
+        "compared with DABA, and makes Naive the second fastest for Max. Log MTA takes 2.5 to 3 "
+        "times as long. Keeping the data in the store takes half as long again.",
+        f"The stream is generated, because the paper's is not public: {READINGS:,} readings, one "
+        "per second for two years. The first readings fill a window of 2^20. It then slides over "
+        "as many readings again, one by one, or until the time of a cell is used up (the CSV file "
+        'has the number of updates). "Batches" runs the whole stream (at a smaller size, that '
+        "share of it) through count windows, one day at a time. The policies of Max and LIS depend "
+        "on the window's result, as in the paper. LIS is the longest run of increasing neighbors. "
+        "Redis runs on the same machine, and is measured by elapsed time.",
         table_2,
         {"table_2": draw_table_2},
         found,
         captions={
             "table_2": (
-                "nanoseconds an update for each operation and algorithm, on a logarithmic "
-                "axis. In the paper Amortized MTA in memory is the lowest bar of each group, "
-                "DABA the next, and Naive is five orders above for all but Max and LIS, whose "
-                "policies let many go at once."
+                "nanoseconds per update for each operation and algorithm, on a logarithmic axis. "
+                "In the paper, Amortized MTA in memory is the lowest bar of each group, and DABA "
+                "the next. Naive is five orders of magnitude higher, except for Max and LIS, whose "
+                "policies evict many events at once."
             ),
         },
         quick=2**-9,

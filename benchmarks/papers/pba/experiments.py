@@ -222,83 +222,87 @@ def draw_time(rows: Rows, over: str) -> Figure:
 EXPERIMENTS = (
     Experiment(
         "pba_count",
-        "Throughput of count windows over the range and the slide",
+        "Throughput of count windows by range and slide",
         "PBA paper, section 5.1.1, Figures 4 and 5",
         "SBA is faster than Two-Stacks and SlickDeque at every range. PBA's throughput grows up to "
-        "a range of 2^15 and stays; it is then 2.5 times that of Two-Stacks and 4 times that of "
-        "SlickDeque, while in small windows handing over a chunk costs more than folding it. "
-        "Larger slides raise throughput and bring the algorithms together.",
-        "Plain Python in place of Java; uniform values (the paper: also those of DEBS 2012); by "
-        "the clock, the sides in turns, the best of three (the paper: the median of twenty). "
-        "Single values are for functions of Python: over the range evict, insert, query; over the "
-        "slide every window of a stream, all algorithms on the same slices. Batches are whole "
-        "columns of numpy, with this project's Amortized MTA beside SBA and PBA; where the slide "
-        "divides the range, numpy folds the slices first, and SlicedWindow its own. A standard "
-        "deviation is the dearer aggregation. At least a whole window of values is timed. "
-        f"Recalculating up to a range of {MOST_RECALCULATED:,}. Combines are counted in small "
-        "windows, PBA's thread's too.",
+        "a range of 2^15 and then stays level, at 2.5 times that of Two-Stacks and 4 times that of "
+        "SlickDeque. In small windows, handing over a chunk costs more than folding it. Larger "
+        "slides raise the throughput and bring the algorithms closer together.",
+        "Plain Python instead of Java, with uniform values (the paper also uses those of DEBS "
+        "2012). Elapsed time; the algorithms take turns, and the best of three runs counts (in the "
+        "paper, the median of twenty). Single values go through Python functions. Over the range, "
+        "each value takes one evict, insert and query. Over the slide, every window of a stream is "
+        "computed, and all algorithms use the same slices. Batches are whole numpy columns, and "
+        "include this project's Amortized MTA. Where the slide divides the range, numpy folds the "
+        "slices first, and SlicedWindow folds its own. The standard deviation is the more "
+        "expensive aggregation. Each measurement covers at least one whole window of values. "
+        f"Recalculating stops at a range of {MOST_RECALCULATED:,}. Combines, including those of "
+        "PBA's thread, are counted in small windows.",
         count_windows,
         {"figure_4": partial(draw_count, figure=4), "figure_5": partial(draw_count, figure=5)},
         found_count,
         captions={
             "figure_4": (
-                "million values a second over the range of a count window, both axes "
-                "logarithmic, one panel a kind of work. In the paper PBA rises up to 2^15 and "
-                "is then the top line, SBA the next; a thread can do so here only where numpy "
-                "folds whole chunks."
+                "million values per second by the range of a count window, with one panel per kind "
+                "of work; both axes are logarithmic. In the paper, PBA rises up to 2^15 and is "
+                "then the top line, followed by SBA. Here, a thread can achieve this only where "
+                "numpy folds whole chunks."
             ),
             "figure_5": (
-                "million values a second over the slide at a fixed range, the speed on a "
-                "logarithmic axis. In the paper all rise with the slide and come together."
+                "million values per second, on a logarithmic axis, by the slide at a fixed range. "
+                "In the paper, all lines rise with the slide and converge."
             ),
         },
         quick=2**-5,
     ),
     Experiment(
         "pba_time",
-        "Throughput of time windows over the range and the slide",
+        "Throughput of time windows by range and slide",
         "PBA paper, section 5.1.1, Figure 6",
-        "As by count: PBA is the fastest, SBA faster than Two-Stacks and SlickDeque; a range of 6 "
-        "minutes by 10 ms is already many slices.",
-        "The stream is generated in the shape of the DEBS 2012 data, which the project has not: "
-        "100 readings a second of a machine's power. Ranges of 6 to 60 minutes by 10 ms, and an "
-        "hour by 10 to 100 ms, at a smaller size a share of these; values one by one with their "
-        "times, every window's result, the best of three. A replay leaves no time between "
-        "readings, so PBA's chunks are as by count (theorem 1). SBA and PBA also with numpy's Max, "
-        "whose folds release the interpreter's lock; over time they take no batches.",
+        "The results are as for count windows: PBA is the fastest, and SBA is faster than "
+        "Two-Stacks and SlickDeque. A range of 6 minutes with a slide of 10 ms already has many "
+        "slices.",
+        "The stream is generated in the shape of the DEBS 2012 data, which the project does not "
+        "have: 100 readings per second of a machine's power. The ranges are 6 to 60 minutes with a "
+        "slide of 10 ms, and an hour with slides of 10 to 100 ms; at a smaller size, a share of "
+        "these. Values come one by one with their times, every window gives a result, and the best "
+        "of three runs counts. A replay has no pauses between readings, so PBA's chunks are the "
+        "same as for count windows (theorem 1). SBA and PBA also run with numpy's Max, whose folds "
+        "release the interpreter's lock; over time windows, they accept no batches.",
         time_windows,
         {name: partial(draw_time, over=over)
          for name, over in (("figure_6a", "range"), ("figure_6b", "slide"))},
         found_time,
         captions={
             "figure_6a": (
-                "million values a second over the range of a time window, both axes linear. In "
-                "the paper the lines are level, PBA's on top."
+                "million values per second by the range of a time window; both axes are linear. In "
+                "the paper, the lines are level, with PBA on top."
             ),
             "figure_6b": (
-                "million values a second over the slide of a window of an hour, both axes "
-                "linear. In the paper all rise with the slide."
+                "million values per second by the slide of a window of one hour; both axes are "
+                "linear. In the paper, all lines rise with the slide."
             ),
         },
         quick=2**-6,
     ),
     Experiment(
         "pba_thread",
-        "When PBA's thread pays: the value with which a chunk begins",
+        "When PBA's thread pays off: the first value of a chunk",
         "PBA paper, sections 3 and 5.1.2",
-        "SBA computes the lcs buffer of a chunk when the next one begins, so that this value "
-        "waits; PBA leaves it to another thread, which pays in large windows.",
-        "A single value, insert and query, where a chunk begins, of numpy monoids, by the clock: "
-        "the median of ten chunks, best of five. A chunk is half the range.",
+        "SBA computes the lcs buffer of a chunk when the next chunk begins, so the first value of "
+        "the next chunk waits. PBA leaves this work to another thread, which pays off in large "
+        "windows.",
+        "Elapsed time of one insert and query at the first value of a chunk, with numpy monoids: "
+        "the median of ten chunks, and the best of five such medians. A chunk is half the range.",
         boundaries,
         {"boundaries": partial(lines, x="range", y="pause_us", panel="operator",
                                labels=("range", "a boundary's value, us"))},
         found_thread,
         captions={
             "boundaries": (
-                "the time of the value with which a chunk begins over the range, both axes "
-                "logarithmic. SBA computes the buffer then, which is linear; PBA's thread has "
-                "done so before: look for where its line crosses below."
+                "the time of a chunk's first value by the range; both axes are logarithmic. SBA "
+                "computes the buffer at this value, which takes linear time; PBA's thread has "
+                "already computed it. Look for the point where PBA's line falls below SBA's."
             ),
         },
         quick=2**-2,

@@ -26,7 +26,7 @@ FASTER, LEVEL = {"TwoStacks": 2.5, "SlickDeque": 4.0}, 2**15
 #: Two curves are compared at so many of the largest ranges, as one may be off.
 LAST = 3
 #: Why a time that the paper has as linear is no line here.
-FIXED = {"constant": "The fixed cost of a call outweighs what chunks of these sizes take."}
+FIXED = {"constant": "The fixed cost of a call exceeds the time for chunks of these sizes."}
 #: Tables 2 and 3: max, average, deviation and median in ns, at the smaller and the larger range.
 MAX = {
     "TwoStacks": ((74543, 69.21, 754.3, 60), (150024, 77.55, 1077.86, 68)),
@@ -98,7 +98,7 @@ def _shapes(rows: Rows, x: str) -> Iterator[Finding]:
     """Constant for all; linear where all is recalculated; PBA's by count is another matter."""
     for name in distinct(rows, "algorithm"):
         at, ns = points(where(rows, algorithm=name), x, "ns")
-        what = f"{name}: time a value over the range"
+        what = f"{name}: time per value by range"
         if name == "RecalculateFromScratch":
             yield shape(what, at, ns, "linear", "ns")
         elif name != "PBA" or x != "range":
@@ -133,13 +133,12 @@ def _counted(rows: Rows) -> str:
     """What of a value's time is combines, of SBA and its peers, at the largest range."""
     last = {row["algorithm"]: row for row in rows}
     reported = [
-        f"{name} {row['combines']:.1f} combines of {row['combine_ns']:.0f} ns in {row['ns']:,.0f}"
+        f"{name} {row['ns']:,.0f} ns ({row['combines']:.1f} combines of {row['combine_ns']:.0f} ns)"
         for name, row in last.items()
         if name in ("SBA", *FASTER)
     ]
-    return (
-        f"A value at the largest range: {', '.join(reported)} ns; the rest is Python around them."
-    )
+    times = ", ".join(reported)
+    return f"Time per value at the largest range: {times}. The rest is overhead of Python."
 
 
 def _faster(rows: Rows, x: str) -> Iterator[Finding]:
@@ -150,7 +149,7 @@ def _faster(rows: Rows, x: str) -> Iterator[Finding]:
         agrees = near(ratio, paper)
         what = f"PBA's throughput to that of {name}, at the largest range"
         why = (
-            f"PBA's is {mps['PBA'] / mps['SBA']:.2f} times SBA's, and SBA's "
+            f"PBA's throughput is {mps['PBA'] / mps['SBA']:.2f} times that of SBA, and SBA's is "
             f"{mps['SBA'] / mps[name]:.2f} times that of {name}."
         )
         yield Finding(what, f"{paper} times from 2^15 on", f"{ratio:.2f} times", agrees, why)
@@ -166,7 +165,7 @@ def _pays(rows: Rows, kind: str) -> Finding:
 def _share(rows: Rows, kind: str) -> Finding:
     """PBA's throughput to SBA's over all ranges in time, which are too alike for a crossover."""
     shares = [mps["PBA"] / mps["SBA"] for mps in throughputs(rows, "seconds").values()]
-    seen = f"{min(shares):.2f} to {max(shares):.2f} times, in the median {median(shares):.2f}"
+    seen = f"{min(shares):.2f} to {max(shares):.2f} times, median {median(shares):.2f} times"
     return Finding(f"PBA's throughput to SBA's, {kind}", "above 1", seen)
 
 
@@ -175,16 +174,16 @@ def _crossed(what: str, x: list[float], pba: list[float], sba: list[float]) -> F
     at, ratios = crossover(x, pba, sba), [b / a for a, b in zip(pba, sba, strict=True)]
     largest, best = median(ratios[-LAST:]), int(np.argmax(ratios))
     seen = (
-        f"{largest:.2f} times at the {LAST} largest (the median), at best {ratios[best]:.2f} at "
-        f"{x[best]:,.0f}" + ("" if at is None else f"; from 2^{math.log2(at):.1f} on")
+        f"{largest:.2f} times at the {LAST} largest ranges (median), at best {ratios[best]:.2f} "
+        f"times, at {x[best]:,.0f}" + ("" if at is None else f"; from 2^{math.log2(at):.1f} on")
     )
     why = ""
     if best >= len(x) - LAST and largest <= 1:
         why = (
-            f"{ratios[0]:.2f} times at {x[0]:,.0f}, {ratios[-1]:.2f} at {x[-1]:,.0f}: PBA folds "
-            "what SBA does and hands chunks over besides, the less often the larger they are; it "
-            "can gain only where its thread runs beside the stream's: not where both want the "
-            "interpreter's lock, nor without a second core (see what was measured on)."
+            f"{ratios[0]:.2f} times at {x[0]:,.0f}, {ratios[-1]:.2f} at {x[-1]:,.0f}. PBA folds "
+            "the same values as SBA and also hands over chunks, less often the larger they are. "
+            "It can gain only if its thread runs at the same time as the stream's thread. It "
+            "cannot if both need the interpreter's lock, or without a second core."
         )
     return Finding(what, "for large ranges (above 2^10)", seen, largest > 1, why)
 
@@ -196,7 +195,7 @@ def _slides(rows: Rows, x: str) -> Iterator[Finding]:
     """Larger slides raise throughput and bring the algorithms together."""
     for name in distinct(rows, "algorithm"):
         at, mps = points(where(rows, algorithm=name), x, "mps")
-        yield trend(f"{name}: throughput over the slide", "grows", at, mps, "million/s")
+        yield trend(f"{name}: throughput by slide", "grows", at, mps, "million/s")
     found = list(throughputs(rows, x).values())
     first, last = (max(mps.values()) / min(mps.values()) for mps in (found[0], found[-1]))
     seen = f"{first:.2f} times at the smallest slide, {last:.2f} at the largest"
@@ -231,11 +230,12 @@ def _spiky(aggregation: str, name: str, rows: dict[str, Row], paper: Summaries) 
     agrees, why = (theirs > 1) == (ours > 1), ""
     if theirs > 1 >= ours:
         why = (
-            f"A spike takes as long as {row['spike'] / row['combine_ns']:,.0f} combines of "
-            f"{row['combine_ns']:,.0f} ns one by one, in a window of {row['range']:,}."
+            f"In a window of {row['range']:,}, a spike takes as long as "
+            f"{row['spike'] / row['combine_ns']:,.0f} single combines of "
+            f"{row['combine_ns']:,.0f} ns."
         )
     elif not agrees and name == "PBA" and row["spike"] >= rows["SBA"]["spike"]:
-        why = f"Its spikes are no smaller than SBA's: {_spike(row)} to {_spike(rows['SBA'])}."
+        why = f"Its spikes take {_spike(row)}, and SBA's {_spike(rows['SBA'])}."
     return Finding(
         f"{aggregation}: {name}, deviation to average", f"{theirs:.2f} times", seen, agrees, why
     )
@@ -253,11 +253,12 @@ def _spikes(aggregation: str, rows: dict[str, Row], paper: Mapping[str, Summarie
     seen = f"{ratio:.1f} times ({_spike(both[0])} to {_spike(both[1])})"
     agrees, why = near(ratio, theirs), ""
     if not agrees:
-        why = "Slowest to median: " + ", ".join(
-            f"{row['algorithm']} {row['spike'] / row['median']:,.0f} times (the paper "
+        why = "Ratio of the slowest to the median: " + ", ".join(
+            f"{row['algorithm']} {row['spike'] / row['median']:,.0f} (in the paper "
             f"{paper[row['algorithm']][1][0] / paper[row['algorithm']][1][3]:,.0f})"
             for row in both
         )
+        why += "."
     what = f"{aggregation}: SBA's spikes to PBA's"
     return Finding(what, f"{theirs:.0f} times (of the slowest)", seen, agrees, why)
 
@@ -268,8 +269,9 @@ def _growth(aggregation: str, small: Row, large: Row, paper: Summaries) -> Findi
     agrees = near(ours, theirs)
     what = f"{aggregation}: TwoStacks' spikes in a window twice as large"
     why = (
-        "A spike is a flip, which combines each value of the window once: twice as many take twice "
-        "as long. The paper's are the slowest computations of all, whatever made them slow."
+        "A spike is a flip, which combines each value of the window once, so a window twice as "
+        "large takes twice as long. The paper reports the slowest computation, whatever made it "
+        "slow."
     )
     return Finding(what, f"{theirs:.1f} times (of the slowest)", f"{ours:.1f} times", agrees, why)
 
@@ -279,12 +281,13 @@ def _medians(aggregation: str, rows: dict[str, Row], paper: Mapping[str, Summari
     theirs = paper["SBA"][1][3] / paper["TwoStacks"][1][3]
     ours = rows["SBA"]["median"] / rows["TwoStacks"]["median"]
     reported = [
-        f"{row['algorithm']}'s {row['combines']:.1f} combines are "
-        f"{row['combines'] * row['combine_ns']:,.0f} of {row['median']:,.0f} ns"
+        f"the {row['combines']:.1f} combines of {row['algorithm']} take "
+        f"{row['combines'] * row['combine_ns']:,.0f} of its {row['median']:,.0f} ns"
         for row in (rows["SBA"], rows["TwoStacks"])
     ]
     agrees = near(ours, theirs)
-    what, why = f"{aggregation}: SBA's median to TwoStacks'", f"{' and '.join(reported)}."
+    what = f"{aggregation}: SBA's median to TwoStacks'"
+    why = f"In the median, {', and '.join(reported)}."
     return Finding(what, f"{theirs:.2f} times", f"{ours:.2f} times", agrees, why)
 
 

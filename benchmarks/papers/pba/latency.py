@@ -191,24 +191,27 @@ def combines(case: Case, name: str, values: Sequence[Any]) -> float:
 EXPERIMENTS = (
     Experiment(
         "pba_latency",
-        "The time of each window's computation",
+        "Computation time of each window",
         "PBA paper, section 5.1.2, Figure 7, Tables 2 and 3",
-        "Two-Stacks and SBA have spikes that grow with the range, SlickDeque and PBA none. SBA and "
-        "PBA have the lowest medians and averages; a more complex aggregation takes longer.",
-        "Plain Python in place of Java, and Max also of numpy, whose folds a thread can compute "
-        "beside another; ranges of 2^13 and 2^14, 1 h and 2 h by 1 s of 100 values (a generated "
-        "stream), at a smaller size a share where windows are dear. Evict, insert and query, by "
-        "the clock, of three runs the quietest; the first 3 % warm up. MomentSketch "
-        "(l = 10) without the estimation of quantiles, as the paper's sums of powers, and as ours "
-        "of scaled values, which SlickDeque cannot take; of the former it keeps two deques and a "
-        "running sum. Up to a million windows, as in the paper; where combines are dear, fewer.",
+        "Two-Stacks and SBA have spikes that grow with the range; SlickDeque and PBA have none. "
+        "SBA and PBA have the lowest medians and averages. A more complex aggregation takes "
+        "longer.",
+        "Plain Python instead of Java. Max also runs with numpy, whose folds one thread can "
+        "compute while another works. The ranges are 2^13 and 2^14 values, and 1 h and 2 h with a "
+        "slide of 1 s of 100 values (a generated stream); at a smaller size, expensive windows "
+        "have a share of these ranges. Elapsed time of evict, insert and query in the quietest of "
+        "three runs; the first 3 % of the windows are warm-up. MomentSketch (l = 10) does not "
+        "estimate quantiles. It runs as the paper's sums of powers, and as this project's sums of "
+        "scaled values, which SlickDeque does not support; for the sums of powers, SlickDeque "
+        "keeps two deques and a running sum. There are up to a million windows, as in the paper, "
+        "and fewer where combines are expensive.",
         latencies,
         {"figure_7": draw_latency},
         found_latency,
         captions={
             "figure_7": (
-                "the slowest of each stretch of the last windows. In the paper Two-Stacks and "
-                "SBA have spikes that grow with the range, SlickDeque and PBA none."
+                "the slowest window of each stretch of the last windows. In the paper, Two-Stacks "
+                "and SBA have spikes that grow with the range; SlickDeque and PBA have none."
             ),
         },
         quick=0.025,

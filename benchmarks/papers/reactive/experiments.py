@@ -334,12 +334,13 @@ def resized(one: Operator, size: int, capacity: int, to: int) -> float:
 
 
 SETTING = (
-    "Plain Python in place of C++, and nothing but the aggregation is timed, where the paper times "
-    "a stream engine with it. ISS is Recalculate-from-Scratch. "
+    "Plain Python instead of C++. Only the aggregation is timed; the paper times a stream engine "
+    "that includes it. ISS is Recalculate-from-Scratch. "
 )
 ROUNDED = (
-    f"slid by their length, of which 2^{MOST_ROUNDS.bit_length() - 1} tuples suffice, as no change "
-    f"is rare or long; the best of {REPEATS}, above 2^{OFTEN.bit_length() - 1} of one"
+    f"Each window slides over its length, but by 2^{MOST_ROUNDS.bit_length() - 1} tuples at most, "
+    f"because no change is rare or slow. The best of {REPEATS} runs counts; windows above "
+    f"2^{OFTEN.bit_length() - 1} run once."
 )
 AXES = ("window", "us a tuple")
 
@@ -389,11 +390,12 @@ def found_break_even(rows: Rows) -> list[Finding]:
 def _why(rows: Rows, operator: str, place: int) -> str:
     """What recalculating a value costs beside Sum's, here, and in the paper as far as it tells."""
     ours, total = (one_of(rows, operator=name, times=1)["value_ns"] for name in (operator, "Sum"))
-    reported = f"Recalculating costs {ours:,.0f} ns a value, {ours / total:.1f} times that of Sum"
+    each, to_sum = f"{ours:,.0f} ns per value", f"{ours / total:.1f} times as much as for Sum"
+    reported = f"Recalculating costs {each}, {to_sum}"
     paper, sums = PAPER_TABLE_3[operator][place], PAPER_TABLE_3["Sum"][place]
     if paper is None or sums is None:
         return f"{reported}."
-    return f"{reported}; in the paper it pays {sums / paper:.1f} times as soon as for Sum."
+    return f"{reported}; in the paper, RA pays off {sums / paper:.1f} times as soon as for Sum."
 
 
 def _sooner(rows: Rows) -> Finding:
@@ -401,11 +403,11 @@ def _sooner(rows: Rows) -> Finding:
     some = [row for row in where(rows, times=1) if row["onward"] is not None]
     # Not by the smallest window, which fills all slots, as a power of two, whatever the function.
     cost, even = ([row[key] for row in some] for key in ("value_ns", "onward"))
-    what, paper = "the costlier the function, the sooner for good", "in general"
+    what, paper = "the more expensive the function, the sooner it pays off", "in general"
     if len(some) < 3:
         return Finding(what, paper, "too few that break even")
     found = float(np.corrcoef(_ranks(cost), _ranks(even))[0, 1])
-    seen = f"rank correlation {found:.2f} of what a value costs and the window"
+    seen = f"rank correlation {found:.2f} of the cost per value and the window"
     return Finding(what, paper, seen, found < -0.5)
 
 
@@ -442,15 +444,16 @@ def found_throughput(rows: Rows) -> list[Finding]:
         for name, expected in (("RA", "logarithmic"), ("ISS", "linear")):
             some = where(rows, operator=operator, algorithm=name)
             x, y = points([row for row in some if row["window"] >= SMALL], "window", "ns")
-            found.append(shape(f"{name}: {operator}, time a tuple", x, y, expected, "ns"))
+            found.append(shape(f"{name}: {operator}, time per tuple", x, y, expected, "ns"))
         for window, paper in ((SMALL, slow), (LARGE, fast)):
             both = {row["algorithm"]: row for row in where(rows, operator=operator, window=window)}
             if len(both) < 2:
                 continue
             ra, iss = both["RA"], both["ISS"]
             why = (
-                f"A change takes RA {ra['ns']:,.0f} ns and ISS {iss['ns']:,.0f} ns. The paper's "
-                "throughput has the engine's own time on both sides, which brings them together."
+                f"A change takes {ra['ns']:,.0f} ns with RA and {iss['ns']:,.0f} ns with ISS. The "
+                "paper's throughput includes the engine's own time on both sides, which brings the "
+                "two closer together."
             )
             # The engine's time lifts a share below 1, and lowers one above.
             lowers = (paper[0] if isinstance(paper, tuple) else paper) >= 1
@@ -469,7 +472,7 @@ def found_tumbling(rows: Rows) -> list[Finding]:
         some = where(rows, operator=operator)
         for name in distinct(rows, "algorithm"):
             x, y = points(where(some, algorithm=name), "window", "us")
-            found.append(shape(f"{name}: {operator}, time a window", x, y, "linear", "us"))
+            found.append(shape(f"{name}: {operator}, time per window", x, y, "linear", "us"))
         iss = one_of(some, algorithm="ISS", window=largest)
         for name in ("RA", "RA, in bulk"):
             ra = one_of(some, algorithm=name, window=largest)
@@ -480,7 +483,7 @@ def found_tumbling(rows: Rows) -> list[Finding]:
 
 
 #: Why RA in bulk takes less than ISS, whose values come and go one by one.
-AT_ONCE = "A batch comes and goes in one call; ISS has two calls a value."
+AT_ONCE = "A batch arrives and leaves in one call; ISS makes two calls per value."
 
 
 def _bookkeeping(rows: Rows, name: str) -> str:
@@ -495,8 +498,9 @@ def _bookkeeping(rows: Rows, name: str) -> str:
     ra, iss = both[name], both["ISS"]
     return (
         f"At window {largest:,} RA makes {ra['combines']:.2f} combines a tuple and ISS "
-        f"{iss['combines']:.2f}; the rest of RA's {ra['ns_a_tuple']:,.0f} ns a tuple beside "
-        f"{iss['ns_a_tuple']:,.0f} is keeping slots and walking over them, in Python."
+        f"{iss['combines']:.2f}. A tuple takes {ra['ns_a_tuple']:,.0f} ns with RA and "
+        f"{iss['ns_a_tuple']:,.0f} ns with ISS; besides combines, RA maintains slots and walks "
+        "over them in Python."
     )
 
 
@@ -527,7 +531,7 @@ def _close(what: str, x: list[float], y: list[float]) -> Finding:
     seen = f"{100 * away[at]:+.0f} % at window {x[at]:,.0f}"
     agrees = abs(away[at]) <= CLOSE
     why = "" if agrees else _knee(x, y)
-    return Finding(what, f"closely matched, taken as {100 * CLOSE:.0f} %", seen, agrees, why)
+    return Finding(what, f"closely matched (within {100 * CLOSE:.0f} %)", seen, agrees, why)
 
 
 def _knee(x: list[float], y: list[float]) -> str:
@@ -535,17 +539,17 @@ def _knee(x: list[float], y: list[float]) -> str:
     half = len(x) // 2
     first, last = logarithm(x[: half + 1], y[: half + 1]), logarithm(x[half:], y[half:])
     return (
-        f"A doubling adds {first.slope:.2f} us to window {x[half]:,.0f} and {last.slope:.2f} us "
-        "beyond; the combines, which a machine has no part in, stay on their line."
+        f"A doubling adds {first.slope:.2f} us up to window {x[half]:,.0f}, and {last.slope:.2f} "
+        "us beyond it. The combines, which do not depend on the machine, stay on their line."
     )
 
 
 def _steps(what: str, x: list[float], y: list[float]) -> Finding:
     """Counted combines: one or two paths to the root, and the walks of an inverted buffer."""
     fit = logarithm(x, y)
-    seen = f"{fit.slope:.2f} a doubling (R2 {fit.r2:.3f}), {y[-1]:.1f} at window {x[-1]:,.0f}"
+    seen = f"{fit.slope:.2f} per doubling (R2 {fit.r2:.3f}), {y[-1]:.1f} at window {x[-1]:,.0f}"
     agrees = 0.95 <= fit.slope <= 4.05 and fit.r2 > 0.99
-    paper = "a logarithm of 1 to 4 a doubling: up to two paths and two walks"
+    paper = "a logarithm of 1 to 4 per doubling: up to two paths and two walks"
     return Finding(f"{what}: combines a (1,1)-change", paper, seen, agrees)
 
 
@@ -596,10 +600,11 @@ def _resizing(osc: Row, fixed: Row) -> str:
     """Where the time goes that combines and resizes do not take."""
     step, full = (osc["us"] - osc["resizing_us"]) / osc["combines"], fixed["us"] / fixed["combines"]
     return (
-        f"Resizes included, oscillating makes {osc['combines']:.1f} combines a tuple, fixed "
-        f"{fixed['combines']:.1f}; resizing takes {osc['resizing_us']:.1f} of its {osc['us']:.1f} "
-        f"us. The rest is {step:.2f} us a combine beside {full:.2f}: where slots are free, each "
-        "step to the root must tell what is in use."
+        f"Including resizes, the oscillating capacity makes {osc['combines']:.1f} combines per "
+        f"tuple, and the fixed one {fixed['combines']:.1f}. Resizing takes "
+        f"{osc['resizing_us']:.1f} of the {osc['us']:.1f} us per tuple. The rest is {step:.2f} us "
+        f"per combine, compared with {full:.2f} us: where slots are free, each step to the root "
+        "must check which of them are in use."
     )
 
 
@@ -617,7 +622,7 @@ def found_granularity(rows: Rows) -> list[Finding]:
         ]
         expected = "logarithmic" if change in GROWS else "constant"
         m = max(row["m"] for row in some)
-        why = {"constant": f"Two combines a doubling are shared by {m} tuples: hardly a growth."}
+        why = {"constant": f"{m} tuples share two combines per doubling, so the time hardly grows."}
         found += shapes(f"{change}, a tuple", some, ("window", "us"), expected, "us", why)
     return found
 
@@ -625,23 +630,26 @@ def found_granularity(rows: Rows) -> list[Finding]:
 EXPERIMENTS = (
     Experiment(
         "ra_break_even",
-        "From which window on the Reactive Aggregator pays",
+        "The window size from which the Reactive Aggregator pays off",
         "Reactive Aggregator paper, section 6.2, Table 3",
-        "RA is faster than ISS from windows of 10 to 370 on, and 10 times faster from 700 to 5,810 "
-        "on: in general, the costlier the function, the sooner. Never for Count, where ISS reads "
-        "the size, and for Collect, where both make n - 1 operations.",
-        f"{SETTING}For Count it reads the size and for Collect it makes one list. Windows to "
-        f"2^{TABLE_3}, found by bisection; with RA's slots a power of two, a window that fills "
-        "them may pay before larger ones do, so there are two answers: the smallest window that "
-        "pays and that from which on all do.",
+        "RA becomes faster than ISS at windows of 10 to 370 tuples, and 10 times faster at 700 to "
+        "5,810. In general, the more expensive the function, the smaller this window. RA is never "
+        "faster for Count, where ISS reads the size, or for Collect, where both make n - 1 "
+        "operations.",
+        f"{SETTING}For Count, ISS reads the size; for Collect, it makes one list. Windows have up "
+        f"to 2^{TABLE_3} tuples; the break-even is found by bisection. RA's number of slots is a "
+        "power of two, so a window that fills them can pay off before larger windows do. There are "
+        "therefore two answers: the smallest window that pays off, and the window from which all "
+        "larger ones do.",
         break_even,
         {"table_3": draw_break_even},
         found_break_even,
         captions={
             "table_3": (
-                "the smallest window that pays, here and in the paper, for each function, on a "
-                "logarithmic axis; no bar where it never does. In the paper costlier functions "
-                "pay sooner: look whether the bars of ours fall in the same order."
+                "the smallest window that pays off, here and in the paper, by function, on a "
+                "logarithmic axis; a function that never pays off has no bar. In the paper, more "
+                "expensive functions pay off sooner. Check whether the bars measured here fall in "
+                "the same order."
             ),
         },
         quick=2**-6,
@@ -650,19 +658,19 @@ EXPERIMENTS = (
         "ra_throughput",
         "Throughput of the Reactive Aggregator and of recalculating",
         "Reactive Aggregator paper, section 6.2, Figure 6",
-        "RA is about 10 % (Max) and 5 % (StdDev) slower on small windows, almost 3 times faster "
-        "(Max) and over 10 times faster (StdDev) at a window of 1,024.",
-        f"{SETTING}Windows to 2^{FIGURE_6}, ISS to 2^{round(math.log2(MOST_RECALCULATED))}.",
+        "RA is about 10 % (Max) and 5 % (StdDev) slower than ISS on small windows. At a window of "
+        "1,024, it is almost 3 times (Max) and over 10 times (StdDev) faster.",
+        f"{SETTING}Windows have up to 2^{FIGURE_6} tuples, and up to "
+        f"2^{round(math.log2(MOST_RECALCULATED))} for ISS.",
         throughput,
         {"figure_6": partial(lines, x="window", y="mps", panel="operator",
                              labels=("window", "million tuples a second"))},
         found_throughput,
         captions={
             "figure_6": (
-                "million tuples a second over the window, both axes logarithmic. In the paper "
-                "RA begins a little below ISS and is well above it at 1,024; look for the "
-                "crossing, and for ISS falling in proportion to the window while RA hardly "
-                "falls."
+                "million tuples per second by window size; both axes are logarithmic. In the "
+                "paper, RA begins slightly below ISS and is well above it at 1,024. Look for the "
+                "crossing: ISS falls in proportion to the window, while RA hardly falls."
             ),
         },
         quick=2**-5,
@@ -671,24 +679,24 @@ EXPERIMENTS = (
         "ra_update",
         "The cost of a (1,1)-change of the Reactive Aggregator",
         "Reactive Aggregator paper, section 6.2, Figure 7",
-        "The measured cost closely matches a logarithm of the window, from 8 to 8 million tuples, "
-        "without a knee where the caches end.",
-        f"{SETTING}Windows to 2^{FIGURE_7}, in full to 2^{PAPER}, {ROUNDED}. "
-        "ArgMax, which is not commutative, and windows that leave a quarter of the slots free "
-        "are beyond the paper's figure.",
+        "The measured cost closely matches a logarithm of the window size, from 8 to 8 million "
+        "tuples, without a knee where the window outgrows the caches.",
+        f"{SETTING}Windows have up to 2^{FIGURE_7} tuples, at full scale up to 2^{PAPER}. "
+        f"{ROUNDED} ArgMax, which is not commutative, and windows that leave a quarter of the "
+        "slots free are not in the paper's figure.",
         update,
         {"figure_7": partial(draw_update, y="us", label=AXES[1], fitted=True),
          "combines": partial(draw_update, y="combines", label="combines a tuple")},
         found_update,
         captions={
             "figure_7": (
-                "time of a change of one tuple over the window, logarithmic to the right only, "
-                "with the logarithm that fits best (dotted). The paper's points lie on that "
-                "line from 8 to 8 million; look for a knee where the processor's caches end."
+                "time per change of one tuple by window size, with the best-fitting logarithm "
+                "(dotted); only the window axis is logarithmic. The paper's points lie on that "
+                "line from 8 to 8 million. Look for a knee where the window outgrows the caches."
             ),
             "combines": (
-                "the combines of the same changes, counted. A straight line is a logarithm, "
-                "and no machine has a part in it; full slots need one path to the root, free "
+                "the combines of the same changes, counted. A straight line is a logarithm; the "
+                "counts do not depend on the machine. Full slots need one path to the root, free "
                 "slots two."
             ),
         },
@@ -697,19 +705,20 @@ EXPERIMENTS = (
     ),
     Experiment(
         "ra_tumbling",
-        "The Reactive Aggregator where nothing can be used again",
+        "The Reactive Aggregator when nothing can be reused",
         "Reactive Aggregator paper, section 6.2, Figure 8",
-        "A tumbling window costs about the same with RA and with ISS, with Max and with StdDev.",
-        f"{SETTING}Windows to 2^{FIGURE_8}, in full to 2^{PAPER}: all values go, as many "
-        "come, one query. Beside the paper's: RA's bulk operations.",
+        "A tumbling window costs about the same with RA as with ISS, for Max and for StdDev.",
+        f"{SETTING}Windows have up to 2^{FIGURE_8} tuples, at full scale up to 2^{PAPER}. In each "
+        "step, all values leave, as many new ones arrive, and one query follows. RA's bulk "
+        "operations are measured in addition to the paper's.",
         tumbling,
         {"figure_8": partial(lines, x="window", y="us", panel="operator",
                              labels=("window", "us a window"))},
         found_tumbling,
         captions={
             "figure_8": (
-                "time to aggregate a whole new window over its size, both axes logarithmic. "
-                "The paper's two curves lie on each other and are linear: so should RA and ISS "
+                "time to aggregate a whole new window by its size; both axes are logarithmic. In "
+                "the paper, the two curves coincide and are linear. RA and ISS should do the same "
                 "here."
             ),
         },
@@ -718,21 +727,21 @@ EXPERIMENTS = (
     ),
     Experiment(
         "ra_resize",
-        "Capacities that go back and forth",
+        "Oscillating capacities",
         "Reactive Aggregator paper, section 6.2, Figure 9",
-        "Resizing is amortised: a capacity that oscillates between n and 2n is even faster than a "
-        "fixed one of n, as windows are then mostly smaller. A single resize is linear.",
-        f"{SETTING}Windows to 2^{FIGURE_9}, in full to 2^20, as each is slid by its whole length; "
-        "a query after each tuple that comes.",
+        "Resizing is amortized: a capacity that oscillates between n and 2n is even faster than a "
+        "fixed capacity of n, because most windows are then smaller. A single resize is linear.",
+        f"{SETTING}Windows have up to 2^{FIGURE_9} tuples, at full scale up to 2^20, because each "
+        "slides over its whole length. A query follows each new tuple.",
         resize,
         {"figure_9": partial(lines, x="window", y="us", line="capacity", panel="operator",
                              labels=("n", "us a tuple"), scales=("log", "linear"))},
         found_resize,
         captions={
             "figure_9": (
-                "time a tuple over the window, logarithmic to the right only, with slots that "
-                "stay and with slots that go back and forth. In the paper the oscillating curve is "
-                "the lower one; both should be straight lines."
+                "time per tuple by window size, with a fixed number of slots and with an "
+                "oscillating one; only the window axis is logarithmic. In the paper, the "
+                "oscillating curve is the lower one. Both should be straight lines."
             ),
         },
         quick=2**-6,
@@ -742,9 +751,10 @@ EXPERIMENTS = (
         "ra_granularity",
         "Changes of many tuples at once",
         "Reactive Aggregator paper, section 6.2, Figure 10",
-        "An (m,m)-change costs O(1 + log(n/m)) a tuple: a logarithm for m = 1, 4 and 64, constant "
-        "for m = n/16, n/4 and n on windows that are large enough.",
-        f"{SETTING}StdDev, windows to 2^{FIGURE_10}, in full to 2^{PAPER}, {ROUNDED}.",
+        "An (m,m)-change costs O(1 + log(n/m)) per tuple: logarithmic for m = 1, 4 and 64, and "
+        "constant for m = n/16, n/4 and n on large enough windows.",
+        f"{SETTING}The function is StdDev. Windows have up to 2^{FIGURE_10} tuples, at full scale "
+        f"up to 2^{PAPER}. {ROUNDED}",
         granularity,
         {"figure_10": partial(lines, x="window", y="us", line="change", labels=AXES,
                               scales=("log", "linear")),
@@ -753,13 +763,13 @@ EXPERIMENTS = (
         found_granularity,
         captions={
             "figure_10": (
-                "time a tuple over the window for changes of m tuples at once, logarithmic to "
-                "the right only. In the paper m = 1, 4 and 64 rise as straight lines, each "
-                "below the one before, and shares of the window are level."
+                "time per tuple by window size for changes of m tuples at once; only the window "
+                "axis is logarithmic. In the paper, m = 1, 4 and 64 rise as straight lines, each "
+                "below the previous one, and shares of the window are level."
             ),
             "combines": (
-                "the combines a tuple of the same changes, counted: straight lines for a fixed "
-                "m, level ones for a share of the window."
+                "the combines per tuple of the same changes, counted: straight lines for a fixed "
+                "m, and level lines for a share of the window."
             ),
         },
         quick=2**-6,

@@ -131,7 +131,7 @@ def found(rows: Rows) -> list[Finding]:
         changed = where(rows, operator="Max", change=change)
         m = max(row["m"] for row in changed)
         expected = "logarithmic" if change in GROWS else "constant"
-        shared = {"constant": f"A combine a doubling is shared by {m} tuples: hardly a growth."}
+        shared = {"constant": f"{m} tuples share a combine per doubling, so the time hardly grows."}
         for side in SIDES:
             some = [row for row in where(changed, algorithm=side) if _is_large(row)]
             what = f"{side}: Max, {change}, a tuple"
@@ -190,8 +190,8 @@ def _counts(rows: Rows, window: int) -> str:
     ra, aw = (one_of(rows, window=known, algorithm=side) for side in SIDES)
     return (
         f"At window {known:,} AW makes {aw['combines']:.2f} combines a tuple and RA "
-        f"{ra['combines']:.2f}; all in all a tuple takes {1e3 * aw['us']:,.0f} and "
-        f"{1e3 * ra['us']:,.0f} ns. The rest is the bookkeeping of both, in Python, and for AW the "
+        f"{ra['combines']:.2f}. In total, a tuple takes {1e3 * aw['us']:,.0f} ns with AW and "
+        f"{1e3 * ra['us']:,.0f} ns with RA. The rest is bookkeeping in Python and, for AW, the "
         "interface that all in-order algorithms share."
     )
 
@@ -220,16 +220,17 @@ def draw_figure_11(rows: Rows, y: str, label: str) -> Figure:
 EXPERIMENTS = (
     Experiment(
         "ra_prior",
-        "The Reactive Aggregator beside base intervals",
+        "The Reactive Aggregator compared with base intervals",
         "Reactive Aggregator paper, section 6.2, Figure 11 and Table 4",
-        "Arasu and Widom's algorithm has the same complexity, and RA is faster by a constant "
-        "factor: 2 to 6 % at a window of 8, 20 to 26 % at 8 K, 35 to 39 % at 8 M, whatever the "
-        "function.",
-        "Plain Python in place of C++, and nothing but the aggregation is timed, where the paper "
-        "times a stream engine with it. AW is BaseIntervals. The paper does not say which changes "
-        f"its figure has. Windows to 2^{FIGURE_11} in the figure and to 2^{TABLE_4[-1]} in the "
-        f"table, in full to 2^23 in both, {ROUNDED}. The table's largest window is one of the "
-        "paper's, or is held against the range between two of them.",
+        "Arasu and Widom's algorithm (AW) has the same complexity. RA is faster by a constant "
+        "factor, whatever the function: 2 to 6 % at a window of 8, 20 to 26 % at 8 K, and 35 to "
+        "39 % at 8 M.",
+        "Plain Python instead of C++. Only the aggregation is timed; the paper times a stream "
+        "engine that includes it. AW is BaseIntervals. The paper does not say which changes its "
+        "figure shows. "
+        f"Windows have up to 2^{FIGURE_11} tuples in the figure and up to 2^{TABLE_4[-1]} in the "
+        f"table, at full scale up to 2^23 in both. {ROUNDED} The largest window of the table is "
+        "one of the paper's, or is compared with the range between two of the paper's windows.",
         measure,
         {"figure_11": partial(draw_figure_11, y="us", label=AXES[1]),
          "combines": partial(draw_figure_11, y="combines", label="combines a tuple"),
@@ -237,16 +238,16 @@ EXPERIMENTS = (
         found,
         captions={
             "figure_11": (
-                "time a tuple of Max over the window for each change, logarithmic to the right "
-                "only. In the paper both curves have the same shape, and RA is the lower one "
-                "by a constant factor."
+                "time per tuple of Max by window size for each change; only the window axis is "
+                "logarithmic. In the paper, both curves have the same shape, and RA is lower by a "
+                "constant factor."
             ),
             "combines": (
-                "the combines a tuple of the same changes, counted."
+                "the combines per tuple of the same changes, counted."
             ),
             "table_4": (
                 "AW's time as a multiple of RA's for single changes, here and in the paper, by "
-                "function and window. The paper's bars are above 1 and grow with the window."
+                "function and window. In the paper, the bars are above 1 and grow with the window."
             ),
         },
         quick=2**-6,
