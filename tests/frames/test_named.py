@@ -428,7 +428,7 @@ def of_a_batch(policy: Callable[[], AbstractPolicy], times: list[int]) -> list[i
     return list(window.extend(order.tolist(), np.array(times)[order])[-1])
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("rule", MERGING)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("aggregator", BY_TIME)

@@ -352,7 +352,7 @@ OF_LETTERS: dict[str, tuple[Callable[[], AbstractMonoid], Any, Any]] = {
 }
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", OF_LETTERS)
 @pytest.mark.parametrize("arities", [(2, 2), (3, 5), (4, 32)], ids=str)

@@ -203,6 +203,7 @@ def batch(n: int, d: int, m: int, spread: bool) -> np.ndarray:
     return (n - d) * 1000 + 1 + np.arange(m)
 
 
+@pytest.mark.sparse(1)
 @MIN_ARITIES
 @pytest.mark.parametrize("spread", [True, False])
 def test_a_bulk_insertion_takes_o_of_m_log_d_over_m(min_arity: int, spread: bool) -> None:
