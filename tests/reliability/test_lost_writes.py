@@ -41,7 +41,7 @@ def written(
     window.extend(oracle.events(back, back + random.randint(0, 60)))
 
 
-@pytest.mark.parametrize("seed", range(35))
+@pytest.mark.parametrize("seed", some(range(35), by_default=20))
 def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
     random, name, tree = Random(seed), f"lost{seed}", oracle.TREES[seed % len(oracle.TREES)]
     faulty = FaultyStore(MemoryStore(name), seed=seed)
