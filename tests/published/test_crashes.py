@@ -92,13 +92,13 @@ class Shared(Single):
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("kind", [Keyed, Single, Shared])
 @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "answer lost"])
 def test_each_call_fails_once_and_what_is_published_stays_whole(
     kind: Any, applied: bool, part: int
 ) -> None:
-    for nth in count(1 + part, 2):
+    for nth in count(1 + part, 4):
         inner = MemoryStore()
         store = FaultyStore(inner)
         program = kind(store, None)

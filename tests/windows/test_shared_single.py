@@ -22,6 +22,7 @@ from mta import (
 )
 from mta.errors import InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.windows.shared_engine import SharedEngine
+from tests.support.sampling import REST
 
 BY_COUNT = {"x": CountWindow(3), "y": CountWindow(37), "z": CountWindow(300)}
 BY_BOTH = {"x": TimeWindow(50), "y": CountWindow(37), "z": TimeWindow(1400)}
@@ -47,22 +48,25 @@ def approximately(result: Any) -> Any:
     return pytest.approx(result, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("policies", "lateness"),
-    [(BY_COUNT, None), (BY_BOTH, None), (BY_BOTH, 20), (EARLIER, None), (EARLIER, 20)],
-    ids=str,
-)
-@pytest.mark.parametrize(
-    "make",
-    [
-        Max,
-        Sum,
-        lambda: Sum("int64"),
-        SampleStdDev,
-        lambda: Product({"most": ("v", Max()), "mean": ("v", Mean())}),
-        lambda: Monoid("", lambda a, b: a + b, lift=str, name="joined"),
-    ],
-)
+#: Each way to combine in every other of the ways to end and to begin, by default.
+MAKES: list[Any] = [
+    Max,
+    Sum,
+    lambda: Sum("int64"),
+    SampleStdDev,
+    lambda: Product({"most": ("v", Max()), "mean": ("v", Mean())}),
+    lambda: Monoid("", lambda a, b: a + b, lift=str, name="joined"),
+]
+WAYS: list[Any] = [
+    pytest.param(make, policies, lateness, marks=[REST] if (one + other) % 2 else [])
+    for one, make in enumerate(MAKES)
+    for other, (policies, lateness) in enumerate(
+        [(BY_COUNT, None), (BY_BOTH, None), (BY_BOTH, 20), (EARLIER, None), (EARLIER, 20)]
+    )
+]
+
+
+@pytest.mark.parametrize(("make", "policies", "lateness"), WAYS)
 def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int | None) -> None:
     """Results to the last bit, fronts, and the way over a snapshot.
 
