@@ -122,6 +122,12 @@ class LevelPages(EventLog):
             leaf = levels.tails[0]
         return leaf.capacity - leaf.count
 
+    @property
+    def spare(self) -> int:
+        """Return how many events can be added without a store call."""
+        leaf = self.levels.tails[0]
+        return leaf.capacity - leaf.count if leaf.is_loaded else 0
+
     def discard(self) -> None:
         """Delete the pages of events that have left, if many and no snapshot needs them."""
         levels = self.levels
@@ -552,12 +558,6 @@ class LevelLog(LevelPages, LeafReader):
     def insert(self, row: Row, time: int | None = None) -> None:
         self.room()
         self.levels.append(row, time)
-
-    @property
-    def spare(self) -> int:
-        """Return how many events can be added without a store call."""
-        leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> int | None:
         """Add the events that arrived one at a time, at most as many as there was room for.
