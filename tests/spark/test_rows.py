@@ -113,6 +113,13 @@ def test_a_key_that_is_too_long_is_named() -> None:
         sort_rows(table(device=["a", "x" * 1028]), make_plan())
 
 
+def test_a_key_of_nan_is_null() -> None:
+    rows = table(device=[0.5, float("nan")])
+    with pytest.raises(NullKey, match="1 of 2 rows"):
+        complete(rows, make_plan())
+    assert keys(sort_rows(rows, make_plan(on_invalid="drop"))) == [0.5]
+
+
 def test_both_zeros_are_one_key() -> None:
     assert len(sort_rows(table(device=[0.0, -0.0]), make_plan()).keys) == 1
 
