@@ -7,6 +7,7 @@ puts and deletes can be repeated safely.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,10 @@ class PageStore(ABC):
     @abstractmethod
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages in the order of the keys, None for missing ones; one store call."""
+
+    async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return what ``get_many`` does without blocking the event loop; one store call."""
+        return await asyncio.to_thread(self.get_many, keys)
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for the pages, in the order of the keys; one store call.

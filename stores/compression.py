@@ -64,13 +64,10 @@ class CompressedStore(WrapperStore):
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages as they were put; one store call."""
-        pages = self.store.get_many(keys)
-        if not any(page is not None and page.startswith(MAGIC) for page in pages):
-            return pages
-        return [
-            _unpacked(page, key) if page is not None and page.startswith(MAGIC) else page
-            for key, page in zip(keys, pages, strict=True)
-        ]
+        return _all_unpacked(keys, self.store.get_many(keys))
+
+    async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
+        return _all_unpacked(keys, await self.store.get_many_async(keys))
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for the pages as they were put; one store call."""
@@ -116,6 +113,15 @@ def _packed(page: bytes, zstd: Any) -> bytes:
 
 def _head(codec: str, size: int) -> bytes:
     return _HEAD.pack(MAGIC, VERSION, size, len(codec)) + codec.encode()
+
+
+def _all_unpacked(keys: Sequence[str], pages: list[bytes | None]) -> list[bytes | None]:
+    if not any(page is not None and page.startswith(MAGIC) for page in pages):
+        return pages
+    return [
+        _unpacked(page, key) if page is not None and page.startswith(MAGIC) else page
+        for key, page in zip(keys, pages, strict=True)
+    ]
 
 
 def _unpacked(packed: bytes, key: str) -> bytes:

@@ -19,19 +19,22 @@ Thread safety: any number of threads; each call takes a connection from a pool.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
 import redis
+import redis.asyncio
 from redis import exceptions
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from .address import Option, StoreAddress, count, switch
-from .base import Capabilities
+from .base import Capabilities, check_keys
 from .credentials import Credentials
 from .errors import (
     InvalidStoreURL,
@@ -163,14 +166,77 @@ class RedisStore(ServerStore):
         """Return whether this policy may evict pages."""
         return policy.startswith("allkeys-") or (policy.startswith("volatile-") and self._ttl > 0)
 
+    def start_over(self) -> None:
+        super().start_over()
+        self._idle: deque[Any] = deque()
+        self._in_loop: _LoopConnection | None = None
+
+    def close(self) -> None:
+        super().close()
+        with self._lock:
+            connection, self._in_loop = self._in_loop, None
+        if connection is not None:
+            connection.close()
+
     def _disconnect(self, client: Any) -> None:
         client.close()
+        while self._idle:
+            self._idle.pop().disconnect()
         if not self._cluster:
             client.connection_pool.disconnect()  # close() does not close a pool that was passed in
 
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
-        pages: list[bytes | None] = client.mget(map(self._name, keys))
+        names = [*map(self._name, keys)]
+        pages = None if self._cluster else self._asked(client, names)
+        if pages is None:
+            pages = client.mget(names)
         return pages
+
+    def _asked(self, client: Any, names: list[str]) -> list[bytes | None] | None:
+        """Return the reply to MGET, None if the connection is lost: a client connects and retries.
+
+        A command of the client takes twice as long, mostly for its pool.
+        """
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = client.connection_pool.make_connection()
+        try:
+            connection.send_command("MGET", *names)
+            pages: list[bytes | None] = connection.read_response()
+        except (exceptions.ConnectionError, exceptions.TimeoutError):
+            return None
+        self._idle.append(connection)
+        return pages
+
+    async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the pages as ``get_many`` does, over one connection for each event loop."""
+        if self._cluster:
+            return await super().get_many_async(keys)
+        check_keys(keys, self.limits)
+        found: dict[str, bytes | None] = {}
+        try:
+            connection = self._connection_in_loop()
+            for batch in self._batches(dict.fromkeys(keys), self.most_reads):
+                pages = await connection.ask("MGET", *map(self._name, batch))
+                found.update(zip(batch, pages, strict=True))
+            return [found[key] for key in keys]
+        except self.failures as error:
+            if isinstance(error, WindowStoreError):
+                raise
+            named = self._named(error)
+        raise named from None
+
+    def _connection_in_loop(self) -> _LoopConnection:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            self._check_open()
+            known = self._in_loop
+            if known is None or known.loop is not loop:
+                if known is not None:
+                    known.close()
+                known = self._in_loop = _LoopConnection(loop, self._tls, self._settings)
+        return known
 
     def _put(self, client: Any, pages: dict[str, bytes]) -> None:
         if not self._ttl:
@@ -307,3 +373,43 @@ def _client_settings(
             "ssl_check_hostname": options.get("verify", True),
         }
     return settings
+
+
+class _LoopConnection:
+    """A connection of one event loop, which carries out one command after the other.
+
+    The commands of a client of redis-py take several times as long in an event loop.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tls: bool, settings: Mapping[str, Any]
+    ) -> None:
+        # With a timeout of their own, sending and receiving would cost a task each.
+        own = {"socket_timeout": None, "retry": None, "socket_read_size": _READ_BYTES}
+        kind = redis.asyncio.SSLConnection if tls else redis.asyncio.Connection
+        self.loop, self._timeout = loop, settings["socket_timeout"]
+        self._connection: Any = kind(**{**settings, **own})
+        self._turn = asyncio.Lock()
+
+    async def ask(self, *command: str) -> Any:
+        """Return the reply to a command; connects again if the connection was lost before."""
+        async with self._turn:
+            try:
+                return await self._ask(command)
+            except exceptions.ConnectionError:
+                return await self._ask(command)
+
+    async def _ask(self, command: Sequence[str]) -> Any:
+        connection = self._connection
+        try:
+            async with asyncio.timeout(self._timeout):
+                await connection.send_command(*command)
+                return await connection.read_response()
+        except TimeoutError:
+            await connection.disconnect(nowait=True)
+            raise exceptions.TimeoutError("Timeout reading from socket") from None
+
+    def close(self) -> None:
+        """Close the connection in its loop, if that still runs; any thread."""
+        if not self.loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._connection.disconnect(nowait=True), self.loop)

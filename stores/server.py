@@ -172,10 +172,11 @@ class ServerStore(PageStore):
         self, keys: Iterable[str], most: int, pages: Mapping[str, bytes] | None = None
     ) -> Iterator[list[str]]:
         """Yield the keys of each command: at most ``most``, with 8 MiB of ``pages`` or one page."""
-        for group in self._together(keys):
-            yield from in_batches(
-                group, lambda key: len(pages[key]) if pages else 0, _BATCH_BYTES, most
-            )
+        for group in map(list, self._together(keys)):
+            if pages is None:
+                yield from (group[at : at + most] for at in range(0, len(group), most))
+            else:
+                yield from in_batches(group, lambda key: len(pages[key]), _BATCH_BYTES, most)
 
     @abstractmethod
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:

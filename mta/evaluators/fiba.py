@@ -336,12 +336,6 @@ class FiBA(FingerTreeLog, Aggregator):
 
     # --- what a policy asks -----------------------------------------------------------------------
 
-    def oldest_time(self) -> int | None:
-        return Aggregator.oldest_time(self)
-
-    def time_at_front(self) -> int:
-        return self.time_at(self.front)
-
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """Search for a policy: in the leaf at the front with a cursor, beyond it down the tree."""
         if self.front == self.back:

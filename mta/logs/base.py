@@ -338,9 +338,12 @@ class EventLog(ABC):
     def _evict_before(self, position: int) -> None:
         """Remove events, at least one and at most all."""
 
-    @abstractmethod
     def oldest_time(self) -> int | None:
-        """Return the time of the oldest event, None in an empty window."""
+        """Return the time of the oldest event, None without any; at most one page read per level.
+
+        The events must have times.
+        """
+        return None if self.front == self.back else self.remembered().time_before(self.front + 1)
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         """See ``OrderedEvents``; empty by default, without immutable groups."""
@@ -447,19 +450,13 @@ class Aggregator(EventLog):
         #: A front position, and the time of the event there.
         self._front_time = (-1, 0)
 
-    @abstractmethod
-    def time_at_front(self) -> int:
-        """Return the time of the oldest event, if any exists; at most one page read per level."""
-
     def oldest_time(self) -> int | None:
-        """Return the time of the oldest event, None in an empty window.
-
-        Known without a read as long as the front does not move.
-        """
+        """Return the time of the oldest event; known without a read while the front stays."""
         if self._front_time[0] != self.front:
-            if self.front == self.back:
+            time = super().oldest_time()
+            if time is None:
                 return None
-            self._front_time = self.front, self.time_at_front()
+            self._front_time = self.front, time
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:

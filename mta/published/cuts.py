@@ -19,7 +19,7 @@ from mta.columns.schemas import shown_column
 from mta.errors import NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
-from mta.keyed.keys import Keys, read_key, read_keys
+from mta.keyed.keys import Keys, hash_and_bytes, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
 from mta.monoids.base import empties
 from mta.monoids.product import Product, result_columns, result_name
@@ -27,7 +27,7 @@ from mta.published.lookups import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, reader_of
 from mta.publishing.records import Head
-from mta.times import TimeUnit, are_many, moments_of
+from mta.times import TimeUnit, are_many, moment_of, moments_of
 from mta.windows.moments import column_of, gone
 
 #: A moment: a datetime, a number, or "now" by the clock of this machine; or one of these per key.
@@ -154,12 +154,12 @@ class Cut:
         if self.operation.what.shape != "keys":
             return None
         key = key if self._converted is None else self._converted(key)
-        wanted = read_key(key, self._key_kind)
-        moment = None if at is None else int(moments_of(at, unit)[0])
+        hashed, packed = hash_and_bytes(key, self._key_kind)
+        moment = None if at is None else moment_of(at, unit)
         view = self._view(0 if self._bucket_of is None else self._bucket_of(key))
         if view is None:
             return None
-        found = yield from view.steps(int(wanted.hashes[0]), wanted.packed(0), moment)
+        found = yield from view.steps(hashed, packed, moment)
         if found is None:
             return None
         results = dict(zip(self.operation.policies, found, strict=True))

@@ -54,6 +54,13 @@ class ReadOnlyPages(WrapperStore):
         pairs = zip(keys, found, strict=True)
         return [fresh[key] if page is None else page for key, page in pairs]
 
+    async def fetch(self, keys: Sequence[str]) -> None:
+        """Read pages into the cache without blocking the event loop, with one store call."""
+        missing = [key for key, page in zip(keys, self._cached(keys), strict=True) if page is None]
+        if missing:
+            read = self._checked(missing, await self.store.get_many_async(missing))
+            self._keep(dict(zip(missing, read, strict=True)))
+
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         if not self._remote:
             return self.store.view_many(keys, lambda pages: see(self._checked(keys, pages)))

@@ -127,9 +127,12 @@ class PublishedWindows:
         with np.errstate(all="ignore"):
             return self._resumed(Lookup(cut.steps(key, at)))
 
-    def fetch(self, pages: Iterable[str]) -> None:
-        """Read the pages that NotCached names into the cache, with one store call."""
-        self._pages.get_many([*pages])
+    async def fetch(self, pages: Iterable[str]) -> None:
+        """Read the pages that NotCached names into the cache, with one store call.
+
+        It never blocks the event loop: Redis is read in the loop, other servers in a thread.
+        """
+        await self._pages.fetch([*pages])
 
     def resume(self, missing: NotCached) -> Any:
         """Continue a ``query_cached`` that raised NotCached, once the pages are fetched.

@@ -42,7 +42,7 @@ from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
 from mta.published.lookups import Steps
 from mta.published.pages import ReadOnlyPages
-from mta.published.single import IndexedPages, Indexes, NotSimple, SingleKeys, results_of
+from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
 from mta.windows.moments import result_at
 from mta.windows.settings import Settings
@@ -115,6 +115,10 @@ class KeyedView:
             self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
             self._pages, operation.indexes,
         )  # fmt: skip
+        #: None where no key is looked up by itself.
+        self._results: Results | None = None
+        if self.kind.vectorized and self._single.is_simple:
+            self._results = Results(self.kind.monoid, self.monoid, self.kind.policies.values())
 
     @property
     def key_kind(self) -> str | None:
@@ -146,15 +150,13 @@ class KeyedView:
         The key is given as its hash and its bytes. Returns None if the general method, ``results``,
         must answer. Raises MissingPage and CorruptPage.
         """
-        simple = self.kind.vectorized and self._single.is_simple
-        if not simple or (moment is not None and not self.timed):
+        if self._results is None or (moment is not None and not self.timed):
             return None
         try:
             events = yield from self._single.find(hashed, packed)
             if events is None:
                 return None
-            policies = [*self.kind.policies.values()]
-            return results_of(self.kind.monoid, self.monoid, policies, events, moment)
+            return self._results.of(events, moment)
         except NotSimple:
             return None
 

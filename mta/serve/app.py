@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -150,6 +151,7 @@ def create_app(settings: Settings) -> ASGIApp:
     sys.setswitchinterval(_SWITCH_SECONDS)
     service = Service(settings)
     metrics = Metrics(service.gauges)
+    gc.freeze()  # libraries stay: collections that look through them would delay requests
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:

@@ -1,10 +1,9 @@
 """Requests of single keys.
 
 The event loop answers requests for a single key itself, which takes less time than passing them to
-a thread and back. A thread reads pages that are not in memory: one store call reads the pages of
-all requests that wait for some. A call costs a worker about as much as a request, however many
-pages it reads. So when requests are frequent, a call starts a few milliseconds after the previous
-one, and serves the requests that arrive in between.
+a thread and back. It also reads pages that are not in memory, if the store supports this: a thread
+would wait several times per call until the event loop releases the interpreter. One call is running
+at a time; the next call reads the pages of all requests that wait by then.
 
 Other requests, such as those for a key with many events, take longer, and run on a thread. A call
 of the reader costs hundreds of microseconds, and a few more for each additional key. So requests
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +28,6 @@ from mta.serve.answers import named
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 #: How many times pages are read for a request: one level of the index each time, then the tables.
 _FETCHES = 4
-#: The minimum number of seconds between the starts of two calls that read pages.
-_SPACING = 0.004
 #: Up to this many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
 
@@ -47,11 +44,9 @@ class Lookups:
     def __init__(self, reader: PublishedWindows) -> None:
         self._reader = reader
         self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
-        self._fetcher = ThreadPoolExecutor(1, "mta-serve-pages")
         #: The pages that the next store call reads, with the requests that wait for them.
         self._wanted: list[tuple[Iterable[str], asyncio.Future[None]]] = []
-        self._fetching = False
-        self._last_fetch = 0.0
+        self._fetcher: asyncio.Task[None] | None = None
         #: The waiting requests, by whether they have a moment and accept partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -82,38 +77,28 @@ class Lookups:
         """Read pages, together with those that other requests need; one call at a time."""
         waiting = asyncio.get_running_loop().create_future()
         self._wanted.append((pages, waiting))
-        if not self._fetching:
-            self._fetch_soon()
+        if self._fetcher is None:
+            self._fetcher = asyncio.create_task(self._fetch_wanted())
         await waiting
 
-    def _fetch_soon(self) -> None:
-        """Read the wanted pages on a thread, and afterwards those that are wanted by then."""
-        self._fetching = bool(self._wanted)
-        if self._fetching:
-            loop = asyncio.get_running_loop()
-            loop.call_at(self._last_fetch + _SPACING, self._fetch_wanted)
-
-    def _fetch_wanted(self) -> None:
-        wanted = [each for each in self._wanted if not each[1].done()]  # the others timed out
-        self._wanted, self._fetching, loop = [], bool(wanted), asyncio.get_running_loop()
-        if not wanted:
-            return
-        self._last_fetch = loop.time()
-        names = {name for pages, _ in wanted for name in pages}
-        call = self._fetcher.submit(self._reader.fetch, names)
-        waiting = [future for _, future in wanted]
-        call.add_done_callback(lambda call: loop.call_soon_threadsafe(self._fetched, call, waiting))
-
-    def _fetched(self, call: Future[None], waiting: Sequence[asyncio.Future[None]]) -> None:
-        self._fetch_soon()
-        error = call.exception()
-        for future in waiting:
-            if future.done():  # the request timed out
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+    async def _fetch_wanted(self) -> None:
+        """Read the wanted pages, and afterwards those that are wanted by then."""
+        # The requests of the others timed out.
+        while wanted := [each for each in self._wanted if not each[1].done()]:
+            self._wanted, error = [], None
+            try:
+                await self._reader.fetch({name for pages, _ in wanted for name in pages})
+            except Exception as raised:
+                error = raised
+            for _, waiting in wanted:
+                if waiting.done():  # the request timed out
+                    continue
+                if error is None:
+                    waiting.set_result(None)
+                else:
+                    waiting.set_exception(error)
+            await asyncio.sleep(0)  # the requests that go on may want more
+        self._wanted, self._fetcher = [], None
 
     async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
         """Return the results of one key, computed together with other requests."""
@@ -166,7 +151,9 @@ class Lookups:
         except Exception as error:
             return error
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Return once no call is running; waiting requests are dropped."""
-        self._thread.shutdown(cancel_futures=True)
-        self._fetcher.shutdown(cancel_futures=True)
+        self._wanted = []
+        if self._fetcher is not None:
+            await self._fetcher
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)

@@ -11,9 +11,8 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
@@ -75,8 +74,11 @@ class Service:
         """Return the results of one key, or of windows without keys, by their names."""
         if key is None:
             return await self.run(self.many, None, at, partial)
-        async with self._in_time():
-            return await self._lookups.query(key, at, partial)
+        try:
+            async with asyncio.timeout(self.settings.time_limit):
+                return await self._lookups.query(key, at, partial)
+        except TimeoutError:
+            raise self._too_late() from None
 
     def many(self, keys: list[Any] | None, at: Any, partial: bool) -> Mapping[str, Any]:
         """Return the results of keys, or of windows without keys at some moments, as columns."""
@@ -88,22 +90,17 @@ class Service:
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a call that may wait for the store."""
-        async with self._in_time():
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, call, *arguments)
-
-    @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
-        """Raises Problem after the time limit."""
-        limit = self.settings.time_limit
+        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(limit):
-                yield
+            async with asyncio.timeout(self.settings.time_limit):
+                return await loop.run_in_executor(self._threads, call, *arguments)
         except TimeoutError:
-            raise Problem(
-                "TimeLimitReached", f"There was no answer within {limit:g} seconds.",
-                retry_after="1",
-            ) from None  # fmt: skip
+            raise self._too_late() from None
+
+    def _too_late(self) -> Problem:
+        limit = self.settings.time_limit
+        detail = f"There was no answer within {limit:g} seconds."
+        return Problem("TimeLimitReached", detail, retry_after="1")
 
     def events(self, key: Any, limit: int) -> tuple[Any, dict[str, np.ndarray]]:
         """Return the times of the newest events of a key, and their columns."""
@@ -163,10 +160,10 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._lookups.close()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._lookups.close()
         self._refresher.shutdown(cancel_futures=True)
         self._threads.shutdown(cancel_futures=True)
         self._reader.close()

@@ -12,6 +12,7 @@ tests direct access to the stored pages.
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import threading
@@ -133,6 +134,20 @@ class PageStoreConformance:
                 store.put_many({f"{self.group}/more": b"more"})
                 keys = [*pages, f"{self.group}/more"]
                 assert store.view_many(keys, copied) == [*pages.values(), b"more"]
+
+    def test_event_loops_get_the_same_pages(self) -> None:
+        pages = self.pages(300)
+        keys = [*pages, f"{self.group}/none", min(pages)]
+
+        async def get(store: PageStore) -> None:
+            calls = [store.get_many_async(some) for some in (keys, keys[:3], keys[-2:])]
+            every, three, two = await asyncio.gather(*calls)
+            assert every == [pages.get(key) for key in keys]
+            assert (three, two) == (every[:3], every[-2:])
+
+        with self.holding(pages, flushed=False) as store:
+            for _ in range(2):
+                asyncio.run(get(store))
 
     def test_puts_and_deletes_in_any_order(self) -> None:
         """The store behaves like a dictionary, whatever was put, deleted and flushed before."""
@@ -381,6 +396,7 @@ class PageStoreConformance:
         store.close()
         calls: list[Callable[[], object]] = [
             lambda: store.get_many(list(pages)),
+            lambda: asyncio.run(store.get_many_async(list(pages))),
             lambda: store.put_many(pages),
             lambda: store.delete_many(pages),
             lambda: list(store.keys(self.group)),

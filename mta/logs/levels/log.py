@@ -530,7 +530,10 @@ class LeafReader:
         levels = self.levels
         if position == 0:
             return None
-        if position % levels.leaf_arity or position > levels.tails[0].first:
+        tail = levels.tails[0]
+        if position > tail.first and tail.times is not None:
+            return int(tail.times[position - 1 - tail.first])
+        if position % levels.leaf_arity:
             leaf = self._leaf((position - 1) // levels.leaf_arity)
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
@@ -620,13 +623,6 @@ class LevelLog(LevelPages, LeafReader):
 
     def remembered(self) -> LevelLog:
         return self
-
-    def oldest_time(self) -> int | None:
-        if self.front == self.back:
-            return None
-        leaf = self.leaf(self.front)
-        assert leaf.times is not None
-        return int(leaf.times[self.front - leaf.first])
 
     # --- snapshots --------------------------------------------------------------------------------
 
