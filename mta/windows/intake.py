@@ -86,15 +86,20 @@ def require_times(count: int, times: np.ndarray | None) -> None:
         raise InvalidTime(f"{count} values have {len(times)} times; pass one for each")
 
 
-def times_ahead(times: np.ndarray | None, settings: Settings) -> np.ndarray | None:
+def times_ahead(
+    times: np.ndarray | None, settings: Settings, asks: np.ndarray | None = None
+) -> np.ndarray | None:
     """Return which times are further ahead of the clock than allowed; None if none is.
 
-    Raises AheadEvent, unless such events are dropped.
+    The times of questions, which ``asks`` marks, may be any. Raises AheadEvent, unless such events
+    are dropped.
     """
     most = settings.max_ahead
     if most is None or times is None or not len(times):
         return None
     found: np.ndarray = times > round((settings.clock or time)() * MICROSECONDS) + most
+    if asks is not None:
+        found &= ~asks
     if not found.any():
         return None
     if settings.on_ahead == "raise":

@@ -289,7 +289,7 @@ class Life:
             self.store,
             self.store,
             lambda _: [0, 1],
-            lambda key: sum(key) % 2,
+            lambda key: key % 2,
             nothing,
         )
         one = repartition(two, self.store, self.store, lambda _: [0], lambda _: 0, nothing)
