@@ -648,8 +648,9 @@ class WindowEngine(Engine[Out]):
         result: Out = self.single.found("")
         return result
 
-    def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
+    def query_at(self, which: str, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
         """Return the result over the window at a moment, or at each of many."""
+        del which
         return asked(self, self.policy, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:

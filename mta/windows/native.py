@@ -25,7 +25,7 @@ from mta.kernels.native import Kernel
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
-from mta.times import to_time
+from mta.times import TimeUnit, to_time
 from mta.windows.single import (
     EXACT,
     SECOND,
@@ -293,7 +293,7 @@ class NativeEvents(SingleEvents):
         #: How many evictions are prefetched.
         self._evictions = 0
 
-    def insert(self, value: Any, time: Any) -> None:
+    def insert(self, value: Any, time: Any = None) -> None:
         """Add an event; for a double this is one call."""
         if self._owner.busy:
             raise busy()
@@ -310,10 +310,12 @@ class NativeEvents(SingleEvents):
         else:
             self._shown = shown
 
-    def result(self) -> Any:
+    def result(
+        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+    ) -> Any:
         """Return the result, which is usually known."""
-        if self._shown is None or self._owner.busy:
-            return self.query("")
+        if self._shown is None or at is not None or self._owner.busy:
+            return self.query("", partial, at, time_unit)
         return self._shown if self._pick is None else self._shown.copy()
 
     def _event_of_product(self, value: Any, micros: float) -> Any:

@@ -37,7 +37,7 @@ from mta.folds.sliding import Events
 from mta.logs.base import Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
-from mta.times import MICROSECONDS, to_time
+from mta.times import MICROSECONDS, TimeUnit, to_time
 from mta.windows.intake import Intake
 from mta.windows.late import LateEvents
 
@@ -137,6 +137,9 @@ class Owner(Protocol):
 
     def query(self, which: Any, partial: bool) -> Any:
         """Return results on the general path, for every window."""
+
+    def query_at(self, which: Any, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
+        """Return results at a moment, or at each of many."""
 
 
 class Asked(NamedTuple):
@@ -318,7 +321,7 @@ class SingleEvents:
 
     # --- what windows call ----------------------------------------------------------------------
 
-    def insert(self, value: Any, time: Any) -> None:
+    def insert(self, value: Any, time: Any = None) -> None:
         """Add an event to all windows."""
         owner = self._owner
         if owner.busy:
@@ -404,16 +407,24 @@ class SingleEvents:
         self._reader.learn(not self._intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
 
-    def result(self) -> Any:
+    def result(
+        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+    ) -> Any:
         """Return the result of the only window; 1 combine, unless it is known."""
         window = self._only
-        if window is None or self._owner.busy:
-            return self.query("")
+        if window is None or at is not None or self._owner.busy:
+            return self.query("", partial, at, time_unit)
         shown = window.shown if window.seen == len(self._rows) else self._result(window)
         show = self._show
         return shown if show is None else show(shown)
 
-    def query(self, which: Any = None, partial: bool = False) -> Any:
+    def query(
+        self,
+        which: Any = None,
+        partial: bool = False,
+        at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
         """Return the result of one window, of all, or of a policy; 1 combine for each unknown one.
 
         See ``SharedWindows.query``.
@@ -421,13 +432,14 @@ class SingleEvents:
         owner = self._owner
         if owner.busy:
             raise busy()
-        found = self.found(which)
-        if found is not UNKNOWN:
+        if at is None and (found := self.found(which)) is not UNKNOWN:
             return found
         owner.busy = True
         try:
             with np.errstate(all="ignore"):
-                return owner.query(which, partial)
+                if at is None:
+                    return owner.query(which, partial)
+                return owner.query_at(which, partial, at, time_unit)
         finally:
             owner.busy = False
 
