@@ -547,15 +547,14 @@ class WindowEngine(Engine[Out]):
 
     def accept(self, row: Any, micros: int | None) -> None:
         """Add an event that was already read, and evict what the policy says."""
-        self._moment = None
+        self._moment, structure, newest = None, self.structure, micros
         if self._size is not None:
-            self.structure.slide(row, micros, self._size)
+            structure.slide(row, micros, self._size)
         else:
-            newest = micros
-            if micros is not None and self.intake.last_time is not None:
-                newest = max(micros, self.intake.last_time)
-            self.structure.insert(row, micros)
-            self.structure.settle(lambda: self.policy.cut(self._view, newest))
+            if micros is not None and (last := self.intake.last_time) is not None:
+                newest = max(micros, last)
+            structure.insert(row, micros)
+            structure.settle(lambda: self.policy.cut(self._view, newest))
         self.intake.advance(micros)
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:

@@ -32,6 +32,7 @@ from mta.windows.single import (
     UNIT,
     UNKNOWN,
     Ahead,
+    Evictions,
     Moved,
     Owner,
     SingleEvents,
@@ -311,7 +312,11 @@ class NativeEvents(SingleEvents):
             self._shown = shown
 
     def result(
-        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+        self,
+        at: Any = None,
+        partial: bool = False,
+        time_unit: TimeUnit | None = None,
+        window: Evictions | None = None,
     ) -> Any:
         """Return the result, which is usually known."""
         if self._shown is None or at is not None or self._owner.busy:

@@ -346,9 +346,8 @@ class SingleEvents:
                         window.older, window = right, window.next
                 else:
                     is_in = self._add(new, micros)
-            except Exception:  # the general way raises it, if it needs what cannot be had
-                is_in = False
-                self._undo(window)
+            except BaseException as error:
+                is_in = self._undo(window, error)
             if not is_in:
                 self._insert_otherwise(value, time)
                 return
@@ -361,27 +360,35 @@ class SingleEvents:
             owner.busy = False
 
     def _add(self, new: Partial, micros: float) -> bool:
-        """Add an event to all aggregates; False, and nothing done, where it goes another way."""
+        """Add an event to all aggregates, among the newest events if it is late.
+
+        Return False, with nothing changed, if it evicts something under a policy on an aggregate.
+        """
+        if self._asked is not None:
+            return self._stays(new, self._asked)
         combine, windows = self._combine, self._live
-        if not windows:
-            return True
-        if micros < self._last and not self._monoid.commutative:
+        if windows and micros < self._last and not self._monoid.commutative:
             rights = self._late_events(windows).insert(
                 new, micros, self._rows, self._times, [window.right for window in windows]
             )
         else:
             rights = [new if w.right is None else combine(w.right, new) for w in windows]
-        if self._asked is not None and not self._stays(rights[0], self._asked):
-            return False
         for window, right in zip(windows, rights, strict=True):
             window.right = right
         return True
 
-    def _undo(self, failed: Evictions | None) -> None:
-        """Remove the newest event from the windows before one whose combine failed."""
+    def _undo(self, failed: Evictions | None, error: BaseException) -> bool:
+        """Remove an event from the windows before the one whose combine failed; return False.
+
+        The general path raises the error again, if it needs what cannot be had. Raises an
+        interruption.
+        """
         if failed is not None:
             for window in takewhile(failed.__ne__, self._live):
                 window.right = window.older
+        if not isinstance(error, Exception):
+            raise error
+        return False
 
     def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
         """Return what adds late events to these windows; at most one page read per level at first.
@@ -565,17 +572,19 @@ class SingleEvents:
         newest, lateness = self._intake.newest, self._intake.allowed_lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
-    def _stays(self, right: Partial, asked: Asked) -> bool:
-        """Return whether this event of the new ones evicts nothing under a policy on an aggregate.
+    def _stays(self, new: Partial, asked: Asked) -> bool:
+        """Add an event if it evicts nothing under a policy on an aggregate; return whether it did.
 
         Nothing leaves while the front and the value that the policy sees are as when nothing left.
         The combine that this takes is that of the query.
         """
-        window = self._only
+        window, combine = self._only, self._combine
         assert window is not None
-        fold = self._combine(window.folds[0], right)
+        right = new if window.right is None else combine(window.right, new)
+        fold = combine(window.folds[0], right)
         if asked.total(fold) != self._kept:
             return False
+        window.right = right
         window.shown = fold if self._lower is None else self._lower(fold)
         window.seen = len(self._rows) + 1
         self._misses = 0
@@ -631,8 +640,8 @@ class SingleEvents:
         asked = [window for window in self._windows.values() if window.folds]
         self._live = [window for window in asked if window.entering is None]
         self._first = self._live[0] if self._live else None
-        for window, following in pairwise(self._live):
-            window.next = following
+        for live, following in pairwise(self._live):
+            live.next = following
         self._is_whole = ahead.is_whole and len(asked) == len(self._windows)
         self._only = self._windows.get("")
 

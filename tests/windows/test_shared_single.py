@@ -251,3 +251,41 @@ def test_one_call_at_a_time() -> None:
             windows.query("y")
     assert len(refused) > 4
     assert len(windows.structure) == 6
+
+
+@pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
+def test_a_combine_that_fails_for_a_later_window_leaves_the_event_out_of_all(error: Any) -> None:
+    fails_after = math.inf
+
+    def combine(a: float, b: float) -> float:
+        nonlocal fails_after
+        fails_after -= 1
+        if fails_after < 0:
+            raise error
+        return a + b
+
+    windows = SharedWindows(Monoid(0.0, combine, name="sum"), BY_COUNT, store=None)
+    values = [float(value) for value in range(100)]
+    for value in values:
+        windows.insert(value)
+        windows.query()
+    fails_after = 1
+    with pytest.raises(error):
+        windows.insert(1000.0)
+    fails_after = math.inf
+    windows.insert(100.0)
+    values.append(100.0)
+    assert windows.query() == {"x": sum(values[-3:]), "y": sum(values[-37:]), "z": sum(values)}
+
+
+def test_a_subclass_has_methods_of_its_own() -> None:
+    class Doubled(SharedWindows):
+        def insert(self, value: Any, time: Any = None) -> None:
+            super().insert(2 * value, time)
+
+        def query(self, *args: Any, **kwargs: Any) -> Any:
+            return list(super().query(*args, **kwargs).values())
+
+    windows = Doubled(Max(), BY_COUNT)
+    windows.insert(1.0)
+    assert windows.query() == [2.0, 2.0, 2.0]
