@@ -25,7 +25,8 @@ from mta.kernels.native import Kernel
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
-from mta.times import TimeUnit, to_time
+from mta.times import to_time
+from mta.windows.intake import busy
 from mta.windows.single import (
     EXACT,
     SECOND,
@@ -36,7 +37,6 @@ from mta.windows.single import (
     Moved,
     Owner,
     SingleEvents,
-    busy,
 )
 
 #: The number of events that a block has room for, as in ``columns.h``.
@@ -294,7 +294,7 @@ class NativeEvents(SingleEvents):
         #: How many evictions are prefetched.
         self._evictions = 0
 
-    def insert(self, value: Any, time: Any = None) -> None:
+    def insert(self, value: Any, time: Any) -> None:
         """Add an event; for a double this is one call."""
         if self._owner.busy:
             raise busy()
@@ -311,16 +311,10 @@ class NativeEvents(SingleEvents):
         else:
             self._shown = shown
 
-    def result(
-        self,
-        at: Any = None,
-        partial: bool = False,
-        time_unit: TimeUnit | None = None,
-        window: Evictions | None = None,
-    ) -> Any:
+    def result(self, window: Evictions | None = None) -> Any:
         """Return the result, which is usually known."""
-        if self._shown is None or at is not None or self._owner.busy:
-            return self.query("", partial, at, time_unit)
+        if self._shown is None or self._owner.busy:
+            return self.query("")
         return self._shown if self._pick is None else self._shown.copy()
 
     def _event_of_product(self, value: Any, micros: float) -> Any:
@@ -384,7 +378,7 @@ class NativeEvents(SingleEvents):
         if not self._held:
             return None
         stands = self.block.stands()
-        return stands.entered - stands.left
+        return self._length + stands.entered - stands.left
 
     # --- the native buffer ----------------------------------------------------------------------
 
@@ -397,7 +391,7 @@ class NativeEvents(SingleEvents):
         (window,) = ahead.windows.values()
         last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
         by_count = window.by_count
-        found, lag = window.found, window.lag
+        found, lag = window.found, window.found.lag
         loaded = Loaded(
             self._room, window.spare if by_count else inf, last, bound,
             None if by_count else window.size, ahead.late_from,

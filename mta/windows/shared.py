@@ -31,9 +31,9 @@ from mta.monoids.product import require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
-from mta.windows.alone import alone
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, require_kind, require_policy
+from mta.windows.intake import alone
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.shared_engine import SharedEngine, check_name
 from mta.windows.shared_snapshot import SharedSnapshot
@@ -135,9 +135,6 @@ class SharedWindows(EventsWindow[Out]):
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self._single = engine.main, engine.single
-        if type(self) is SharedWindows:  # spares each event two calls
-            self.insert = engine.single.insert  # type: ignore[method-assign]
-            self.query = engine.single.query  # type: ignore[method-assign]
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:

@@ -692,16 +692,3 @@ def test_single_events_warn_of_nothing() -> None:
             for value in DOUBLES * 5:
                 window.insert(value)
                 window.query()
-
-
-def test_a_subclass_has_methods_of_its_own() -> None:
-    class Doubled(Window):
-        def insert(self, value: Any, time: Any = None) -> None:
-            super().insert(2 * value, time)
-
-        def query(self, *args: Any, **kwargs: Any) -> Any:
-            return [super().query(*args, **kwargs)]
-
-    window = Doubled(Max(), CountWindow(3))
-    window.insert(1.0)
-    assert window.query() == [2.0]
