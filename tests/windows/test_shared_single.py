@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -255,3 +256,29 @@ def test_one_call_at_a_time() -> None:
             windows.query("y")
     assert len(refused) > 4
     assert len(windows.structure) == 6
+
+
+@pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
+def test_a_combine_that_fails_once_for_a_later_window_counts_no_event_twice(error: Any) -> None:
+    left = math.inf
+
+    def combine(a: float, b: float) -> float:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise error
+        return a + b
+
+    sizes = {"y": 370, "z": 300}
+    policies = {name: CountWindow(size) for name, size in sizes.items()}
+    windows = SharedWindows(Monoid(0.0, combine, name="sum"), policies, store=None)
+    values: list[float] = []
+    for value in map(float, range(500)):
+        if value == 100:
+            left = 1
+            with suppress(KeyboardInterrupt):
+                windows.insert(1e6)
+                values.append(1e6)
+        windows.insert(value)
+        values.append(value)
+        assert windows.query() == {name: sum(values[-size:]) for name, size in sizes.items()}
