@@ -15,7 +15,9 @@ from mta.monoids.base import Partial
 class Folds:
     """An entry of the stack: folds from some positions to the back as of their computation."""
 
-    __slots__ = ("level", "reach", "right", "rows", "since", "start", "starts", "stop")
+    __slots__ = (
+        "before", "level", "mark", "reach", "right", "rows", "since", "start", "starts", "stop",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -36,11 +38,15 @@ class Folds:
         self.right: Partial | None = None
         #: The events between these folds and those above them, or the present; None for nothing.
         self.since: Partial | None = None
+        #: A position after these folds, and the events between them and it; a position after all if
+        #: none is known.
+        self.mark, self.before = maxsize, self.since
 
     def again(self) -> Folds:
         """Return a copy that can be changed."""
         other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
         other.reach, other.right, other.since = self.reach, self.right, self.since
+        other.mark, other.before = self.mark, self.before
         return other
 
     def index(self, position: int) -> int:
@@ -72,6 +78,10 @@ class Entering:
 
     def known(self) -> Partial | None:
         """Return the aggregate of the events before the last stop; None without any."""
-        if self.total is None and self.stops[-1]:
-            return self.sliding.monoid.partials.at(self.sliding.prefixes, int(self.stops[-1]) - 1)
-        return self.total
+        return self.upto(int(self.stops[-1])) if self.total is None else self.total
+
+    def upto(self, stop: int) -> Partial | None:
+        """Return the aggregate of the first events; None without any."""
+        if not stop:
+            return None
+        return self.sliding.monoid.partials.at(self.sliding.prefixes, stop - 1)
