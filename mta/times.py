@@ -302,12 +302,15 @@ def moments_of(at: Any, unit: TimeUnit | None = None) -> np.ndarray:
 
     Raises InvalidTime, and ValueError for what is no unit.
     """
+    return to_times(in_unit(at, unit)) if are_many(at) else np.array([moment_of(at, unit)])
+
+
+def moment_of(at: Any, unit: TimeUnit | None = None) -> int:
+    """Return one moment in microseconds, as ``moments_of`` does."""
     if isinstance(at, str) and at == "now":
-        return np.array([time_ns() // 1000])
-    if not are_many(at):
-        require_unit(unit)
-        return np.array([to_time(at, unit)])
-    return to_times(in_unit(at, unit))
+        return time_ns() // 1000
+    require_unit(unit)
+    return to_time(at, unit)
 
 
 def in_unit(values: Any, unit: TimeUnit | None) -> Any:

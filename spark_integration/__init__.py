@@ -9,7 +9,7 @@ PySpark is an extra, so it is imported only when one of these names is used.
 - ``kafka``: topics as streams of events
 - ``publishing``: windows for other processes to read, after each committed batch
 - ``chains``: chained windows in one query
-- ``writers``: refuses output modes and triggers that do not support windows
+- ``writers``: refuses output modes and triggers that windows do not support
 - ``step``: one micro-batch of some keys, without Spark
 - ``runners``: how Spark calls the step
 - ``session``, ``java``, ``versions``: a local Spark, and the differences between its versions
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .runners.workers import executor_store
     from .sliding import recommended_conf, sliding_aggregate
 
-#: The exported names that need Spark, and their modules.
+#: The exported names that need Spark, with their modules.
 _HOMES = {
     "History": "options",
     "boundary_aggregate": "boundary",
@@ -73,11 +73,12 @@ def __getattr__(name: str) -> Any:
         home = import_module(f"{__name__}.{_HOMES[name]}")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("pyspark", "pandas", "pyarrow") or find_spec(missing):  # a part of it
+        # If the library is installed, one of its own modules is missing.
+        if missing not in ("pyspark", "pandas", "pyarrow") or find_spec(missing):
             raise
         raise MissingDependency(f"{name} needs {missing}: {pip_install('spark')}") from error
     except ImportError:
-        # raises an error if the versions of libraries conflict
+        # Raises a clearer error if the versions of libraries conflict.
         import_module(f"{__name__}.versions")
         raise
     return getattr(home, name)

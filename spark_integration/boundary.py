@@ -1,12 +1,12 @@
 """The Parallel Boundary Aggregator as an operator on Spark, over streams and over batches.
 
-PBA paper (KDD 2021), section 5.2: in a stream engine a slot has one pool of threads, which compute
-the lcs of the windows that the slot's tasks advance. Here a Python worker is a slot: all keys'
-windows of a worker share the threads of ``mta.in_order.boundary``.
+PBA paper (KDD 2021), section 5.2: in a stream engine, a slot has one pool of threads, which compute
+the lcs of the windows that the slot's tasks advance. Here a Python worker is a slot: all windows of
+a worker share the threads of ``mta.in_order.boundary``.
 
-Between two micro-batches, Spark keeps the values of a key from the start of the next window that
-will end, which are fewer than the range. So a replay gives the same rows. It is for few keys with
-many rows each, and for windows that fit into memory; use ``sliding_aggregate`` for all others.
+Between two micro-batches, Spark keeps those values of a key that the next window will contain,
+which are fewer than the range. So a replay returns the same rows. The operator is for few keys with
+many rows each, and for windows that fit into memory. In all other cases use ``sliding_aggregate``.
 
 A state is plain data, packed by ``mta.columns.codec``:
 
@@ -54,22 +54,22 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
 ) -> DataFrame:
     """Return the aggregate of the last ``range`` values of each key, after every ``slide`` values.
 
-    Rows are the key, the time of the value that ends the window, and the result. A streaming query
-    must run in output mode "append". Costs 3 combines per slide and chunk_size - 2 per chunk in
-    another thread; a micro-batch costs range combines more for each key that it touches. Raises
-    InvalidRequest; while the query runs NullKey, InvalidTime, LateEvent for a row before its key's
-    newest one, and CorruptState.
+    A row has the key, the time of the value that ends the window, and the result. A streaming query
+    must run in output mode "append". Costs 3 combines per slide, and chunk_size - 2 combines per
+    chunk in another thread; a micro-batch costs ``range`` more combines for each key with rows.
+    Raises InvalidRequest. While the query runs, raises NullKey, InvalidTime, CorruptState, and
+    LateEvent for a row that is older than the newest row of its key.
 
     Args:
         df: A stream or a batch.
-        by: The key column, or several.
+        by: The key column or columns.
         on: The time column.
-        values: The value column, or several.
+        values: The value column or columns.
         monoid: The aggregation.
-        range: How many values a window has.
+        range: The number of values in a window.
         slide: The number of values between two results.
         result: The name of the result column.
-        algorithm: PBA, or SBA, which has no threads.
+        algorithm: PBA, or SBA, which uses no threads.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
     options = Options(
@@ -88,7 +88,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     if result in (*keys, on):
         raise InvalidRequest(f"the result is named {result!r}, like a column: choose another name")
     if not 1 <= slide <= range:
-        raise InvalidRequest(f"slide is from 1 to the range {range}, not {slide}")
+        raise InvalidRequest(f"slide is {slide}: it must be between 1 and the range, {range}")
     check_workers(df.sparkSession, streams=df.isStreaming)
     kind = result_types(typed, options, fields)[result]
     schema = T.StructType([*(df.schema[name] for name in (*keys, on)), T.StructField(result, kind)])
@@ -124,7 +124,7 @@ class _Work:
     def advance_stream(
         self, key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """Process a key's rows of one micro-batch, after those in its state."""
+        """Process a key's rows of one micro-batch, after the values in its state."""
         del key
         (before,) = state.get if state.exists else (None,)
         after, results = self.advance(before, pd.concat(list(parts)))
@@ -143,8 +143,8 @@ class _Work:
         times = rows[self.time].to_numpy().astype("M8[us]").astype("i8")
         if held and times[0] < newest:
             raise LateEvent(
-                f"a row at {rows[self.time].iloc[0]} is before the newest one of its key: sort "
-                "what the source gives, or take sliding_aggregate with allowed_lateness"
+                f"a row at {rows[self.time].iloc[0]} is older than the newest row of its key: sort "
+                "the rows of the source, or use sliding_aggregate with allowed_lateness"
             )
         columns = [rows[name].to_numpy() for name in self.values]
         new, count = self.monoid.rows(columns[0] if len(columns) == 1 else tuple(columns))
@@ -152,7 +152,8 @@ class _Work:
         ends = np.arange(self.range - 1, held + count, self.slide) - held
         out = rows[[*self.keys, self.time]].iloc[ends].copy()
         out[self.result] = found
-        # The next window starts a slide after the one that ended last, or with the stored values.
+        # The next window starts one slide after the last one that ended, or else with the stored
+        # values.
         first = len(ends) * self.slide
         room = inputs.new(held + count - first)
         left = max(held - first, 0)
@@ -183,7 +184,7 @@ class _Work:
             found = self.monoid.inputs.load(iter([tuple(one) for one in payloads]), held)
         except (CorruptPage, TypeError, ValueError) as error:
             raise CorruptState(
-                f"a key's state is not one of boundary_aggregate with range {self.range} and "
+                f"a key's state was not written by boundary_aggregate with range {self.range} and "
                 f"{self.monoid.name} ({error}): start with a new checkpoint"
             ) from error
         return int(newest), held, found

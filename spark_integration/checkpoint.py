@@ -1,4 +1,4 @@
-"""Read a query's checkpoint: snapshots in Spark's state, and perhaps pages.
+"""Read a query's checkpoint: the snapshots in Spark's state, and pages if they are there.
 
 Spark's reader of state stores returns the state after the last batch. If the pages are in that
 state too (``spark://state``), they are copied to local disk.
@@ -27,19 +27,19 @@ _PAGE = f"user_map_key.{KEY} AS key", f"user_map_value.{PAGE} AS page"
 
 
 def has_commits(checkpoint: Path) -> bool:
-    """Return whether a micro-batch has been committed; before that there is no state."""
+    """Return whether a micro-batch has been committed; before that, there is no state."""
     return last_batch(checkpoint / "commits") >= 0
 
 
 def last_batch(log: Path) -> int:
-    """Return the number of the newest batch in one of Spark's logs, -1 for none."""
+    """Return the number of the newest batch in one of Spark's logs, -1 for an empty log."""
     return max(
         (int(entry.name) for entry in log.glob("[0-9]*") if entry.name.isdecimal()), default=-1
     )
 
 
 def settings_of(offsets: Path) -> dict[str, str]:
-    """Return the settings of a query from a file of Spark's log of offsets."""
+    """Return the settings of a query from a file in Spark's log of offsets."""
     conf: dict[str, str] = json.loads(offsets.read_text().splitlines()[1])["conf"]
     return conf
 
@@ -54,7 +54,7 @@ def partitions_of(checkpoint: Path) -> int | None:
 
 
 def query_id(checkpoint: Path) -> str:
-    """Return the id of the query of a checkpoint, "" if Spark has not recorded it."""
+    """Return the id of a checkpoint's query, "" if Spark has not recorded it."""
     try:
         return str(json.loads((checkpoint / "metadata").read_text())["id"])
     except (OSError, ValueError, KeyError):
@@ -62,7 +62,7 @@ def query_id(checkpoint: Path) -> str:
 
 
 def saved_snapshots(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
-    """Return the snapshot of every bucket's windows after the last committed batch.
+    """Return the snapshots of all buckets' windows after the last committed batch.
 
     Raises CorruptState and StateMismatch.
     """
@@ -71,7 +71,7 @@ def saved_snapshots(spark: SparkSession, checkpoint: Path, store_url: str) -> li
 
 
 def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> dict[int, bytes]:
-    """Return the state of each bucket in Spark's state store after its last committed batch."""
+    """Return the state of each bucket in Spark's state store after the last committed batch."""
     variable = STATE if is_state_url(store_url) else None
     return {
         bucket_of(row["key"][0]): state
@@ -115,7 +115,7 @@ def open_home(address: str) -> Iterator[PageStore]:
 
 
 def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = None) -> DataFrame:
-    """Return the state after the last committed batch; of one variable, if it has several."""
+    """Return the state after the last committed batch; of one variable if there are several."""
     require_spark_4("reading a checkpoint", "read it with a newer one, on any machine")
     reader = spark.read.format("statestore")
     if variable is not None:
@@ -124,9 +124,9 @@ def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = No
 
 
 def _readable(checkpoint: Path) -> Path:
-    """Return a name of the folder that Spark's reader of states can open.
+    """Return a path of the folder that Spark's reader of states can open.
 
-    It looks for "my%20query" if a folder is called "my query" (Spark 4.0 to 4.3).
+    For a folder "my query", the reader looks for "my%20query" (Spark 4.0 to 4.3).
     """
     quoted = "%" in checkpoint.as_uri()
     return Path(_link_to(checkpoint).name, "checkpoint") if quoted else checkpoint
@@ -134,7 +134,7 @@ def _readable(checkpoint: Path) -> Path:
 
 @cache
 def _link_to(checkpoint: Path) -> tempfile.TemporaryDirectory[str]:
-    """Create a link to a folder, until the process ends, as a DataFrame is read later."""
+    """Create a link to a folder until the process ends, because a DataFrame is read later."""
     folder = tempfile.TemporaryDirectory(prefix="mta-checkpoint-")
     Path(folder.name, "checkpoint").symlink_to(checkpoint)
     return folder

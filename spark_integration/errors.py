@@ -1,8 +1,8 @@
 """The errors of the Spark integration; each says what to do.
 
-Raised on the driver while the DataFrame is built (``InvalidRequest``), or inside a Python worker,
-where Spark includes name and text in the exception on the driver. A row without a time is
-``mta.errors.InvalidTime``, without a value ``mta.errors.InvalidValue``.
+They are raised on the driver while the DataFrame is built (``InvalidRequest``), or in a Python
+worker; then Spark's exception on the driver contains the error's name and text. A row without a
+time raises ``mta.errors.InvalidTime``, and a row without a value ``mta.errors.InvalidValue``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ class InvalidRequest(WindowStoreError, ValueError):
 
 
 class InvalidInput(InvalidRequest):
-    """An input file cannot be read: correct it, or say how it is written."""
+    """An input file cannot be read: correct the file, or describe its format."""
 
 
 class InputDenied(InvalidRequest, PermissionError):
-    """This user may not read an input file or folder: give it the right to."""
+    """This user may not read an input file or folder: grant the right to read it."""
 
 
 class NoSuchTopic(InvalidRequest):
-    """Kafka has no such topic: correct its name, or create it."""
+    """Kafka has no such topic: correct the name, or create the topic."""
 
 
 class BrokerUnavailable(WindowStoreError, ConnectionError):
-    """Kafka did not answer in time: nothing was lost, start the query again when it is back."""
+    """Kafka did not answer in time: nothing was lost; start the query again when it is back."""
 
 
 class NullKey(WindowStoreError, ValueError):
@@ -43,4 +43,4 @@ class CorruptState(WindowStoreError, ValueError):
 
 
 class TimeLimitReached(WindowStoreError, TimeoutError):
-    """Spark was not done in the time that it was given: nothing is lost, give it more."""
+    """Spark did not finish within the time limit: nothing is lost; set a longer limit."""

@@ -1,10 +1,11 @@
-"""History first: windows of a batch DataFrame, from which a stream continues.
+"""Windows of a batch DataFrame, the history, from which a stream continues.
 
     history before the cutover -> windows in a store -> the stream from the cutover on
     save_history(...)                                   sliding_aggregate(..., start_from=...)
 
-The cutover is a moment. The rows of the history before it count, and all other rows of the stream.
-Both read times in the same way, to the microsecond, so each event counts exactly once.
+The cutover is a moment. Rows of the history count if they are before the cutover, and rows of the
+stream if they are not. Both sides read times in the same way, to the microsecond, so each event
+counts exactly once.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ from .sliding import column, packed_rows
 
 
 def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> History:
-    """Make the windows that a stream continues from, of all rows before a moment.
+    """Save the windows of all rows before a moment, from which a stream can continue.
 
-    An earlier history of the same name is replaced. With ``publish`` these windows can be read by
-    ``mta.open_published``, and a stream that starts from them and publishes under the same name
-    takes over from them. Runs one Spark job: a shuffle, and for windows by time alone only the rows
-    that are in them. Raises InvalidRequest, InvalidTime, and what a batch query and the store
-    raise.
+    Replaces an earlier history of the same name. With ``publish``, ``mta.open_published`` reads
+    these windows until a stream that starts from them and publishes under the same name replaces
+    them. Runs one Spark job with a shuffle; if all windows are by time, the job reads only the rows
+    that are in the windows. Raises InvalidRequest, InvalidTime, and the errors of a batch query and
+    of the store.
 
     Args:
         df: The rows, as a batch.
         name: The name for ``start_from``.
         until: The moment: a datetime, or seconds since 1970.
-        **options: Those of ``sliding_aggregate`` for the stream, with the store for these windows.
-            ``by``, ``on``, ``buckets`` and whether there is an ``allowed_lateness`` must be the
-            stream's.
+        **options: The stream's options of ``sliding_aggregate``, with the store for these windows.
+            ``by``, ``on`` and ``buckets`` must be the same as in the stream, and
+            ``allowed_lateness`` must be given in both or in neither.
     """
     cutover = to_time(until)
     if df.isStreaming:
@@ -60,12 +61,11 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
         )
     asked = Options(**{**options, "name": PREFIX + name, "start_from": None})
     if asked.store is None:
-        raise InvalidRequest("store is not given: name the one that is to have the history")
+        raise InvalidRequest("store is not given: name the store for the history")
     if is_state_url(asked.store):
         raise InvalidRequest(
-            f"the store is {asked.store}, which a batch does not have: pass another store, and to "
-            "the "
-            f"stream start_from=History({name!r}, that store)"
+            f"the store is {asked.store}, which a batch does not have: pass another store here, "
+            f"and start_from=History({name!r}, that store) to the stream"
         )
     check_ties(asked, whole=False)
     plan = make_request(df, asked).plan
@@ -73,8 +73,8 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     plan = replace(plan, options=last)
     if not vectorizes(plan):
         raise InvalidRequest(
-            "a history is of windows that are vectorized: by count and time under aggregations of "
-            "columns"
+            "save_history needs windows that are vectorized: windows by count or time, with "
+            "aggregations of columns"
         )
     ping_store(plan.store, write=True)
     with open_store(plan.store) as store:
@@ -107,22 +107,22 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
 def delete_history(history: History) -> int:
     """Delete a history that no query needs to start from any more.
 
-    That is, once each bucket of every query that started from it has had rows. Its published record
-    is deleted too. Lists the store's keys; returns how many pages were deleted. Raises MissingPage
-    if there is none, and errors of the store.
+    This is the case once each bucket of every query that started from it has had rows. The
+    history's published record is deleted too. Lists the store's keys, and returns how many pages
+    were deleted. Raises MissingPage if there is no such history, and errors of the store.
 
     Args:
         history: What ``save_history`` returned.
     """
     if is_state_url(history.store):
-        raise InvalidRequest(f"a history is in a store of its own, not in {history.store}")
+        raise InvalidRequest(f"a history is never in {history.store}: give the store that has it")
     with open_store(history.store) as store:
         pages = pages_of(store, history.name)
         for name in published_names(store):
             head = read_head(store, name)
             if head is not None and head.source == PREFIX + history.name:
                 unpublish(store, name)
-        begin(store, history.name)  # from now on no query starts with it
+        begin(store, history.name)  # from now on, no query starts from it
         store.delete_many(pages)
         store.flush()
     return len(pages)
@@ -138,7 +138,7 @@ def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
 
 
 def _needed(df: DataFrame, options: Options, cutover: int) -> DataFrame:
-    """Return the rows that windows of later events need, if the source can filter cheaply."""
+    """Return only the rows that windows of later events need, if the source can filter cheaply."""
     is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
     if options.lifetime is None or not is_timestamp or options.emit_every is not None:
         return df

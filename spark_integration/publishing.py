@@ -1,13 +1,14 @@
 """Publish a query's windows: the driver's side.
 
-A task writes its bucket's snapshot with its pages (``mta.publishing.batches``). The driver writes
-the head once Spark has committed the batch, as reported by ``QueryProgressEvent``, which Spark
-sends after writing its log of commits; for a trigger without a batch, the event has no duration
-``addBatch``. The event arrives on a thread of Spark a few milliseconds later. It may be lost with
-the driver: then the event of the next batch publishes both.
+A task writes the snapshot of its bucket together with the pages (``mta.publishing.batches``). The
+driver writes the head once Spark has committed the batch. Spark reports this by a
+``QueryProgressEvent``, which it sends after writing its log of commits; for a trigger without a
+batch, the event has no duration ``addBatch``. The event arrives a few milliseconds later, on a
+thread of Spark. If the driver dies before that, the event of the next batch publishes both.
 
-Each plan is published on a thread of its own, so that a store that is down delays no other query of
-the session, nor Spark's events. The end of a query waits for its batches, but not for such a store.
+Each plan is published on a separate thread, so that a store that is down delays neither other
+queries of the session nor Spark's events. When a query ends, it waits until its batches are
+published, but not for a store that is down.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from stores.errors import WindowStoreError
 
 _log = logging.getLogger(__name__)
 
-#: How long, in seconds, the end of a query waits until its batches are published.
+#: How many seconds a query that ends waits until its batches are published.
 AT_THE_END = 3.0
 
 
@@ -57,7 +58,7 @@ def publisher_of(plan: Plan) -> BatchPublisher:
 
 
 def follow(spark: SparkSession, plan: Plan) -> None:
-    """Publish each batch that a query of this plan commits, while the session lives."""
+    """Publish each batch that a query of this plan commits, while the session exists."""
     with _lock:
         listener = _listeners.get(spark)
         if listener is None:
@@ -72,16 +73,16 @@ class _Publishing:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        #: The newest batch of each query that is not published yet, and its number of partitions.
+        #: The newest unpublished batch of each query, and its number of partitions.
         self._waiting: dict[str, tuple[int, int]] = {}
-        #: The queries that it has published batches of.
+        #: The queries of which batches have been published.
         self._queries: set[str] = set()
         self._is_down = False
         self._changed = threading.Condition()
         self._runs = False
 
     def committed(self, query: str, batch: int, partitions: int) -> None:
-        """Publish a batch soon, with earlier ones of its query that are still waiting."""
+        """Publish a batch soon, together with earlier batches of its query that still wait."""
         with self._changed:
             self._waiting[query] = batch, partitions
             if not self._runs:
@@ -89,9 +90,9 @@ class _Publishing:
                 threading.Thread(target=self._run, name="mta-publishing", daemon=True).start()
 
     def wait(self, query: str, seconds: float) -> None:
-        """Wait until all batches are published, at most so long.
+        """Wait until all batches are published, for at most ``seconds``.
 
-        Not if the query is not known to publish here while another one is, or the store is down.
+        Do not wait if only other queries are known to publish here, or if the store is down.
         """
         if query in self._queries or not (self._queries or self._is_down):
             with self._changed:
@@ -122,16 +123,16 @@ class _Publishing:
         except WindowStoreError as error:
             self._is_down = True
             _log.warning(
-                "batch %d is not published as %r in %s, the next one publishes it too: %s",
+                "batch %d is not published as %r in %s; the next batch publishes it too: %s",
                 batch, publisher.name, without_credentials(plan.store), error,
             )  # fmt: skip
 
 
 class _Committed(StreamingQueryListener):
-    """Publishes committed batches; one for each session."""
+    """Publishes committed batches; each session has one."""
 
     def __init__(self) -> None:
-        #: By the name under which each is published, and the store.
+        #: The publishers, by the name under which they publish and the store.
         self.plans: dict[tuple[str, str], _Publishing] = {}
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
@@ -149,7 +150,7 @@ class _Committed(StreamingQueryListener):
         """Do nothing: no batch was committed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Wait until the last batches are published: the driver may end next."""
+        """Wait until the last batches are published, because the driver may end next."""
         until = monotonic() + AT_THE_END
         for plan in list(self.plans.values()):
             plan.wait(str(event.id), max(0.0, until - monotonic()))

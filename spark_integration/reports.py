@@ -24,8 +24,8 @@ def report_counts(
 ) -> StreamingQueryListener:
     """Call ``report(query, counts)`` after each micro-batch of any query that counts ``metrics``.
 
-    It runs in the driver, on a thread of Spark, with the counts of ``observedMetrics`` as a
-    dictionary. Returns the listener, for ``spark.streams.removeListener``.
+    The calls run in the driver, on a thread of Spark. ``counts`` is a dictionary with the counts of
+    ``observedMetrics``. Returns the listener, for ``spark.streams.removeListener``.
 
     Args:
         spark: The session.

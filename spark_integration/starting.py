@@ -1,18 +1,19 @@
-"""The Spark settings for the start of a query with windows, unless the session has others.
+"""Default Spark settings for the start of a query with windows.
 
-| setting | where it is not set |
+| setting | value if the session does not set it |
 |---|---|
-| ``spark.sql.shuffle.partitions`` | as many as there are cores, in place of Spark's 200 |
-| ``spark.sql.streaming.checkpointFileManagerClass`` | the older one, on local disk |
-| ``spark.sql.streaming.stateStore.providerClass`` | for ``spark://state`` RocksDB |
+| ``spark.sql.shuffle.partitions`` | the number of cores, instead of Spark's 200 |
+| ``spark.sql.streaming.checkpointFileManagerClass`` | on local disk, the older manager |
+| ``spark.sql.streaming.stateStore.providerClass`` | for ``spark://state``, RocksDB |
 
-Spark copies the session's settings when a query starts. So they are set only during the start, and
-nothing else in the session sees them. From then on the number of partitions is in the checkpoint,
-from which a restarted query reads it.
+Spark copies the session's settings when a query starts. So these values are set only during the
+start, and nothing else in the session sees them. From then on, the number of partitions is in the
+checkpoint, from which a restarted query reads it.
 
 Without Hadoop's native library, which PySpark does not have, Spark's default manager of checkpoint
-files starts a process (``readlink``) for each access to a file. The older one does not. On a local
-disk both write a temporary file and rename it; on other file systems renames may not be atomic.
+files starts a process (``readlink``) for each access to a file. The older manager does not. On a
+local disk, both write a temporary file and rename it; on other file systems, the renames may not be
+atomic.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from spark_integration.versions import BY_FILE_SYSTEM
 
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
-#: From this many state partitions per core on, they take most of the time of a small batch.
+#: Above this many state partitions per core, they take most of the time of a small batch.
 MANY = 8
 _starting = threading.RLock()
 
@@ -45,10 +46,10 @@ _starting = threading.RLock()
 def fitting_settings(
     spark: SparkSession, checkpoint: str | None, *, rocksdb: bool
 ) -> Iterator[None]:
-    """Set what the session does not set while a query starts within this context.
+    """Set defaults for unset settings while a query starts inside this context.
 
     ``rocksdb`` says that the pages are in Spark's state, which must then be in RocksDB. Warns if
-    the query's state partitions do not suit the cores.
+    the number of the query's state partitions does not suit the cores.
     """
     with _starting:
         cores = cores_of(spark)
@@ -72,20 +73,20 @@ def fitting_settings(
 
 
 def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
-    """Warn if the number of buckets that the caller has chosen does not suit the cores.
+    """Warn if the chosen number of buckets does not suit the cores.
 
-    Not with Spark Connect, where finding the cores takes a job.
+    With Spark Connect there is no warning, because finding the number of cores takes a job.
     """
     context = context_of(spark)
     cores = max(1, context.defaultParallelism) if context else buckets
     what = _misfit(
         buckets, cores, "each is a call of Python in every batch",
-        ", which pays only where a bucket has tens of thousands of rows in a batch",
+        ", which is worthwhile only if a bucket has tens of thousands of rows in a batch",
     )  # fmt: skip
     if what is not None:
         warnings.warn(
-            f"sliding_aggregate has buckets={buckets} on {cores} cores: {what}; leave buckets out "
-            "before the first start, and there is one per state partition; for a query that has a "
+            f"sliding_aggregate has buckets={buckets} on {cores} cores: {what}; before the first "
+            "start, leave buckets out to get one per state partition; if the query has a "
             "checkpoint, stop it and change the number with mta migrate --buckets",
             RuntimeWarning,
             stacklevel=3,
@@ -93,7 +94,7 @@ def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
 
 
 def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
-    """Return what is wrong with so many parts on the cores; None if nothing is."""
+    """Return why the number of parts does not suit the cores; None if it does."""
     if cores <= count <= MANY * cores:
         return None
     if count > cores:
@@ -102,13 +103,13 @@ def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """Return how many tasks run at once; with Spark Connect from a small job."""
+    """Return how many tasks run in parallel; with Spark Connect, a small job finds this out."""
     context = context_of(spark)
     return max(1, context.defaultParallelism) if context else parts_of_a_range(spark)
 
 
 def parts_of_a_range(spark: SparkSession) -> int:
-    """Return into how many parts Spark cuts a range: as many as tasks run at once."""
+    """Return how many parts Spark divides a range into: as many as tasks run in parallel."""
     parts = spark.range(MAX_BUCKETS).select(F.spark_partition_id().alias("part"))
     (last,) = parts.agg(F.max("part")).collect()[0]
     return int(last) + 1
@@ -127,13 +128,13 @@ def local_folder(spark: SparkSession, location: str | None) -> Path | None:
 
 
 def _warn_of(partitions: int, cores: int, where: str) -> None:
-    what = _misfit(partitions, cores, "each has a task and a commit of its own in every batch")
+    what = _misfit(partitions, cores, "each costs a task and a commit in every batch")
     if what is None:
         return
     remedy = (
-        "stop the query and move it to another number with mta migrate --buckets"
+        "stop the query and change the number with mta migrate --buckets"
         if where == "checkpoint"
-        else f"unset {PARTITIONS} before the first start, and as many are taken as there are cores"
+        else f"before the first start, unset {PARTITIONS} to get as many as there are cores"
     )
     warnings.warn(
         f"the {where} sets the number of state partitions to {partitions}, on {cores} cores: "

@@ -1,10 +1,10 @@
-"""What differs between the versions of PySpark that are supported, in one place.
+"""The differences between the supported versions of PySpark, in one place.
 
 | | 3.5 | 4.0 and later |
 |---|---|---|
 | windows whose pages are in a store | yes | yes |
-| a batch query's step | by pandas | by Arrow |
-| ``spark://state`` | no: Spark has one value a key, and no map | yes |
+| how a batch query runs its step | with pandas | with Arrow |
+| ``spark://state`` | no: Spark's state has one value per key, and no map | yes |
 | reading a checkpoint (inspect, check, gc) | no: Spark has no reader of its state | yes |
 | streams with pyarrow 26 or later | no | from 4.0.5 and 4.1.4 on |
 """
@@ -28,34 +28,34 @@ from stores.installing import pip_install
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The major, minor and patch number of a version."""
+    """Return the major, minor and patch number of a version."""
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 OLDEST = 3, 5
-#: The first pyarrow that not every PySpark can run streams with, and the first releases of PySpark,
-#: of each minor version that has some without, that can.
+#: The first version of pyarrow with which streams of some PySpark releases fail, and the first
+#: releases of PySpark, of the affected minor versions, that work with it.
 GIVES_DOUBLES, TAKES_DOUBLES = 26, ((4, 0, 5), (4, 1, 4))
-#: The version of PySpark that is installed; of Spark Connect that of the client.
+#: The installed version of PySpark; with Spark Connect, that of the client.
 INSTALLED = _numbers(pyspark.__version__)[:2]
 
 if INSTALLED < OLDEST:
     raise MissingDependency(
-        f"PySpark {pyspark.__version__} is installed, and 3.5 or later is needed: "
+        f"PySpark {pyspark.__version__} is installed, but 3.5 or later is needed: "
         f"{pip_install('spark')}"
     )
 
 try:
     import pyarrow as pa
-except ImportError as error:  # pyarrow 26 and numpy 1, which PySpark 3.5 asks for
+except ImportError as error:  # pyarrow 26 with numpy 1, which PySpark 3.5 requires
     raise MissingDependency(f"{error}: pip install 'pyarrow<{GIVES_DOUBLES}'") from error
 
-#: From 4.2 on times without a zone need a word; before, they are UTC unless one says otherwise.
+#: From 4.2 on, the conversion needs a time zone; before, times are UTC by default.
 _IN_UTC: dict[str, Any] = (
     {"timezone": "UTC"} if "timezone" in signature(types.to_arrow_type).parameters else {}
 )
 
-#: What writes a checkpoint's files through Hadoop's older interface, for ``recommended_conf``.
+#: The class that writes checkpoint files through Hadoop's older interface.
 BY_FILE_SYSTEM = (
     "org.apache.spark.sql.execution.streaming."
     + ("checkpointing." if INSTALLED >= (4, 1) else "")
@@ -66,8 +66,8 @@ BY_FILE_SYSTEM = (
 def check_pyarrow(spark: str, pyarrow: str) -> None:
     """Raises InvalidRequest if a stream with its pages in a store fails with this pyarrow.
 
-    From 26 on pyarrow makes doubles of the integers of a struct that has nulls, for pandas.
-    Older versions of PySpark expect integers there, in ``applyInPandasWithState``, and fail
+    From version 26 on, pyarrow converts the integers of a struct that has nulls into doubles for
+    pandas. Older versions of PySpark expect integers there, in ``applyInPandasWithState``, and fail
     with "'float' object cannot be interpreted as an integer".
     """
     release = _numbers(spark)
@@ -75,32 +75,33 @@ def check_pyarrow(spark: str, pyarrow: str) -> None:
     if release < mended and _numbers(pyarrow)[0] >= GIVES_DOUBLES:
         later = " or ".join(".".join(map(str, each)) for each in TAKES_DOUBLES)
         raise InvalidRequest(
-            f"streams of PySpark {spark} fail with pyarrow {pyarrow}, which Spark's workers have: "
-            f"pip install 'pyarrow<{GIVES_DOUBLES}' there, or update to PySpark {later}"
+            f"streams of PySpark {spark} fail with pyarrow {pyarrow}, which Spark's workers use: "
+            f"run pip install 'pyarrow<{GIVES_DOUBLES}' for the workers, or update to PySpark "
+            f"{later}"
         )
 
 
 def require_spark_4(what: str, otherwise: str) -> None:
-    """Raises InvalidRequest, with what else can be done, where PySpark is older than 4.0."""
+    """Raises InvalidRequest, which says what to do ``otherwise``, if PySpark is older than 4.0."""
     if INSTALLED < (4, 0):
         raise InvalidRequest(
-            f"{what} needs PySpark 4.0 or later, and {pyspark.__version__} is installed: "
+            f"{what} needs PySpark 4.0 or later, but {pyspark.__version__} is installed: "
             f"update it, or {otherwise}"
         )
 
 
 def arrow_type(kind: T.DataType) -> pa.DataType:
-    """The Arrow type of a column; times are UTC."""
+    """Return the Arrow type of a column; times are UTC."""
     return types.to_arrow_type(kind, **_IN_UTC)
 
 
 def arrow_schema(fields: T.StructType) -> pa.Schema:
-    """The Arrow schema of a DataFrame; times are UTC."""
+    """Return the Arrow schema of a DataFrame; times are UTC."""
     return types.to_arrow_schema(fields, **_IN_UTC)
 
 
 def type_of(ddl: str) -> T.DataType:
-    """The type that a text of Spark's own language names."""
+    """Return the type that a DDL text describes."""
     if hasattr(T.DataType, "fromDDL"):
         return T.DataType.fromDDL(ddl)
     parse: Callable[[str], T.DataType] = T._parse_datatype_string
@@ -110,7 +111,7 @@ def type_of(ddl: str) -> T.DataType:
 def apply_in_arrow(
     groups: GroupedData, function: Callable[[pa.Table], pa.Table], schema: str
 ) -> DataFrame:
-    """A function of each group's rows as an Arrow table."""
+    """Apply a function to each group's rows as an Arrow table."""
     if hasattr(groups, "applyInArrow"):
         return groups.applyInArrow(function, schema)
 

@@ -1,9 +1,9 @@
-"""Start a stream with windows with suitable settings, or refuse it with a helpful error.
+"""Start a stream that has windows with suitable settings, or refuse it with a helpful error.
 
 PySpark has no hook for this, so methods of its stream writers are wrapped, once for each kind of
-writer (Spark Connect has its own). Output mode and trigger are checked when they are set, before
-anything starts. Only ``start`` shows that Spark refuses multiple states in one query; Spark's error
-would name functions that the user has not called.
+writer (Spark Connect has another kind). The output mode and the trigger are checked when they are
+set, before anything starts. That Spark refuses multiple states in one query is known only in
+``start``; Spark's own error would name functions that the user has not called.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spark_integration.starting import fitting_settings
 
 _Method = Callable[..., Any]
 _wrapped: set[_Method] = set()
-#: The checkpoints of writers.
+#: The checkpoint locations of writers.
 _locations: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _REFUSAL = "Multiple applyInPandasWithStates"
 
@@ -50,7 +50,7 @@ def _plan(writer: Any) -> str:
 
 
 def _has_windows(writer: Any) -> bool:
-    """Return whether a query has windows, by the columns that they add to its plan."""
+    """Return whether a query has windows, judging by the columns that they add to its plan."""
     return BLOB in _plan(writer)
 
 
@@ -59,8 +59,8 @@ def _output_mode(method: _Method) -> _Method:
         if str(outputMode).lower() in ("update", "complete") and _has_windows(self):
             raise InvalidRequest(
                 f"the output mode is {outputMode!r}, but windows emit rows that never change: "
-                "leave it unset ('append'); sliding_aggregate(emit_updates=True) emits rows again "
-                "if late events change their results"
+                "leave the mode unset ('append'); sliding_aggregate(emit_updates=True) emits rows "
+                "again if late events change their results"
             )
         return method(self, outputMode)
 
@@ -72,9 +72,9 @@ def _trigger(method: _Method) -> _Method:
         for name in ("realTime", "continuous"):
             if chosen.get(name) is not None and _has_windows(self):
                 raise InvalidRequest(
-                    f"the trigger is {name}={chosen[name]!r}, but Spark runs functions with a "
-                    "state in Python by micro-batches alone: take trigger(processingTime='1 "
-                    "second') or trigger(availableNow=True)"
+                    f"the trigger is {name}={chosen[name]!r}, but Spark runs stateful Python "
+                    "functions only in micro-batches: use trigger(processingTime='1 second') or "
+                    "trigger(availableNow=True)"
                 )
         return method(self, **chosen)
 
@@ -95,7 +95,7 @@ def _start(method: _Method) -> _Method:
             if _REFUSAL not in str(error) or BLOB not in str(error):
                 raise
             raise InvalidRequest(
-                f"the query has windows and others with a state beside them, {WHAT_TO_DO}"
+                f"the query has windows next to other windows with a state, {WHAT_TO_DO}"
             ) from error
 
     return start

@@ -1,7 +1,7 @@
 """Store addresses: ``scheme://user:password@host:port/path?option=value``.
 
-The credentials stay inside ``StoreAddress``; ``public`` is the form for messages and logs. No error
-raised here repeats the text it was given, because that text may hold a password.
+The credentials stay inside ``StoreAddress``; messages and logs use ``public``. No error that is
+raised here repeats the given text, because the text may contain a password.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def seconds(text: str) -> float:
 
 
 def whole_seconds(text: str) -> int:
-    """Return whole seconds from zero on: a number, or a duration such as ``1 week``."""
+    """Return whole seconds, zero or more: a number, or a duration such as ``1 week``."""
     if re.fullmatch(r"-?\d+", text):
         value, rest = int(text), 0
     else:
@@ -67,7 +67,7 @@ def switch(text: str) -> bool:
 
 
 def one_of(*names: str) -> Option:
-    """Return an option that accepts one of these names, in any case."""
+    """Return an option that accepts one of these names, in upper or lower case."""
     by_lower = {name.lower(): name for name in names}
 
     def parser(text: str) -> str:
@@ -98,7 +98,7 @@ class StoreAddress:
         return f"{self.scheme}://{host}{port}{self.path}"
 
     def parsed(self, known: Mapping[str, Option]) -> dict[str, Any]:
-        """Return the options as values, each read by its parser in ``known``; no store call.
+        """Return the values of the options, each read by its parser in ``known``; no store call.
 
         Raises ``InvalidStoreURL`` for an option that is unknown or cannot be read.
         """
@@ -106,7 +106,8 @@ class StoreAddress:
         for name, text in self.options.items():
             if name not in known:
                 raise InvalidStoreURL(
-                    f"{self.public} has no option {name!r}; it takes {', '.join(sorted(known))}"
+                    f"{self.public} has no option {name!r}; the options are "
+                    f"{', '.join(sorted(known))}"
                 )
             try:
                 values[name] = known[name](text)
@@ -116,7 +117,7 @@ class StoreAddress:
 
 
 def without_credentials(url: str) -> str:
-    """Return a URL without credentials and options, also if it is malformed."""
+    """Return a URL without credentials and options, even if it is malformed."""
     scheme, mark, rest = url.partition("://")
     return url if scheme == "file" else scheme + mark + rest.rpartition("@")[2]
 
@@ -135,14 +136,14 @@ def parse(url: str) -> StoreAddress:
         # The message of urlsplit may quote the part that holds the password.
         raise InvalidStoreURL(
             f"malformed {scheme}:// URL: check the port, the brackets and the options, and write "
-            "special characters of a user or password as %XX"
+            "special characters in a user or password as %XX"
         ) from None
     if (
         parts.fragment
         or url.endswith("#")
         or (scheme != "file" and "@" in parts.path + parts.query)
     ):
-        # A password with one of these characters was split, and a part of it must not be shown.
+        # A password with one of these characters was split, and no part of it may be shown.
         raise InvalidStoreURL(
             f"malformed {scheme}:// URL: write / ? # @ in a user or password as %2F %3F %23 %40"
         )
@@ -150,7 +151,7 @@ def parse(url: str) -> StoreAddress:
         raise InvalidStoreURL(f"malformed {scheme}:// URL: an option is given twice")
     return StoreAddress(
         scheme=scheme,
-        # Not parts.hostname, which is lower case: the name of a memory store keeps its case.
+        # parts.hostname is in lower case, but the name of a memory store keeps its case.
         host=re.sub(r":\d*$", "", parts.netloc.rpartition("@")[2]).strip("[]"),
         port=port,
         path=unquote(parts.path),

@@ -7,6 +7,7 @@ puts and deletes can be repeated safely.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,37 +18,37 @@ from .errors import InvalidKey, PageTooLarge, StoreClosed
 T = TypeVar("T")
 
 PING_SECONDS = 2.0
-"""How long a ping waits for an answer."""
+"""How many seconds a ping waits for an answer."""
 _NO_PAGE = "ping/ping"
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The properties of a store, on which callers may decide."""
+    """The properties of a store, which callers may adapt to."""
 
     durable: bool
-    """After ``flush`` the pages survive the death of this process."""
+    """After ``flush``, the pages survive the death of this process."""
     shared: bool
     """Other machines see the same pages."""
     max_key_bytes: int
     max_page_bytes: int
     remote: bool = False
-    """A read is a round trip over a network, so that reading ahead and caching pay."""
+    """A read is a round trip over a network, so reading ahead and caching are worthwhile."""
     waits_for_flush: bool = False
-    """A put costs the same for any size, so small ones wait for a flush."""
+    """A put costs the same for any size, so small puts wait for a flush."""
     overwrites: bool = True
-    """A key may be put again with another page, which every later read gets."""
+    """A key may be put again with another page, which every later read returns."""
     read_ahead: int = 0
-    """How many bytes of pages one caller may ``prefetch`` beyond those it has read."""
+    """How many bytes of pages one caller may ``prefetch`` beyond the pages it has read."""
 
 
 class PageStore(ABC):
     """Pages by key. Thread-safe; usable after a fork (each process has its own connection).
 
     A call raises ``InvalidKey`` or ``PageTooLarge`` before it does anything. It raises
-    ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreFull`` (of puts), ``StoreDamaged`` and
-    ``StoreClosed`` for the respective state of the store; some pages may be stored then: put all
-    again.
+    ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreFull`` (only puts), ``StoreDamaged`` or
+    ``StoreClosed`` if the store is in that state. After such an error, some pages of a put may be
+    stored: put all of them again.
     """
 
     #: The address without credentials, for messages and logs.
@@ -61,19 +62,23 @@ class PageStore(ABC):
 
     @property
     def origin(self) -> str:
-        """Return the host that wrote the pages, "" if every host sees the same; no store call."""
+        """Return the host that wrote the pages, "" if all hosts share them; no store call."""
         return ""
 
     @abstractmethod
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages in the order of the keys, None for missing ones; one store call."""
 
-    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
-        """Return what ``see`` makes of the pages, in the order of the keys; one store call.
+    async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return what ``get_many`` does without blocking the event loop; one store call."""
+        return await asyncio.to_thread(self.get_many, keys)
 
-        ``see`` gets bytes, None for missing pages, or views of the store's memory, which are valid
-        only during the call: it must not keep them, nor call a store. It may be called again if the
-        store fails.
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
+        """Return what ``see`` returns for the pages, in the order of the keys; one store call.
+
+        ``see`` gets bytes or views of the store's memory, and None for missing pages. Views are
+        valid only during the call: ``see`` must not keep them, and must not call a store. It may be
+        called again if the store fails.
         """
         return see(self.get_many(keys))
 
@@ -92,14 +97,14 @@ class PageStore(ABC):
     def peek(self, key: str) -> bytes | None:
         """Return the page if it is in memory, None if finding it needs a store call.
 
-        It makes no store call and never fails: for an invalid key or a closed store it returns
-        None. Otherwise it returns what ``get_many`` would.
+        Makes no store call and never fails: for an invalid key or a closed store, it returns None.
+        Otherwise it returns the same as ``get_many``.
         """
         del key
         return None
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Hint that these pages will be read soon; it never blocks and never fails."""
+        """Hint that these pages will be read soon; never blocks and never fails."""
         del keys  # a store without a read-ahead ignores it
 
     def offer(self, pages: Mapping[str, bytes]) -> None:
@@ -107,19 +112,19 @@ class PageStore(ABC):
         del pages  # a store without a read-ahead ignores them
 
     def discard(self, keys: Sequence[str]) -> None:
-        """Hint that these pages were damaged: copies of them must be dropped; no store call."""
+        """Hint that these pages were damaged, so that copies of them are dropped; no store call."""
         del keys  # a store without copies ignores it
 
     def hurry(self) -> None:
-        """Hint that a flush follows soon: accepted writes may be sent in the meantime."""
+        """Hint that a flush follows soon, so that accepted writes can be sent now."""
         return  # a store that delays nothing ignores it
 
     def ping(self, *, write: bool = False) -> None:
         """Return once the store has answered, within about two seconds; changes no page.
 
-        ``write`` also checks whether pages may be written. Opening a store makes no call, so this
-        is how a program finds a wrong address or password before it starts its work. Raises what a
-        read, and with ``write`` a delete, would raise.
+        With ``write``, this also checks whether pages may be written. Opening a store makes no
+        call, so a program pings it to find a wrong address or password before it starts its work.
+        Raises the errors of a read and, with ``write``, of a delete.
         """
         self.get_many([_NO_PAGE])
         if write:
@@ -130,9 +135,9 @@ class PageStore(ABC):
         return  # nothing to do for a store that frees each page itself
 
     def explain_missing(self) -> str:
-        """Return what may have removed pages, for the error about a missing one; "" if unknown.
+        """Return what may have removed pages, for the error about a missing page; "" if unknown.
 
-        It never fails. One store call at most.
+        Never fails, and makes at most one store call.
         """
         return ""
 
@@ -159,14 +164,14 @@ class WrapperStore(PageStore):
     """A base class for stores that pass every call on to another store.
 
     Args:
-        store: The store behind it.
+        store: The store that gets the calls.
     """
 
     def __init__(self, store: PageStore) -> None:
         self.store = store
 
     def before_call(self) -> None:
-        """Called before each call that is passed on, except hints."""
+        """Run before each call that is passed on, except before hints."""
         return
 
     @property
@@ -238,7 +243,7 @@ class WrapperStore(PageStore):
 
 
 def check_keys(keys: Iterable[str], capabilities: Capabilities) -> None:
-    """Raise ``InvalidKey`` for a key that the store cannot hold; no store call."""
+    """Raise ``InvalidKey`` for a key that the store does not accept; no store call."""
     limit = capabilities.max_key_bytes
     for key in keys:
         if not 0 < len(key) <= limit or not key.isascii():
@@ -248,7 +253,7 @@ def check_keys(keys: Iterable[str], capabilities: Capabilities) -> None:
 
 
 def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
-    """Return the total bytes of the pages; ``InvalidKey`` or ``PageTooLarge`` for invalid ones."""
+    """Return the total bytes of the pages. Raises ``InvalidKey`` and ``PageTooLarge``."""
     check_keys(pages, capabilities)
     limit = capabilities.max_page_bytes
     total = 0
@@ -256,7 +261,8 @@ def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
         size = len(page)
         if size > limit:
             raise PageTooLarge(
-                f"page {key!r} has {size} bytes, the store takes {limit}: choose a smaller arity"
+                f"page {key!r} has {size} bytes, but the store takes at most {limit}: choose a "
+                "smaller arity"
             )
         total += size
     return total
@@ -265,7 +271,9 @@ def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
 def in_batches(
     items: Iterable[T], size_of: Callable[[T], int], most_bytes: int, most: int | None = None
 ) -> Iterator[list[T]]:
-    """Items in their order, in lists of at most so many and of so many bytes, or of one item.
+    """Yield the items in order, in lists of at most ``most`` items and ``most_bytes`` bytes.
+
+    A list has at least one item, even if that item is larger.
 
     >>> list(in_batches(["abc", "d", "ef", "ghijkl"], len, most_bytes=4))
     [['abc', 'd'], ['ef'], ['ghijkl']]

@@ -37,16 +37,16 @@ from .installing import pip_install
 
 MAGIC = b"\xc1mta-z"
 VERSION = 1
-#: Longer pages are stored unchanged, and nothing is decompressed to more than this.
+#: Longer pages are stored unchanged, and no page is decompressed to more than this.
 MAX_BYTES = 16 << 20
 _HEAD = struct.Struct("<6sBIB")
 _LEVEL = 1
 
 
 class CompressedStore(WrapperStore):
-    """Compresses pages with ``codec``, "zstd" or None for no compression; reads both kinds.
+    """A store that compresses pages with ``codec``, "zstd" or None, and reads all pages.
 
-    A damaged page is returned as its stored bytes, so that its digest does not match. Raises
+    A damaged page is returned as its stored bytes, which do not match its digest. Raises
     UnsupportedOperation for an unknown codec, and MissingDependency.
     """
 
@@ -57,23 +57,20 @@ class CompressedStore(WrapperStore):
             _library()
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages, each in its shorter form; one store call."""
+        """Store the pages, compressed where that is shorter; one store call."""
         check_pages(pages, self.capabilities)
         zstd = None if self._codec is None else _library().ZstdCompressor(level=_LEVEL)
         self.store.put_many({key: _packed(page, zstd) for key, page in pages.items()})
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages as they were put; one store call."""
-        pages = self.store.get_many(keys)
-        if not any(page is not None and page.startswith(MAGIC) for page in pages):
-            return pages
-        return [
-            _unpacked(page, key) if page is not None and page.startswith(MAGIC) else page
-            for key, page in zip(keys, pages, strict=True)
-        ]
+        return _all_unpacked(keys, self.store.get_many(keys))
+
+    async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
+        return _all_unpacked(keys, await self.store.get_many_async(keys))
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
-        """Return what ``see`` makes of the pages as they were put; one store call."""
+        """Return what ``see`` returns for the pages as they were put; one store call."""
 
         def unpacked(pages: list[Any]) -> T:
             size = len(MAGIC)
@@ -88,7 +85,7 @@ class CompressedStore(WrapperStore):
         return self.store.view_many(keys, unpacked)
 
     def peek(self, key: str) -> bytes | None:
-        """Return the page if it is in memory and uncompressed, as decompression may fail."""
+        """Return the page if it is in memory and uncompressed, because decompression may fail."""
         page = self.store.peek(key)
         return None if page is not None and page.startswith(MAGIC) else page
 
@@ -118,6 +115,15 @@ def _head(codec: str, size: int) -> bytes:
     return _HEAD.pack(MAGIC, VERSION, size, len(codec)) + codec.encode()
 
 
+def _all_unpacked(keys: Sequence[str], pages: list[bytes | None]) -> list[bytes | None]:
+    if not any(page is not None and page.startswith(MAGIC) for page in pages):
+        return pages
+    return [
+        _unpacked(page, key) if page is not None and page.startswith(MAGIC) else page
+        for key, page in zip(keys, pages, strict=True)
+    ]
+
+
 def _unpacked(packed: bytes, key: str) -> bytes:
     """Return the page, or the packed bytes if they are damaged."""
     if len(packed) < _HEAD.size:
@@ -126,15 +132,16 @@ def _unpacked(packed: bytes, key: str) -> bytes:
     name, payload = packed[_HEAD.size : _HEAD.size + length], packed[_HEAD.size + length :]
     if version != VERSION or name not in (b"zstd", b"raw"):
         raise UnsupportedOperation(
-            f"page {key} is packed by {name!r}, version {version}, which this program does not "
-            "support: read it with the version that wrote it, or restore a good copy of the page"
+            f"page {key} is compressed with {name!r}, version {version}, which this program does "
+            "not support: read it with the version that wrote it, or restore a good copy of the "
+            "page"
         )
     page = payload if name == b"raw" else _decompressed(payload, size)
     return packed if page is None or len(page) != size else page
 
 
 def _decompressed(payload: bytes, size: int) -> bytes | None:
-    """Return None if it is damaged, or longer than its head says or than any page is."""
+    """Return the page; None if it is damaged, or longer than its head says or than any page."""
     zstandard = _library()
     try:
         if size > MAX_BYTES or zstandard.frame_content_size(payload) != size:
@@ -145,7 +152,7 @@ def _decompressed(payload: bytes, size: int) -> bytes | None:
 
 
 def _planes(page: bytes) -> bytes:
-    """Return first bytes, second bytes, ... of all numbers, each as its difference to the last."""
+    """Return the first bytes of all numbers, then the second, ..., as differences."""
     whole = len(page) // 8 * 8
     planes = np.frombuffer(page, np.uint8, whole).reshape(-1, 8).T.copy()
     planes[:, 1:] -= planes[:, :-1].copy()

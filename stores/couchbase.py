@@ -1,26 +1,26 @@
 """Pages in Couchbase: ``couchbase://user:password@host/bucket``, or ``couchbases://`` with TLS.
 
-The path may go on with a scope and a collection, ``/bucket/scope/collection``; several hosts are
-separated by commas. A page is a document of raw bytes whose id is the page's key.
+The path may continue with a scope and a collection, ``/bucket/scope/collection``. Separate several
+hosts by commas. A page is a document of raw bytes whose id is the page's key.
 
-What ``flush`` promises: the node that holds the page has acknowledged it, in its memory.
-``?durability=majority`` has each write wait until most replicas have it in memory too,
-``persistToMajority`` until it is on most of their disks. It costs the time of that wait at each
-write, not at ``flush``.
+What ``flush`` promises: the node that stores the page has acknowledged it, and has it in memory.
+With ``?durability=majority``, each write waits until most replicas have the page in memory too,
+with ``persistToMajority`` until it is on most of their disks. Each write takes the time of that
+wait; ``flush`` does not.
 
 Options: ``durability`` (``none``, ``majority``, ``majorityAndPersistActive``,
 ``persistToMajority``), ``ttl`` (seconds after which a page expires; must be longer than pages are
 needed), ``timeout`` and ``connect_timeout`` (seconds), ``network`` (``default``, ``external``,
-``auto``: which of the addresses that the servers announce), ``password_file``, and for TLS
+``auto``: which of the addresses that the servers announce to use), ``password_file``, and for TLS
 ``ca_file``, ``cert_file`` and ``key_file`` (a client certificate instead of a password),
 ``verify``.
 
-Limitations: ``keys`` needs Server 7.6 or later (range scan); older ones, and
-memcached buckets, raise ``UnsupportedOperation``. Everything else works without it.
+Limitations: ``keys`` needs Couchbase Server 7.6 or later (range scan). With older servers and with
+memcached buckets, it raises ``UnsupportedOperation``; everything else works.
 
-Thread safety: any number of threads share one connection, which is opened by the first call and
-again in a forked child. The client must not be destroyed in a child either, whose copy has none of
-its threads, so a child never touches its parent's connection.
+Thread safety: any number of threads share one connection, which is opened by the first call, and
+opened again in a forked child. A child has none of the client's threads, and must not even destroy
+its copy of the client. So it never touches its parent's connection.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ _CANNOT = (
     exceptions.UnsupportedOperation,
     exceptions.DurabilityInvalidLevelException,
 )
-_VALUE_TOO_LARGE = 104  # the client has no class for it
+_VALUE_TOO_LARGE = 104  # the client has no class for this error
 
 
 class _Bytes(RawBinaryTranscoder):  # type: ignore[misc]
-    """Raw bytes in both directions, whatever format another program has set on the document."""
+    """Raw bytes in both directions, whatever format another program has set for the document."""
 
     def decode_value(self, value: bytes, flags: int) -> bytes:
         del flags
@@ -130,8 +130,9 @@ class CouchbaseStore(ServerStore):
     def start_over(self) -> None:
         """Abandon the connection, as a forked child must; no store call."""
         if self._cluster is not None:
-            # They are never destroyed, not even when the interpreter ends: the destructor of a
-            # connection that a fork has copied would wait for threads that do not exist.
+            # The objects must never be destroyed, not even when the interpreter ends: the
+            # destructor of a connection that a fork has copied would wait for threads that do not
+            # exist.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._cluster, self._client)))
         self._cluster = None
         super().start_over()
@@ -147,7 +148,7 @@ class CouchbaseStore(ServerStore):
         return [results[key].value if key in results else None for key in keys]
 
     def _put(self, client: Any, pages: dict[str, bytes]) -> None:
-        # The client accepts only bytes, no views.
+        # The client accepts only bytes, not views.
         documents = {key: bytes(page) for key, page in pages.items()}
         self._raise_first(client.upsert_multi(documents, UpsertMultiOptions(**self._writing)))
 
@@ -158,7 +159,7 @@ class CouchbaseStore(ServerStore):
     def _scan(self, prefix: str) -> Iterator[str]:
         """Yield keys from a range scan, which visits every document with that prefix.
 
-        Raises ``UnsupportedOperation`` if the server has no range scan (before 7.6).
+        Raises ``UnsupportedOperation`` if the server has no range scan (before version 7.6).
         """
         kind = PrefixScan(prefix) if prefix else RangeScan()
         options = ScanOptions(ids_only=True, batch_item_limit=_SCAN)
@@ -196,43 +197,45 @@ class CouchbaseStore(ServerStore):
             text += f": {self._credentials.redacted(message)}"
         if isinstance(error, exceptions.AuthenticationException):
             return StoreAccessDenied(
-                f"{url} refused ({text}): correct user, password or rights"
-                f"{self._credentials.advice}"
+                f"{url} refused ({text}): correct the user, password or "
+                f"rights{self._credentials.advice}"
             )
         if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
             return InvalidStoreURL(
-                f"{url} is not there ({text}): create the bucket, scope or collection, "
-                "give the user the right to it, or correct the URL"
+                f"{url} does not exist ({text}): create the bucket, scope or collection, give the "
+                "user the right to use it, or correct the URL"
             )
         if isinstance(error, _CANNOT):
             return UnsupportedOperation(
-                f"{url} cannot do this ({text}): listing keys needs Couchbase Server 7.6, "
-                "scopes and collections 7.0, durability 6.5 and enough nodes"
+                f"{url} does not support this ({text}): listing keys needs Couchbase Server 7.6, "
+                "scopes and collections need 7.0, and durability needs 6.5 and enough nodes"
             )
         if isinstance(error, exceptions.InvalidArgumentException):
             return InvalidStoreURL(f"{url}: the client refuses an option ({text}): correct it")
         if isinstance(error, exceptions.QuotaLimitedException):
-            return StoreFull(f"{url} is full ({text}): raise the quota or delete pages")
+            return StoreFull(f"{url} is full ({text}): raise the quota, or delete pages")
         if getattr(error, "error_code", None) == _VALUE_TOO_LARGE:
-            return PageTooLarge(f"{url} takes no page of this size: choose a smaller arity")
+            return PageTooLarge(f"{url} refuses a page of this size: choose a smaller arity")
         if isinstance(error, exceptions.TemporaryFailException) or any(
             "temporary_failure" in reason for reason in reasons
         ):
             return StoreUnavailable(
-                f"{url} has no memory for it now ({text}): retry later, or raise the bucket's quota"
+                f"{url} has no free memory now ({text}): retry later, or raise the bucket's quota"
             )
         return StoreUnavailable(f"{url} does not answer ({text}): retry when it is back")
 
 
-#: The store that an address names; ``InvalidStoreURL`` if it names no host or bucket.
+#: Returns the store at an address. Raises ``InvalidStoreURL`` if it names no host or bucket.
 from_address = CouchbaseStore
 
 
 def _keyspace(address: StoreAddress) -> tuple[str, str, str]:
-    """Return bucket, scope and collection, the last two empty for the default ones."""
+    """Return the bucket, scope and collection; the last two are empty for the default ones."""
     parts = address.path.strip("/").split("/")
     if not all(parts) or len(parts) not in (1, 3):
-        raise InvalidStoreURL(f"{address.public}: the path is /bucket or /bucket/scope/collection")
+        raise InvalidStoreURL(
+            f"{address.public}: the path must be /bucket or /bucket/scope/collection"
+        )
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else (parts[0], "", "")
 
 
@@ -243,7 +246,7 @@ def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[s
     if tls and not secure:
         raise InvalidStoreURL(f"{address.public}: {', '.join(sorted(tls))} need couchbases://")
     if ("cert_file" in options) != ("key_file" in options):
-        raise InvalidStoreURL(f"{address.public}: cert_file and key_file go together")
+        raise InvalidStoreURL(f"{address.public}: give both cert_file and key_file, or neither")
     connect = timedelta(seconds=options.get("connect_timeout", max(timeout, 5.0)))
     settings: dict[str, Any] = {
         "timeout_options": ClusterTimeoutOptions(
@@ -252,7 +255,7 @@ def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[s
             bootstrap_timeout=connect,
             connect_timeout=connect,
         ),
-        # It costs a third of the time of a read, and logs nothing useful for page stores.
+        # These cost a third of the time of a read, and log nothing useful for page stores.
         "enable_tracing": False,
         "enable_metrics": False,
         **_authorities(address),
@@ -273,8 +276,8 @@ def _authenticator(address: StoreAddress, credentials: Credentials) -> Any:
     if not credentials.user or credentials.password is None:
         raise InvalidStoreURL(
             f"{address.public} needs credentials: {address.scheme}://user:password@host/bucket, or "
-            f"{USER} and {PASSWORD} in the environment; in Spark also in that of the workers "
-            f"(spark.executorEnv.{PASSWORD})"
+            f"set {USER} and {PASSWORD} in the environment; with Spark, also in the environment of "
+            f"the workers (spark.executorEnv.{PASSWORD})"
         )
     return PasswordAuthenticator(credentials.user, credentials.password)
 

@@ -1,19 +1,19 @@
 """Pages of an object store on this machine's disk: ``?cache_dir=/var/cache/mta``.
 
-All processes of the machine that open the store with the folder share it: they need not fetch what
-one of them has written or read, even after a restart. It contains
+All processes of the machine that open the store with this folder share the cache: they need not
+fetch pages that one of them has written or read, even after a restart. The folder contains
 
     pages    "p/" store "/" key                  the page
     indexes  "i/" store "/" folder "/" name      size of the pack, 8 bytes, and its end (``packs``)
     turns    "t/" time "-" random                the entries of one put, as msgpack: bytes and keys
 
-with ``store`` the digest of the store's address. The turns are the order in which entries are
-evicted if there is no room, oldest first. It is an LMDB folder whose writes are not synced. So that
-a power failure cannot leave a damaged one, each boot of the machine uses a separate folder, and
-removes those of earlier boots.
+where ``store`` is the digest of the store's address. The turns are the order in which entries are
+evicted if there is no room, oldest first. The cache is an LMDB folder whose writes are not synced.
+A power failure could damage it, so each boot of the machine uses a separate folder, and removes the
+folders of earlier boots.
 
-A cache never fails a read or a write of the store: after an error it warns once, and is empty from
-then on.
+An error of the cache never makes a read or a write of the store fail: the cache logs one warning,
+and is empty from then on.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ CACHE_BYTES = 1 << 30
 
 _SMALLEST = 16 << 20
 _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
-_SLACK = 64 << 20  # of the map, for what writers of several processes put before one evicts
+_SLACK = 64 << 20  # of the map, for entries that several processes put before one of them evicts
 _LONGEST_NAME = 511
-_RECOUNT = 256  # turns after which those of other processes are counted again
+_RECOUNT = 256  # turns after which the turns of other processes are counted again
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
 class DiskCache:
-    """Pages of the store at ``url`` in a folder of ``capacity_bytes``. Thread-safe."""
+    """A cache of the pages of the store at ``url``, with ``capacity_bytes``. Thread-safe."""
 
     def __init__(self, folder: str, url: str, capacity_bytes: int = CACHE_BYTES) -> None:
         if not os.path.isabs(folder):
@@ -102,9 +102,10 @@ class DiskCache:
         self._put({f"{self._indexes}{folder}/{name}": size.to_bytes(8, "little") + end})
 
     def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
-        """Return the names from ``since`` on, sizes and ends of packs."""
+        """Yield the name, size and end of each pack whose name is ``since`` or later."""
         start = f"{self._indexes}{folder}/"
-        # Names start with a time; times in a range share the common leading digits of its ends.
+        # Names start with a time. All times in a range share the leading digits that are common to
+        # the ends of the range.
         until = f"{time.time_ns() // 1_000_000:011x}"
         same = takewhile(lambda pair: pair[0] == pair[1], zip(since, until, strict=False))
         shared = until[: sum(1 for _ in same)]
@@ -116,16 +117,16 @@ class DiskCache:
                 yield name.removeprefix(start), int.from_bytes(found[:8], "little"), found[8:]
 
     def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
-        """Drop packs."""
+        """Drop the indexes of packs."""
         going = [f"{self._indexes}{folder}/{name}" for name in names]
         self._try(lambda: self._store.delete_many(going))
 
     def close(self) -> None:
-        """Close the cache; the folder stays."""
+        """Close the cache; the folder is kept."""
         self._store.close()
 
     def _names(self, keys: Iterable[str]) -> Iterator[str]:
-        """Return the names of pages, without those that are too long for the folder."""
+        """Yield the names of pages, except those that are too long for the folder."""
         names = (self._pages + key for key in keys)
         return (name for name in names if len(name) <= _LONGEST_NAME)
 
@@ -170,7 +171,7 @@ class DiskCache:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _try(self, call: Callable[[], _T]) -> _T | None:
-        """Return the result of the call, None once the cache has failed."""
+        """Return the result of the call, or None if the cache has failed."""
         if self._failed:
             return None
         try:
@@ -182,7 +183,7 @@ class DiskCache:
 
 
 def default_folder() -> str | None:
-    """Return a temporary folder that only this user can access; None, with a warning, without."""
+    """Return a temporary folder that only this user can access; warn and return None on failure."""
     user = str(os.getuid()) if hasattr(os, "getuid") else ""
     folder = os.path.join(tempfile.gettempdir(), f"mta-cache-{user}")
     try:

@@ -1,7 +1,8 @@
 """Durations as text: ``5m``, ``1 hour 30 minutes``, ``PT1H30M``.
 
-The one parser for store URLs, windows, periods and the command line. A duration is a whole number
-of microseconds. Units are those of polars, pandas and SQL, as far as they have a fixed length.
+This is the only parser, for store URLs, windows, periods and the command line. A duration is a
+whole number of microseconds. The units are those of polars, pandas and SQL that have a fixed
+length.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-#: Microseconds in each unit, by its plain name.
+#: The microseconds in each unit, by the unit's plain name.
 UNITS = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -19,7 +20,7 @@ UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-#: The units and examples at the end of every error about a duration.
+#: The end of every error about a duration: the units, and examples.
 KNOWN_UNITS = (
     "the units are us, ms, s, m (min), h (hr), d and w, or their English words, as in '5m', "
     "'90 seconds', '1h30m', '1 hour 30 minutes' or 'PT1H30M'"
@@ -27,12 +28,11 @@ KNOWN_UNITS = (
 #: Reasons for refusals.
 CALENDAR = (
     "months, quarters and years have no fixed length: give days or hours instead, such as '30 "
-    "days' or "
-    "'365 days'"
+    "days' or '365 days'"
 )
 TOO_FINE = "times have a resolution of one microsecond: give a whole number of microseconds"
 
-#: Other names of the units, in any case.
+#: Other names of the units, in upper or lower case.
 _WORDS = {
     alias: name
     for name, aliases in (
@@ -46,7 +46,7 @@ _WORDS = {
     )
     for alias in (name, *aliases.split())
 }
-#: Names whose meaning depends on the case: ``M`` is a month, and so is ``MS`` (pandas).
+#: Names whose meaning depends on the case: in pandas, ``M`` is a month, and ``MS`` its start.
 _SYMBOLS = {"m": "minute", "ms": "millisecond"}
 _NANOSECONDS = {"n", "ns", "nsec", "nano", "nanosecond"}
 _CALENDAR = {
@@ -69,9 +69,9 @@ _NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+")
 def parse_duration(text: str) -> int:
     """Return a duration in microseconds, negative after a leading minus.
 
-    Raises ValueError, with the units, for other text, and for months, years and anything that is
-    not a whole number of microseconds. The error never repeats the text, which may be part of a URL
-    with a password.
+    Raises ValueError for other text, and for months, years and anything that is not a whole number
+    of microseconds. The error lists the units. It never repeats the text, which may be part of a
+    URL with a password.
 
     >>> parse_duration("90s"), parse_duration("1 hour 30 minutes"), parse_duration("PT0.5S")
     (90000000, 5400000000, 500000)
@@ -114,7 +114,7 @@ def _unit(word: str) -> str:
         if name in _CALENDAR:
             raise _refusal(CALENDAR)
         if name == "i":
-            raise _refusal("for a number of rows give a whole number, or a CountWindow")
+            raise _refusal("for a number of rows, give a whole number or a CountWindow")
     raise _refusal("there is no such unit")
 
 

@@ -1,12 +1,12 @@
-"""All errors of the project have one base class, and each says what to do.
+"""The errors of stores, and the base class of all errors; each error says what to do.
 
 The base class is here, in the lowest layer, so that ``mta`` and ``spark_integration`` can share it.
-Each subclass also inherits the built-in that a caller would expect.
+Each subclass also inherits from the built-in exception that a caller would expect.
 """
 
 
 class WindowStoreError(Exception):
-    """Base of every error that this project raises on purpose."""
+    """The base class of every error that this project raises on purpose."""
 
 
 class InvalidStoreURL(WindowStoreError, ValueError):
@@ -14,11 +14,11 @@ class InvalidStoreURL(WindowStoreError, ValueError):
 
 
 class StoreUnavailable(WindowStoreError, ConnectionError):
-    """The store did not answer in time: nothing was lost, retry when it is back."""
+    """The store did not answer in time: nothing was lost; retry when it is back."""
 
 
 class StoreAccessDenied(WindowStoreError, PermissionError):
-    """The store refused the credentials or the operation: correct user, password or rights."""
+    """The store refused the credentials or the operation: correct the user, password or rights."""
 
 
 class StoreFull(WindowStoreError, OSError):
@@ -42,8 +42,8 @@ class PageTooLarge(WindowStoreError, ValueError):
 
 
 class UnsupportedOperation(WindowStoreError, NotImplementedError):
-    """The server cannot do this: use a version or a setting that can, as the message says."""
+    """The operation is not supported; the message says which version or setting supports it."""
 
 
 class MissingDependency(WindowStoreError, ImportError):
-    """A server's client library is not installed: install the named extra."""
+    """A library is not installed: install the extra that the message names."""

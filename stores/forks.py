@@ -1,4 +1,4 @@
-"""Reset state in a forked child: locks that another thread may hold, and threads."""
+"""Reset objects in a forked child: locks that another thread may hold, and threads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from weakref import WeakSet
 
 
 class Forkable(Protocol):
-    """An object with locks, threads or pending work of its process."""
+    """An object with locks, threads or pending work that belong to its process."""
 
     def start_over(self) -> None:
-        """Start with new locks, no thread and nothing pending."""
+        """Start again with new locks, no thread and no pending work."""
 
 
 _alive: WeakSet[Forkable] = WeakSet()
@@ -29,7 +29,7 @@ def _after_fork_in_child() -> None:
 
 
 def at_fork(**calls: Callable[[], None]) -> None:
-    """Make calls around every fork, as ``os.register_at_fork``; on Windows nothing forks."""
+    """Register calls around every fork, like ``os.register_at_fork``; Windows has no forks."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(**calls)
 

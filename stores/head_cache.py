@@ -5,11 +5,12 @@ pages are dropped when the cache is full. Invariants:
 
 1. A page is in ``_pages`` only if no put or delete of its key came after the fetch that brought it.
    Each fetch marks its keys in ``_flying`` with its own token, a put or delete removes the mark,
-   and only marked pages are cached. 2. A key is fetched by one thread at a time; other readers of
-   it wait for that fetch. 3. ``prefetch`` neither blocks nor fails: the reader fetches pages that
-   did not fit in the queue or could not be fetched, and gets the error. 4. A fetch of the thread is
-   about a megabyte, or a quarter of the cache, by the size of the pages of the last one: many pages
-   per round trip, with a bounded wait for readers.
+   and only marked pages are cached.
+2. Only one thread at a time fetches a key; other readers of the key wait for that fetch.
+3. ``prefetch`` neither blocks nor fails: the reader fetches pages that did not fit in the queue or
+   could not be fetched, and gets the error.
+4. The thread fetches about a megabyte at a time, or a quarter of the cache if that is less, judging
+   by the page sizes of its last fetch: many pages per round trip, with a bounded wait for readers.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from typing import Any
 from .base import Capabilities, PageStore, WrapperStore
 from .forks import start_over_in_children
 
-_QUEUE = 4096  # keys waiting for the thread; further hints are dropped
-_FETCH_BYTES = 1 << 20  # bytes of one read-ahead, approximately: readers wait for all of it
-_FIRST_FETCH = 16  # keys, when nothing is known about the size of pages
+_QUEUE = 4096  # keys that wait for the thread; further hints are dropped
+_FETCH_BYTES = 1 << 20  # approximate bytes of one read-ahead, for all of which readers wait
+_FIRST_FETCH = 16  # keys to fetch while nothing is known about the size of pages
 _IDLE = 5.0  # seconds after which a thread without work ends
 _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 
@@ -38,7 +39,7 @@ class HeadCache(WrapperStore):
     """A store that caches recently read pages in memory, and reads pages ahead.
 
     Args:
-        store: The store behind it.
+        store: The store to read from.
         capacity_bytes: The size of the page cache in bytes.
     """
 
@@ -59,11 +60,11 @@ class HeadCache(WrapperStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return those of the inner store, with a read-ahead of up to a quarter of the cache."""
+        """Return the inner store's properties, with a read-ahead of a quarter of the cache."""
         return replace(self.store.capabilities, read_ahead=self._capacity // 4)
 
     def offer(self, pages: Mapping[str, bytes]) -> None:
-        """Cache pages that were just written, and that ``prefetch`` would have to fetch."""
+        """Cache pages that were just written, so that ``prefetch`` need not fetch them."""
         with self._changed:
             if not self._closed:
                 for key in pages.keys() - self._pages.keys():
@@ -75,7 +76,7 @@ class HeadCache(WrapperStore):
         return self._bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the pages; one store call for those neither cached nor being fetched, or none."""
+        """Return the pages; one store call for those that are neither cached nor being fetched."""
         found: dict[str, bytes | None] = {}
         token = object()
         with self._changed:
@@ -88,7 +89,7 @@ class HeadCache(WrapperStore):
         if joined:
             with self._changed:
                 self._changed.wait_for(lambda: self._flying.keys().isdisjoint(joined))
-                missing = self._look_up(joined, found)  # those that the other thread did not get
+                missing = self._look_up(joined, found)  # pages that the other thread did not get
                 self._take_off(missing, token)
             found.update(self._fetch(missing, token))
         return [found[key] for key in keys]
@@ -105,7 +106,7 @@ class HeadCache(WrapperStore):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Put the pages into the store; one store call.
 
-        Written pages are not cached: they are read late.
+        Written pages are not cached, because they are read much later.
         """
         self.store.put_many(pages)
         self._discard(pages)
@@ -153,7 +154,7 @@ class HeadCache(WrapperStore):
         self._check_open()
         return self.store.keys(prefix)
 
-    # With the lock held
+    # For callers that hold the lock
 
     def _look_up(self, keys: Iterable[str], found: dict[str, bytes | None]) -> list[str]:
         """Add the cached pages to ``found`` and return the other keys, each once."""
@@ -172,7 +173,7 @@ class HeadCache(WrapperStore):
             self._queue.pop(key, None)
             self._flying[key] = token
 
-    # Without it
+    # For callers without the lock
 
     def _fetch(self, keys: list[str], token: object) -> dict[str, bytes | None]:
         if not keys:

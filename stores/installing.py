@@ -1,8 +1,8 @@
-"""How to install an extra: defined here only, for error messages and the tests of the docs."""
+"""How to install an extra, for error messages and the tests of the docs."""
 
-#: The source that pip gets before the extra. The package is in no index: it is installed from the
-#: folder of its source, or from the path of a wheel. With a release in an index this becomes its
-#: name.
+#: What the pip command names before the extra. The package is in no index: it is installed from the
+#: folder of its source, or from the path of a wheel. Once a release is in an index, this becomes
+#: the name of the package.
 SOURCE = "."
 
 

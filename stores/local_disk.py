@@ -1,16 +1,17 @@
 """Pages in a folder on a local disk, in LMDB: ``file:///folder?map_size=1TiB``.
 
-Many processes of one machine read and write at once. A write is one LMDB transaction that is synced
-before it returns, so pages that ``put_many`` has stored survive a killed process and a power
-failure. The space of deleted pages is reused; the file itself never shrinks. The folder must be on
-a file system of this machine: LMDB's locks and memory map do not work over a network.
+Many processes of one machine can read and write at the same time. A write is one LMDB transaction
+that is synced before it returns, so pages that ``put_many`` has stored survive a killed process and
+a power failure. The space of deleted pages is reused; the file itself never shrinks. The folder
+must be on a file system of this machine: LMDB's locks and memory map do not work over a network.
 
-A folder that is created here has the mode 0770, and the files in it 0660, less the umask, so only
-the owner and the group have access. A user without write access to the files gets a read-only
-store; without write access to the lock file, too, it is safe while nobody writes.
+A folder that this store creates has the mode 0770, and the files in it 0660, both minus the umask,
+so only the owner and the group have access. A user without write access to the files gets a
+read-only store. Without write access to the lock file too, reading is safe only while nobody
+writes.
 
-Thread safety: any number of threads; one write transaction at a time on the machine, reads never
-wait for it.
+Thread safety: any number of threads. There is one write transaction at a time on the machine; reads
+never wait for it.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from .forks import at_fork
 OPTIONS: dict[str, Option] = {"map_size": size}
 
 MAP_SIZE = 1 << 40
-"""The default maximum size of a folder. Address space, not memory and not disk."""
+"""The default maximum size of a folder, in address space; it reserves no memory or disk space."""
 
-_FOLDER_MODE, _FILE_MODE = 0o770, 0o660  # less the umask
+_FOLDER_MODE, _FILE_MODE = 0o770, 0o660  # minus the umask
 _DATA, _ORIGIN = "data.mdb", "ORIGIN"
 _SCAN = 1024
 _NO_KEY = b"\xff"  # keys are ASCII
@@ -74,7 +75,7 @@ class LocalDiskStore(PageStore):
     def __init__(
         self, folder: str | os.PathLike[str], *, map_size: int = MAP_SIZE, sync: bool = True
     ) -> None:
-        """Create the store; with ``sync=False``, a power failure may damage all pages."""
+        """Create the store. With ``sync=False``, a power failure may damage all pages."""
         self.folder = os.path.realpath(folder)
         self.url = f"file://{self.folder}"
         self._map_size, self._sync = map_size, sync
@@ -83,7 +84,7 @@ class LocalDiskStore(PageStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return that pages are durable, and on this machine only; no store call."""
+        """Return the capabilities: pages are durable, and only on this machine; no store call."""
         return _CAPABILITIES
 
     @property
@@ -104,7 +105,7 @@ class LocalDiskStore(PageStore):
         return self._run(lambda transaction: [transaction.get(name) for name in names])
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], _T]) -> _T:
-        """Return what ``see`` makes of views of the map, in one read transaction; no copies."""
+        """Return what ``see`` returns for views of the map, in one read transaction; no copies."""
         check_keys(keys, _CAPABILITIES)
         names = [key.encode() for key in keys]
 
@@ -113,13 +114,13 @@ class LocalDiskStore(PageStore):
             found = see(views)
             for view in views:
                 if view is not None:
-                    view.release()  # raises if it was kept, instead of reading other memory
+                    view.release()  # raises an error if ``see`` kept the view
             return found
 
         return self._run(read, buffers=True)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages in one synced write transaction: all of them or, on an error, none."""
+        """Store the pages in one synced write transaction: all of them, or none after an error."""
         check_pages(pages, _CAPABILITIES)
         # In the order of the tree, each step touches the same few inner nodes.
         items = sorted((key.encode(), page) for key, page in pages.items())
@@ -133,12 +134,12 @@ class LocalDiskStore(PageStore):
         try:
             self._run(put, write=True)
         except StoreFull:
-            # The space freed by the last transaction is usable from the second one after it.
+            # Space that a transaction frees is usable from the second transaction after it.
             self._run(_change_nothing, write=True)
             self._run(put, write=True)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages in one synced write transaction: all of them or none."""
+        """Remove the pages in one synced write transaction: all of them, or none after an error."""
         keys = list(keys)
         check_keys(keys, _CAPABILITIES)
         names = sorted(key.encode() for key in keys)
@@ -150,16 +151,16 @@ class LocalDiskStore(PageStore):
         self._run(delete, write=True) if names else self._check_open()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every stored key that starts with ``prefix``, sorted.
+        """Yield every stored key that starts with ``prefix``, sorted.
 
-        One short read transaction per thousand keys, so that a slow reader does not keep freed
-        pages from being reused.
+        Uses one short read transaction per thousand keys, so that a slow reader does not prevent
+        the reuse of freed pages.
         """
         self._check_open()
         return self._scan(prefix.encode())
 
     def ping(self, *, write: bool = False) -> None:
-        """Ping as the base class does; a missing folder is not created, but checked."""
+        """Ping as the base class does; for a missing folder, check that it can be created."""
         self._check_open()
         above, missing = _way_to(self.folder)
         if not missing:
@@ -188,7 +189,7 @@ class LocalDiskStore(PageStore):
     def _run(
         self, operation: Callable[[Any], _T], write: bool = False, buffers: bool = False
     ) -> _T:
-        """Run the operation in a transaction, with the project's errors for those of LMDB."""
+        """Run the operation in a transaction; LMDB's errors become this project's errors."""
         while True:
             environment = self._environment
             if environment is None or environment.closed:
@@ -199,11 +200,11 @@ class LocalDiskStore(PageStore):
                     return operation(transaction)
             except lmdb.MapResizedError:
                 with environment.writing, environment.reading:
-                    # larger, because another process has set it
+                    # Another process has made the map larger.
                     environment.database.set_mapsize(0)
             except lmdb.Error as error:
                 if environment.closed and not self._closed:
-                    continue  # another thread met an I/O error and closed it: open it again
+                    continue  # another thread closed it after an I/O error: open it again
                 if isinstance(error, lmdb.PanicError):
                     _discard(environment)
                 self._check_open()
@@ -219,7 +220,7 @@ class LocalDiskStore(PageStore):
             except (lmdb.Error, OSError) as error:
                 raise _named(self.url, error) from error
             self._release()
-            # A store that is dropped without close() releases its share as well.
+            # A store that is dropped without close() releases the environment too.
             finalizer = weakref.finalize(self, _release, environment)
             self._release = finalizer
             finalizer.atexit = False  # pages may still be written then
@@ -235,7 +236,7 @@ class LocalDiskStore(PageStore):
 
 
 def from_address(address: StoreAddress) -> LocalDiskStore:
-    """Return the store at the address; ``InvalidStoreURL`` if it is not an absolute path."""
+    """Return the store at the address. Raises ``InvalidStoreURL`` for a relative path."""
     options = address.parsed(OPTIONS)
     if address.host not in {"", "localhost"} or address.user or not address.path.startswith("/"):
         raise InvalidStoreURL("file:// takes an absolute path with three slashes: file:///folder")
@@ -267,7 +268,7 @@ def _way_to(folder: str) -> tuple[str, list[str]]:
 
 
 def _make_folder(folder: str) -> list[str]:
-    """Create the folder with a note of the host, and return the folders that got an entry."""
+    """Create the folder and record the host in it; return the folders that got a new entry."""
     _, missing = _way_to(folder)
     os.makedirs(folder, _FOLDER_MODE, exist_ok=True)
     origin = os.path.join(folder, _ORIGIN)
@@ -291,15 +292,15 @@ def _named(url: str, error: Exception) -> WindowStoreError:
     numbers = {number} if number else {n for n in _DENIED | _FULL if os.strerror(n) in str(error)}
     if isinstance(error, lmdb.MapFullError):
         return StoreFull(
-            f"{url} is full: delete pages, or open it with a larger map_size "
-            f"in every process (file:///folder?map_size=...)"
+            f"{url} is full: delete pages, or open it in every process with a larger map_size "
+            "(file:///folder?map_size=...)"
         )
     if isinstance(error, lmdb.DiskError) or numbers & _FULL:
         return StoreFull(f"the disk of {url} is full or failing ({error}): make room, then retry")
     if _is_denied(error):
         return StoreAccessDenied(
-            f"{url} is refused to this user ({error}): give it rights on the folder and its files, "
-            "to read on data.mdb, to write on all"
+            f"{url} refuses access to this user ({error}): grant rights on the folder and its "
+            "files; reading needs read access to data.mdb, writing needs write access to all files"
         )
     if isinstance(error, NotADirectoryError | FileExistsError | FileNotFoundError):
         return InvalidStoreURL(f"{url} is not a folder ({error}): choose another path")
@@ -309,8 +310,8 @@ def _named(url: str, error: Exception) -> WindowStoreError:
         )
     if isinstance(error, lmdb.MemoryError):
         return StoreUnavailable(
-            f"{url}: no address space for the map ({error}): raise the limit (ulimit -v) "
-            "or open it with a smaller map_size"
+            f"{url}: no address space for the map ({error}): raise the limit (ulimit -v), or open "
+            "the folder with a smaller map_size"
         )
     return StoreUnavailable(f"{url} cannot be used now ({error}): check the disk, then retry")
 
@@ -323,17 +324,18 @@ def _is_denied(error: Exception) -> bool:
 
 
 class Environment:
-    """An open LMDB environment and the locks around it, shared by every store on its folder.
+    """An open LMDB environment and its locks, shared by all stores on its folder.
 
     LMDB's file locks belong to the process, so a folder must not be opened twice in one process,
     and an environment must not be used across a fork. Invariants:
 
-    1. ``_environments`` has one entry per data file that this process has open, keyed by device and
-       inode, so that a folder that was deleted and created again is another one.
-    2. Every LMDB call happens with ``reading`` or ``writing`` held. A fork takes all of them first,
-       so it waits for running calls, and the child finds idle environments, which it closes
-       (LMDB leaves the parent's locks and readers alone) and opens again on first use.
-    3. No read transaction outlives its call: an idle reader would pin freed pages.
+    1. ``_environments`` has one entry per data file that this process has open. The key is the
+       file's device and inode, so a folder that was deleted and created again has another entry.
+    2. A thread holds ``reading`` or ``writing`` during every LMDB call. A fork acquires all of
+       these locks first, so it waits for running calls. The child finds idle environments, which it
+       closes (LMDB leaves the parent's locks and readers alone) and opens again on first use.
+    3. No read transaction is open after its call: an idle reader would prevent the reuse of freed
+       pages.
     """
 
     def __init__(self, database: Any, key: tuple[int, int]) -> None:
@@ -345,11 +347,11 @@ class Environment:
 
 
 _environments: dict[tuple[int, int], Environment] = {}
-_opening = threading.RLock()  # guards them; re-entrant, since a finalizer may run under it
+_opening = threading.RLock()  # guards them; re-entrant, as a finalizer may run while it is locked
 
 
 def _acquire(folder: str, map_size: int, sync: bool) -> Environment:
-    """Return the environment of the folder, to be released once."""
+    """Return the environment of the folder; the caller releases it once."""
     with _opening:
         data = os.path.join(folder, _DATA)
         environment = _environments.get(_identity(data)) if os.path.exists(data) else None
@@ -383,13 +385,13 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _open_lmdb(folder: str, map_size: int, sync: bool) -> Any:
-    """Open LMDB's environment in the folder, which is created; read-only without write access."""
+    """Create the folder and open LMDB's environment; read-only without write access."""
     try:
         parents = _make_folder(folder)
         options = {"max_readers": _MAX_READERS, "mode": _FILE_MODE, "sync": sync}
         database = _map_file(folder, map_size, **options)
         database.reader_check()  # frees the slots of killed processes
-        # LMDB syncs its file, not the folders that lead to it.
+        # LMDB syncs its file, but not the folders above it.
         for parent in [folder, *parents]:
             _sync_folder(parent)
     except (lmdb.Error, OSError) as error:
@@ -417,7 +419,7 @@ def _open_to_read(folder: str, map_size: int) -> Any:
 def _map_file(folder: str, map_size: int, **options: Any) -> Any:
     while True:
         try:
-            # Pages are read at random, so the system should not read ahead.
+            # Pages are read in random order, so the system should not read ahead.
             return lmdb.open(folder, map_size=map_size, readahead=False, **options)
         except lmdb.MemoryError:
             # The map is address space, not memory, yet a limit on it (ulimit -v) counts it.

@@ -1,10 +1,10 @@
 """Pages in a dictionary of this process: for tests and small windows, without a server.
 
-Each ``memory://`` is a separate store; ``memory://name`` is shared by all parts of the process that
-open that name, and keeps its pages after ``close`` until the process ends.
+Each ``memory://`` is a separate store. All parts of the process that open ``memory://name`` share
+one store, which keeps its pages after ``close`` until the process ends.
 
 Thread safety: every step is one operation of a ``dict``, which is atomic, so there is no lock that
-a fork could leave held. A forked child has a copy.
+could stay locked after a fork. A forked child has a copy of the pages.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _named: dict[str, dict[str, bytes]] = {}
 
 
 class MemoryStore(PageStore):
-    """Pages in memory; gone when the process ends.
+    """Pages in memory, which are gone when the process ends.
 
     Args:
-        name: Stores of one name share their pages; without a name a store has its own.
+        name: Stores with the same name share their pages; a store without a name has its own pages.
 
     >>> from stores import MemoryStore
     >>> MemoryStore("shared").put_many({"window/0/1": b"a page"})
@@ -87,7 +87,7 @@ class MemoryStore(PageStore):
 
 
 def from_address(address: StoreAddress) -> MemoryStore:
-    """Return the store at the address; ``InvalidStoreURL`` if it has more than a name."""
+    """Return the store at the address. Raises ``InvalidStoreURL`` for more than a name."""
     address.parsed(OPTIONS)
     if address.user or address.password or address.port is not None or address.path:
         raise InvalidStoreURL("memory:// takes at most a name: memory://name")

@@ -1,24 +1,24 @@
 """Pages in an object store: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``.
 
-Credentials, region and endpoint come from the environment or the machine's role, as for the tools
-of the provider: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``,
+Credentials, region and endpoint come from the environment or the machine's role, as they do for the
+provider's own tools: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``,
 ``AWS_REGION``, ``AWS_ENDPOINT_URL``; ``GOOGLE_APPLICATION_CREDENTIALS``;
 ``AZURE_STORAGE_ACCOUNT_NAME``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``AZURE_STORAGE_SAS_TOKEN``. A user
-and password in the URL, or with ``password_file``, are an access key and its secret (S3), or an
+and a password, in the URL or with ``password_file``, are an access key and its secret (S3), or an
 account and its key (Azure).
 
 Options: ``endpoint`` (of a server compatible with S3, Azure or Google Cloud Storage), ``region``
-(S3), ``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds of one
-request), ``ca_file``, ``verify``, ``password_file``; ``cache_dir`` and ``cache_dir_size``
-(``disk_cache``; by default 1 GiB in the system's folder for temporary files, "none" for no cache);
-``pack_cache`` (bytes of packs in memory, by default 16 MiB); and ``list_delay`` (seconds that a
+(S3), ``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds for one
+request), ``ca_file``, ``verify``, ``password_file``, ``cache_dir`` and ``cache_dir_size``
+(``disk_cache``; by default 1 GiB in the system's folder for temporary files; "none" for no cache),
+``pack_cache`` (bytes of packs in memory, by default 16 MiB), and ``list_delay`` (seconds by which a
 listing may lag behind; S3, Google Cloud Storage, Azure, MinIO, Ceph and R2 need none).
 
-What ``flush`` promises: the object store has acknowledged every page, which it keeps in several
-places. Packs and requests: ``pack_store``. Thread safety: any number of threads.
+What ``flush`` promises: the object store, which keeps several copies, has acknowledged every page.
+``pack_store`` describes packs and requests. Thread safety: any number of threads.
 
-The library, obstore, has its own threads, which a forked child does not have: each call would hang.
-So a child whose parent has used the library loads a copy of it (``_library``).
+The library, obstore, has its own threads. A forked child does not have them, so each of its calls
+would hang. Therefore a child whose parent has used the library loads a copy of it (``_library``).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ OPTIONS: dict[str, Option] = {
 }
 
 _CLOUDS = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure"}
-_COALESCE = 256 << 10  # bytes that may be read unused to avoid another request
+_COALESCE = 256 << 10  # unused bytes that may be read to avoid another request
 _RETRIES = 2
 _DELETES = 1000  # objects that one request removes
 _T = TypeVar("_T")
@@ -95,7 +95,7 @@ _METADATA = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.i
 
 
 class Bucket:
-    """The objects below a prefix of a bucket. Connects on first use, again in a forked child."""
+    """The objects below a prefix of a bucket. Connects on first use and again in a forked child."""
 
     def __init__(self, address: StoreAddress) -> None:
         if not address.host or address.port is not None:
@@ -136,7 +136,7 @@ class Bucket:
             some = list(names[at : at + _DELETES])
             try:
                 self._run(lambda obs, store: obs.delete(store, some), reads=True)  # noqa: B023
-            except FileNotFoundError:  # of some objects; clouds treat the others differently
+            except FileNotFoundError:  # some are missing; clouds differ in deleting the others
                 for name in some:
                     self._delete_one(name)
 
@@ -170,7 +170,7 @@ class Bucket:
             self.delete(["ping/ping"])
 
     def _run(self, call: Callable[[Any, Any], _T], *, reads: bool = False) -> _T:
-        """Run the call with the library and its store, with the project's errors.
+        """Run the call with the library and its store; errors become this project's errors.
 
         With ``reads``, ``FileNotFoundError`` means that one object is missing.
         """
@@ -193,15 +193,15 @@ class Bucket:
         raise named from None
 
     def _named(self, error: Exception, text: str, code: str) -> WindowStoreError:
-        """Return the project's error, without the library's text, which may contain secrets."""
+        """Return this project's error, without the library's text, which may contain secrets."""
         found = _STATUS.search(text)
         status = int(found[1]) if found else 0
         said = " ".join(filter(None, [str(status or ""), code])) or type(error).__name__
         cloud = _CLOUDS[self._address.scheme]
         if "BadScheme" in text or isinstance(error, ValueError):
             return InvalidStoreURL(
-                f"{self.url}: the settings make no address of {cloud}: an endpoint begins with "
-                "http:// or https://, and a bucket's name has neither slashes nor spaces"
+                f"{self.url}: the settings are not a valid address of {cloud}: an endpoint begins "
+                "with http:// or https://, and a bucket's name has neither slashes nor spaces"
             )
         for problem in (_refused, _misdirected):
             if (explained := problem(self.url, said, status, code, text)) is not None:
@@ -212,21 +212,21 @@ class Bucket:
             return StoreFull(f"{self.url} is full ({said}): make room or raise its quota")
         if code in _BUSY or status >= 500 or status == 429:
             return StoreUnavailable(
-                f"{self.url} is busy ({said}): nothing is lost, retry later; if it goes on, write "
-                "less often (longer batches, fewer buckets)"
+                f"{self.url} is busy ({said}): nothing is lost; retry later. If this continues, "
+                "write less often (longer batches, fewer buckets)"
             )
         if status:
             return StoreAccessDenied(
                 f"{self.url} refused a request ({said}): correct the options of the URL"
             )
         return StoreUnavailable(
-            f"{self.url} does not answer ({_reason(text)}): check network and endpoint, and retry "
-            "when it is back"
+            f"{self.url} does not answer ({_reason(text)}): check the network and the endpoint, "
+            "and retry when it is back"
         )
 
     def _source(self) -> str:
         source = self._credentials.source if self._credentials else ""
-        return f"; the credentials are those of {source}" if source else ""
+        return f"; the credentials come from {source}" if source else ""
 
     def __reduce__(self) -> tuple[type[Bucket], tuple[StoreAddress]]:
         return type(self), (self._address,)
@@ -262,7 +262,7 @@ class ObjectStore(PackStore):
         return type(self), (self._address,)
 
 
-#: The store that an address names; ``InvalidStoreURL`` if it names no bucket.
+#: Returns the store at an address. Raises ``InvalidStoreURL`` if it names no bucket.
 from_address = ObjectStore
 
 
@@ -275,20 +275,20 @@ def _code(text: str) -> str:
 
 
 def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAccessDenied | None:
-    """Return the error for a request without the right or the right credentials."""
+    """Return the error for a request without the needed rights or credentials."""
     if _METADATA.search(text):
         return StoreAccessDenied(
-            f"{url}: no credentials were found: set those of the provider in the environment, give "
-            "the machine a role, or write ?anonymous=true; in Spark also in the environment of "
-            "the workers (spark.executorEnv.AWS_ACCESS_KEY_ID and so on)"
+            f"{url}: no credentials were found: set the provider's variables in the environment, "
+            "give the machine a role, or write ?anonymous=true; with Spark, set them also in the "
+            "environment of the workers (spark.executorEnv.AWS_ACCESS_KEY_ID and so on)"
         )
     if code in _CLOCK:
         return StoreAccessDenied(
-            f"{url} refused ({said}): the clock of this machine is off by more than the store "
-            "allows (S3: 15 minutes): set it (NTP), then retry"
+            f"{url} refused ({said}): the clock of this machine is wrong by more than the store "
+            "allows (S3: 15 minutes): correct it (NTP), then retry"
         )
     if code in _EXPIRED:
-        return StoreAccessDenied(f"{url} refused ({said}): the token has expired: get another one")
+        return StoreAccessDenied(f"{url} refused ({said}): the token has expired: get a new one")
     if code in _BAD_KEY:
         return StoreAccessDenied(f"{url} refused ({said}): correct the access key and its secret")
     if status in (401, 403):
@@ -301,7 +301,7 @@ def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAcc
 
 
 def _misdirected(url: str, said: str, status: int, code: str, text: str) -> InvalidStoreURL | None:
-    """Return the error for an address that leads to another place."""
+    """Return the error for an address that leads to the wrong place."""
     if code in _REGION or status in (301, 307) or "LOCATION" in text:
         return InvalidStoreURL(
             f"{url} is in another region ({said}): write it as ?region=... or set AWS_REGION"
@@ -322,7 +322,7 @@ def _reason(text: str) -> str:
     """Return why there was no answer, without the address, which may contain a token."""
     for mark, reason in (
         ("Certificate", "the certificate is not trusted: see ca_file"),
-        ("dns error", "its host is not known"),
+        ("dns error", "its host is unknown"),
         ("kind: Timeout", "it takes too long"),
         ("TimedOut", "it takes too long"),
         ("ConnectionRefused", "the connection is refused"),
@@ -350,7 +350,7 @@ def _credentials(address: StoreAddress) -> Credentials | None:
         what = (
             "an access key and its secret" if address.scheme == "s3" else "an account and its key"
         )
-        raise InvalidStoreURL(f"{address.public}: credentials in the URL are {what}, both of them")
+        raise InvalidStoreURL(f"{address.public}: give {what}, or no credentials in the URL")
     return found
 
 
@@ -394,7 +394,7 @@ def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[st
 def _identity(
     scheme: str, options: Mapping[str, Any], credentials: Credentials | None
 ) -> dict[str, Any]:
-    """Return the account and the place of the bucket, as far as the address has them."""
+    """Return the account, the region and the credentials, as far as the address has them."""
     found: dict[str, Any] = {}
     if scheme == "s3" and "region" in options:
         found["region"] = options["region"]
@@ -440,8 +440,8 @@ def _connect(address: StoreAddress, settings: Mapping[str, Any]) -> tuple[Module
 def _library() -> ModuleType:
     """Return the library, with threads of this process.
 
-    In a child of a process that has used it, it is loaded from a copy of its file: loading the same
-    file would return the same library, with the threads of the parent.
+    In a child of a process that has used the library, this loads a copy of its file: loading the
+    same file would return the same library, without its threads.
     """
     global _loaded
     if _loaded is None:

@@ -19,7 +19,7 @@ from .installing import pip_install
 from .memory import MemoryStore
 from .write_buffer import WriteBuffer
 
-#: A URL, the path of a folder of this machine, or an open store.
+#: A URL, the path of a folder on this machine, or an open store.
 StoreLike = str | Path | PageStore
 
 _MODULES = {
@@ -33,10 +33,9 @@ _MODULES = {
     "gs": "object_store",
     "az": "object_store",
 }
-"""The module of each scheme.
+"""The module of each scheme, with ``OPTIONS`` and ``from_address``.
 
-It has ``OPTIONS`` and ``from_address``, and is imported on first use, so that only users of a
-server need its library.
+It is imported on first use, so that only users of a server need the server's library.
 """
 
 _EXTRAS = {
@@ -44,7 +43,7 @@ _EXTRAS = {
     "couchbase": ("couchbase", "couchbase"),
     "object_store": ("obstore", "objects"),
 }
-"""The modules that need a library, its name, and the extra that installs it."""
+"""The modules that need a library: the library's name, and the extra that installs it."""
 
 _OPTIONS: dict[str, Option] = {
     "write_buffer": size,
@@ -64,20 +63,20 @@ def open_store(
 ) -> PageStore:
     """Return the store at a URL, behind a write buffer and, if it is remote, a cache.
 
-    It does not connect: an unreachable store raises at the first call, or in ``ping_store``. Raises
-    ``InvalidStoreURL`` and ``MissingDependency``.
+    This does not connect: an unreachable store raises an error at the first call, or in
+    ``ping_store``. Raises ``InvalidStoreURL`` and ``MissingDependency``.
 
     Args:
         url: ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or
             ``rediss://``, ``couchbase://user:password@host/bucket`` or ``couchbases://``,
             ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``. A ``Path``
-            is a folder on local disk. An open store is returned as it is. The other settings may be
-            in the URL too (``?compression=zstd&deadline=10``), beside the options of the store
-            itself; pages in memory take none.
-        write_buffer: The size of the write buffer in bytes; 0 for none.
-        cache: The size of the cache for pages read ahead, in bytes; 0 for none.
+            is a folder on local disk. An open store is returned unchanged. The URL can contain the
+            other settings too (``?compression=zstd&deadline=10``), besides the store's own options;
+            ``memory://`` has no settings.
+        write_buffer: The size of the write buffer in bytes; 0 for no buffer.
+        cache: The size in bytes of the cache for pages that are read ahead; 0 for no cache.
         deadline: How many seconds to retry calls while the store does not answer.
-        compression: How to compress new pages; any page can be read.
+        compression: How to compress new pages. Every store reads compressed and other pages.
 
     >>> from stores import open_store
     >>> with open_store("memory://") as store:
@@ -104,12 +103,12 @@ def open_store(
 def ping_store(url: StoreLike, *, write: bool = False) -> None:
     """Return once the store at the URL has answered, within about two seconds; one store call.
 
-    No page is changed. Raises what ``open_store`` raises, and what ``PageStore.ping`` does: each
-    error says what to correct.
+    Changes no page. Raises the errors of ``open_store`` and ``PageStore.ping``, each of which says
+    what to correct.
 
     Args:
         url: A URL or an open store, as for ``open_store``.
-        write: Whether to verify that pages can be written, too.
+        write: Whether to verify also that pages can be written.
 
     >>> from stores import ping_store
     >>> ping_store("memory://", write=True)
@@ -126,8 +125,8 @@ def _bare(url: str | Path) -> tuple[PageStore, dict[str, Any]]:
     address = parse(url.absolute().as_uri() if isinstance(url, Path) else url)
     if address.scheme not in _MODULES:
         raise InvalidStoreURL(
-            f"no store is called {address.scheme}://; "
-            f"there are {', '.join(f'{scheme}://' for scheme in _MODULES)}"
+            f"there is no store with the scheme {address.scheme}://; "
+            f"the schemes are {', '.join(f'{scheme}://' for scheme in _MODULES)}"
         )
     module = _load(address.scheme)
     settings = address.parsed({**_OPTIONS, **module.OPTIONS})

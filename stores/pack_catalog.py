@@ -1,16 +1,17 @@
 """The packs in one folder, as known to one process: where each page is, and which are deleted.
 
-It makes no request; ``pack_folder`` fills it. Invariants:
+The catalog makes no requests; ``pack_folder`` fills it. Invariants:
 
-1. A pack is in ``packs`` from when its object is known to exist until it is known to be removed.
-   Removed names stay in ``_gone`` for a while, so that a list or a late listing that still has them
-   does not restore them. 2. A page is readable if some pack has an entry for it whose number is not
-   in ``Pack.deleted``. The same page may be in several packs, as a replay puts it again; a delete
-   marks every copy. 3. A deletion is in ``pending`` until an object records it: the index of the
-   next pack, or a list. 4. The object of a pack may be removed once all its entries are deleted,
-   and what it says about other packs is in a list as well, or these packs are gone (``removable``).
-   5. Deletions name a pack and a number, not a key: a page that is put again after its delete is a
-   new entry, for all processes and orders of reading.
+1. A pack is in ``packs`` while its object is known to exist. Names of removed packs stay in
+   ``_gone`` for a while, so that a list or a late listing that still has them does not restore
+   them.
+2. A page is readable if some pack has an entry for it whose number is not in ``Pack.deleted``. The
+   same page may be in several packs, because a replay puts it again; a delete marks every copy.
+3. A deletion is in ``pending`` until an object records it: the index of the next pack, or a list.
+4. The object of a pack may be removed once all its entries are deleted, and the deletions in other
+   packs that it records are also in a list, or those packs are gone (``removable``).
+5. Deletions name a pack and a number, not a key: a page that is put again after its delete is a new
+   entry, for all processes and in whatever order they read the objects.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GONE = 10_000  # how many names of removed packs are remembered
 
 @dataclass(slots=True, eq=False)
 class Pack:
-    """A pack as its index and later deletions describe it."""
+    """A pack, described by its index and later deletions."""
 
     name: str
     size: int
@@ -36,20 +37,20 @@ class Pack:
     listed: bool = False
     """Whether a list repeats this pack and the deletions in it."""
     was_read: bool = False
-    """Whether this process has read pages of it."""
+    """Whether this process has read pages of this pack."""
 
     def live(self) -> Iterator[Entry]:
         """Return the entries that are not deleted."""
         return (each for at, each in enumerate(self.entries) if at not in self.deleted)
 
     def live_bytes(self) -> int:
-        """The bytes of the entries that are not deleted."""
+        """Return the bytes of the entries that are not deleted."""
         return sum(entry.length for entry in self.live())
 
 
 @dataclass(slots=True)
 class _List:
-    """A list as it is in the store."""
+    """A list that is in the store."""
 
     names: set[str]
     entries: int
@@ -66,7 +67,7 @@ class NextList:
 
 
 class Catalog:
-    """The packs of one folder. Not thread-safe: the user needs the folder's lock."""
+    """The packs of one folder. Not thread-safe: callers need the folder's lock."""
 
     def __init__(self) -> None:
         self.packs: dict[str, Pack] = {}
@@ -74,18 +75,18 @@ class Catalog:
         self._copies: dict[str, list[tuple[Pack, int]]] = {}
         self._dead: dict[str, Pack] = {}
         self._lists: dict[str, _List] = {}
-        #: Deletions in packs that are not known yet, while objects are being added.
+        #: While objects are being added: deletions in packs that are not known yet.
         self._early: dict[str, set[int]] = {}
         self._gone: dict[str, None] = {}
 
-    # --- what there is --------------------------------------------------------------------------
+    # --- look-ups -------------------------------------------------------------------------------
 
     def knows(self, name: str) -> bool:
-        """Return whether a pack or list is known, or known to be removed."""
+        """Return whether a pack or list is known to exist, or known to be removed."""
         return name in self.packs or name in self._lists or name in self._gone
 
     def find(self, key: str) -> tuple[str, Entry] | None:
-        """Return the pack and place of a page, None if no known pack has it."""
+        """Return the pack of a page and its place there, None if no known pack has the page."""
         for pack, at in reversed(self._copies.get(key, ())):
             if at not in pack.deleted:
                 return pack.name, pack.entries[at]
@@ -103,7 +104,7 @@ class Catalog:
         """Return the names of all known packs and lists."""
         return self.packs.keys() | self._lists.keys()
 
-    # --- packs come and go ----------------------------------------------------------------------
+    # --- adding and removing packs --------------------------------------------------------------
 
     def add(self, name: str, size: int, index: PackIndex) -> None:
         """Add a pack whose object exists."""
@@ -118,7 +119,7 @@ class Catalog:
         says: dict[str, list[int]],
         exists: Callable[[str], bool],
     ) -> None:
-        """Add a list whose object exists, with those of its packs that exist."""
+        """Add a list whose object exists, with those packs in it that exist."""
         packs = list(packs)
         for each in packs:
             if each.name not in self.packs and each.name not in self._gone and exists(each.name):
@@ -131,7 +132,7 @@ class Catalog:
         self._lists[name] = _List({each.name for each in packs}, entries, says)
 
     def settle(self) -> None:
-        """Apply what objects say of each other, once all objects of a listing were added."""
+        """Apply the deletions that objects record, once all objects of a listing are added."""
         for says in [
             *(p.says for p in self.packs.values()),
             *(t.says for t in self._lists.values()),
@@ -140,7 +141,7 @@ class Catalog:
         self._early.clear()
 
     def remove(self, name: str) -> None:
-        """Remove a pack or list whose object was removed."""
+        """Remove a pack or list whose object has been removed."""
         self._gone[name] = None
         while len(self._gone) > _GONE:
             del self._gone[next(iter(self._gone))]
@@ -178,7 +179,7 @@ class Catalog:
     # --- deletions ------------------------------------------------------------------------------
 
     def delete(self, key: str) -> bool:
-        """Mark every copy of a page as deleted; return whether any is known, deleted or not."""
+        """Mark every copy of a page as deleted; return whether any copy is known."""
         copies = self._copies.get(key, [])
         for pack, at in copies:
             if at not in pack.deleted:
@@ -188,7 +189,7 @@ class Catalog:
         return bool(copies)
 
     def take_pending(self) -> dict[str, list[int]]:
-        """Return the deletions that no object records yet; ``restore_pending`` if the put fails."""
+        """Take the deletions that no object records; after a failure, call ``restore_pending``."""
         pending, self.pending = self.pending, {}
         return {name: sorted(numbers) for name, numbers in pending.items()}
 
@@ -203,7 +204,7 @@ class Catalog:
         return [pack.name for pack in self._dead.values() if self._may_go(pack)]
 
     def empty_lists(self) -> list[str]:
-        """Return the lists that say nothing of existing packs."""
+        """Return the lists that say nothing about existing packs."""
         there = self.packs.keys()
         return [
             name
@@ -217,10 +218,11 @@ class Catalog:
     # --- lists ----------------------------------------------------------------------------------
 
     def next_list(self, *, whole: bool = False) -> NextList:
-        """Return the content of the next list: unlisted packs, and those of smaller lists.
+        """Return the content of the next list: unlisted packs, and the packs of smaller lists.
 
-        A list that is at most twice as large as what is gathered so far is replaced, so there are
-        O(log n) lists, and an entry is written again O(log n) times. ``whole`` replaces all.
+        The next list replaces each list that is at most twice as large as the content so far. So
+        there are O(log n) lists, and an entry is rewritten O(log n) times. ``whole`` replaces all
+        lists.
         """
         packs = {pack.name: pack for pack in self.packs.values() if whole or not pack.listed}
         size = sum(len(pack.entries) for pack in packs.values())
@@ -245,7 +247,7 @@ class Catalog:
     def wasteful(self, small: int) -> list[Pack]:
         """Return packs worth rewriting, oldest first: half deleted, or smaller than ``small``.
 
-        A single small pack is not: it would only be copied.
+        A single small pack is not worth rewriting: it would only be copied.
         """
         half, little = [], []
         for _, pack in sorted(self.packs.items()):
@@ -257,7 +259,7 @@ class Catalog:
         return sorted(half + (little if len(half) + len(little) > 1 else []), key=lambda p: p.name)
 
     def said_by(self, packs: Collection[Pack]) -> dict[str, list[int]]:
-        """Return what packs to be replaced say of others that stay."""
+        """Return the deletions in remaining packs that the packs to be replaced record."""
         going = {pack.name for pack in packs}
         names = {name for pack in packs for name in pack.says} - going
         return {name: sorted(self.packs[name].deleted) for name in names if name in self.packs}

@@ -1,20 +1,21 @@
-"""The packs in one folder of an object store: writes and reads pages with few requests.
+"""The packs in one folder of an object store: write and read pages with few requests.
 
-The keys of one window, or of the windows of one query, are in one folder (``folder_of``). In it are
-packs and pack lists (``packs``), whose names begin with the millisecond at which they were written.
-A new process lists the folder once, and reads the lists and the indexes of the packs that no list
-repeats. From then on it knows what it writes itself, and lists again only if it needs an unknown
-page.
+The keys of one window, or of the windows of one query, are in one folder (``folder_of``). The
+folder has packs and pack lists (``packs``), whose names begin with the millisecond at which they
+were written. A new process lists the folder once, and reads the lists and the indexes of the packs
+that no list repeats. From then on it knows what it writes itself, and lists again only if it needs
+an unknown page.
 
-The state after each step, if the process dies:
+The state if the process dies after one of these steps:
 
-1. A pack is put. Its pages are readable, and its deletions are known, from then on. 2. A list is
-put. It repeats what other objects say; readers may use either. 3. Unneeded objects are removed:
-packs whose pages are all deleted, lists that a newer one replaces, and packs whose put failed,
-perhaps after it was done. The next process that writes removes the remaining ones.
+1. A pack is put. From then on its pages are readable, and its deletions are known.
+2. A list is put. It repeats the information of other objects; readers may use either.
+3. Unneeded objects are removed: packs whose pages are all deleted, lists that a newer list
+   replaces, and packs whose put failed, because such an object may exist. The next process that
+   writes removes the remaining ones.
 
-Any number of processes may read and write a folder at once: no object is ever changed, and each
-name is used once.
+Any number of processes may read and write a folder at the same time: no object is ever changed, and
+each name is used once.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ PACK, LIST = ".pack", ".list"
 LIST_EVERY = 64
 """The number of packs between two lists."""
 MOST_UNLISTED = 4 * LIST_EVERY
-"""A process that finds so many unlisted packs writes a list with its next put."""
+"""A process that finds this many unlisted packs writes a list with its next put."""
 REMOVE_AT = 16
-"""The number of unneeded objects that one request removes."""
+"""The number of unneeded objects at which a request removes them."""
 PACK_BYTES = 64 << 20
 """The approximate maximum size of a pack from ``compact``."""
 SMALL_PACK = 1 << 20
 """``compact`` merges packs smaller than this."""
 
 READ_WHOLE = 256 << 10
-"""A pack up to this size is read whole: pages written together are read together."""
+"""A pack up to this size is read as a whole: pages written together are read together."""
 READ_AGAIN = 8 << 20
-"""A pack up to this size is read whole on the second read of its pages."""
-_END_BYTES = 64 << 10  # read of a pack whose index is wanted; most indexes are shorter
-_TURNS = 5  # how often a reader starts again because objects were removed
-_SKEW = 600_000  # milliseconds by which the clocks of writers may differ without missed packs
+"""A pack up to this size is read as a whole on the second read of its pages."""
+_END_BYTES = 64 << 10  # bytes read from the end of a pack for its index; most are shorter
+_TURNS = 5  # how many times a reader starts again because objects were removed
+_SKEW = 600_000  # milliseconds by which writers' clocks may differ before packs are missed
 _COMPLETE_LISTING = 1000  # objects that one request lists
 _THREADS = 16
 _PAUSE = 0.05
@@ -74,7 +75,7 @@ _log = logging.getLogger(__name__)
 
 
 class Objects(Protocol):
-    """A bucket, or a folder in one. Names are ``folder/name``.
+    """A bucket, or a folder in a bucket. Names are ``folder/name``.
 
     Calls raise ``FileNotFoundError`` for a missing object, and ``WindowStoreError``.
     """
@@ -91,10 +92,10 @@ class Objects(Protocol):
         """Return ranges, each a start and a length; one request for close ranges."""
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects; one request for many. Missing ones are not an error."""
+        """Remove objects; one request for many. A missing object is not an error."""
 
     def names(self, folder: str, after: str) -> Iterator[tuple[str, int]]:
-        """Return names after ``after``, without the folder, and sizes; one request per thousand."""
+        """Yield names after ``after``, without the folder, and sizes; one request per thousand."""
 
     def folders(self) -> list[str]:
         """Return the folders that have objects; one request per thousand."""
@@ -107,10 +108,10 @@ class Shelf(Protocol):
         """Add the end of a pack, which holds its index."""
 
     def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
-        """Return the names from ``since`` on, sizes and ends of packs."""
+        """Yield the name, size and end of each pack whose name is ``since`` or later."""
 
     def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
-        """Drop packs."""
+        """Drop the indexes of packs."""
 
 
 class FolderSettings(NamedTuple):
@@ -129,24 +130,24 @@ class PackFolder:
     def __init__(self, objects: Objects, path: str, how: FolderSettings) -> None:
         self._objects, self._path = objects, path
         self._list_delay, self._shelf, self._most_recent = how
-        self._lock = threading.Lock()  # for the catalog; not held during requests
+        self._lock = threading.Lock()  # for the catalog; not locked during requests
         self._writing = threading.Lock()
         self._loading = threading.Lock()
         self._catalog = Catalog()
         self._loaded = False
         self._listed_until = self._shelved_until = ""
-        # when packs were added, while listings may not have them
+        # When packs were added that late listings may not have.
         self._added: dict[str, float] = {}
         self._recent: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
         self._recent_bytes = 0
         self._damaged: dict[str, str] = {}
-        self._leftover: list[str] = []  # objects to remove that are not in the catalog
+        self._leftover: list[str] = []  # objects to remove that the catalog does not have
         self._since_list = 0
 
     # --- pages ----------------------------------------------------------------------------------
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the existing pages; one request per pack, and those of a listing if needed.
+        """Return the existing pages; one request per pack, and a listing's requests if needed.
 
         Raises ``StoreDamaged`` if a page is not found and an index is damaged.
         """
@@ -167,9 +168,9 @@ class PackFolder:
             if missing and self._damaged:
                 name, why = next(iter(self._damaged.items()))
                 raise StoreDamaged(
-                    f"{self._objects.url}: object {self._path}/{name} is damaged: {why}; page "
-                    f"{missing[0]} may be in it: restore a copy of the object, or remove it and "
-                    "restore the windows from an earlier snapshot"
+                    f"{self._objects.url}: object {self._path}/{name} is damaged: {why}. It may "
+                    f"contain the missing page {missing[0]}: restore a copy of the object, or "
+                    "remove it and restore the windows from an earlier snapshot"
                 )
             if not lost:
                 break
@@ -181,7 +182,7 @@ class PackFolder:
         return self._places(list(keys))[1]
 
     def put(self, pages: Mapping[str, bytes]) -> None:
-        """Store pages, and earlier deletes; one request, and rarely those of upkeep."""
+        """Store pages and earlier deletes; one request, and sometimes more for maintenance."""
         with self._writing:
             self._put(pages)
             self._keep_up()
@@ -189,7 +190,7 @@ class PackFolder:
     def delete(self, keys: Iterable[str]) -> None:
         """Delete pages for this process, and for others with the next ``put`` or ``flush``.
 
-        No request, except those of a listing for an unknown page.
+        Makes no request, except for a listing if a page is unknown.
         """
         with self._lock:
             unknown = [key for key in keys if not self._catalog.delete(key)]
@@ -200,7 +201,7 @@ class PackFolder:
                     self._catalog.delete(key)
 
     def flush(self) -> None:
-        """Publish every delete to other processes; one request if any is unpublished."""
+        """Make all deletes visible to other processes; one request, or none without deletes."""
         with self._writing:
             with self._lock:
                 pending, removable = set(self._catalog.pending), self._removable()
@@ -220,17 +221,17 @@ class PackFolder:
         self._load(complete=True)
         for name, why in self._damaged.items():
             raise StoreDamaged(
-                f"{self._objects.url}: object {self._path}/{name} is damaged: {why}; restore a "
-                "copy of it, or remove it and check the windows (mta check)"
+                f"{self._objects.url}: object {self._path}/{name} is damaged: {why}. Restore a "
+                "copy of the object, or remove it and check the windows (mta check)"
             )
         with self._lock:
             return self._catalog.keys(prefix)
 
     def compact(self) -> None:
-        """Rewrite half-deleted and small packs, so that few full packs remain.
+        """Rewrite half-deleted and small packs, so that a few full packs remain.
 
-        Reads and writes all that stays of these packs, at most 64 MiB at a time. A process that
-        dies meanwhile leaves pages in two packs, and no page in none.
+        Reads and writes the live pages of these packs, at most 64 MiB at a time. If the process
+        dies meanwhile, some pages are in two packs, but no page is lost.
         """
         self._load(complete=True)
         with self._writing:
@@ -260,7 +261,7 @@ class PackFolder:
     def _fetch(
         self, places: Mapping[str, list[Entry]]
     ) -> list[tuple[str, list[Entry], list[bytes] | None]]:
-        """Return the pages of each pack, None for a pack whose object was removed."""
+        """Return the pages of each pack, None if the object of the pack was removed."""
 
         def fetch(name: str) -> list[bytes] | None:
             try:
@@ -271,7 +272,7 @@ class PackFolder:
         return [(name, places[name], found) for name, found in _together(fetch, [*places])]
 
     def _pages_of(self, name: str, entries: Sequence[Entry]) -> list[bytes]:
-        """Return pages of one pack; no request if it is cached, one if it is read whole."""
+        """Return pages of one pack; no request if the pack is cached, else usually one."""
         with self._lock:
             pack, data = self._catalog.packs.get(name), self._recent.get(name)
             if data is not None:
@@ -310,7 +311,7 @@ class PackFolder:
     def _look_for(self, keys: Sequence[str], *, patient: bool) -> None:
         """Load what others have written, until these pages are known or everything is loaded.
 
-        ``patient`` lists again until the listings must be complete.
+        With ``patient``, list again until listings must be complete.
         """
         if self._shelf is not None:
             self._load_shelf()
@@ -331,14 +332,14 @@ class PackFolder:
         return not self.without(keys)
 
     def _load(self, *, complete: bool) -> None:
-        """Add the objects of a listing, of all or of those written since the last one."""
+        """List all objects, or those written since the last listing, and add them."""
         with self._loading:
             for _ in range(_TURNS):
                 if self._try_load("" if complete or not self._loaded else self._listed_until):
                     break
 
     def _try_load(self, after: str) -> bool:
-        """Return False if a list was replaced meanwhile, so that the caller lists again."""
+        """List and add objects; return False if a list was replaced meanwhile: then list again."""
         with self._lock:
             known = self._catalog.names()
         began = _stamp(-_SKEW)
@@ -365,21 +366,21 @@ class PackFolder:
             if not after:
                 self._damaged = {n: why for n, why in self._damaged.items() if n in sizes}
             self._catalog.settle()
-            # If many processes wrote few packs each, the one that finds them writes a list.
+            # If many processes wrote a few packs each, the process that finds them writes a list.
             others = self._catalog.unlisted() - MOST_UNLISTED
         self._since_list = max(self._since_list, LIST_EVERY + others)
         self._loaded, self._listed_until = True, began
         return True
 
     def _may_be_unlisted(self) -> set[str]:
-        """Return recent packs of this process that a late listing may not have."""
+        """Return recent packs of this process that a late listing may not contain."""
         oldest = time.monotonic() - self._list_delay
         with self._lock:
             self._added = {name: at for name, at in self._added.items() if at > oldest}
             return set(self._added)
 
     def _read_list(self, name: str) -> tuple[list[Listed], dict[str, list[int]]] | None:
-        """Return the content of a list, None if it was removed; empty if it is damaged."""
+        """Return the content of a list; None if it was removed, empty if it is damaged."""
         try:
             return decode_list(self._objects.get(self._named(name)))
         except FileNotFoundError:
@@ -389,7 +390,7 @@ class PackFolder:
             return [], {}  # the packs have the same information
 
     def _read_index(self, name: str, size: int) -> tuple[PackIndex, bytes] | None:
-        """Return the index of a pack and the bytes read for it, None if removed or damaged."""
+        """Return the index of a pack and the bytes that were read; None if removed or damaged."""
         try:
             end = self._read_end(name, size, _END_BYTES)
             try:
@@ -404,9 +405,9 @@ class PackFolder:
             return None
 
     def _read_end(self, name: str, size: int, length: int) -> bytes:
-        """Return the last bytes of a pack, or all; one request. Azure has no suffix ranges.
+        """Return the last bytes of a pack, or all of them; one request.
 
-        Azure has no suffix ranges.
+        The range has a start, because Azure has no suffix ranges.
         """
         length = min(size, length)
         return self._objects.get_ranges(self._named(name), [(size - length, length)])[0]
@@ -425,7 +426,7 @@ class PackFolder:
     # --- writing --------------------------------------------------------------------------------
 
     def _put(self, pages: Mapping[str, bytes], replaced: Sequence[Pack] = ()) -> None:
-        """Write a pack with the pending deletions and those recorded in packs that it replaces."""
+        """Write a pack, with pending deletions and the deletions that replaced packs record."""
         with self._lock:
             pending = self._catalog.take_pending()
             says = {**self._catalog.said_by(replaced), **pending}
@@ -435,7 +436,7 @@ class PackFolder:
         except BaseException:
             with self._lock:
                 self._catalog.restore_pending(pending)
-            self._leftover.append(name)  # it may exist nevertheless
+            self._leftover.append(name)  # the object may exist nevertheless
             raise
         with self._lock:
             self._catalog.add(name, len(data), PackIndex(entries_of(pages), says))
@@ -447,7 +448,7 @@ class PackFolder:
             self._shelf.put_index(self._path, name, len(data), end)
 
     def _keep_up(self) -> None:
-        """Remove unneeded objects, and write a list, if it is time; failures are retried."""
+        """Remove unneeded objects and write a list when there are enough; retry after a failure."""
         try:
             with self._lock:
                 removable = self._removable()
@@ -463,7 +464,7 @@ class PackFolder:
         return [*self._leftover, *self._catalog.removable()]
 
     def _clean(self) -> None:
-        """Remove unneeded objects, repeatedly until there are none."""
+        """Remove unneeded objects until there are none."""
         while True:
             with self._lock:
                 names = self._removable() + self._catalog.empty_lists()
@@ -481,7 +482,7 @@ class PackFolder:
             self._shelf.drop_indexes(self._path, names)
 
     def _write_list(self, *, whole: bool = False) -> None:
-        """Write a list; one request. The lists that it replaces are removed later."""
+        """Write a list; one request. Lists that it replaces are removed later."""
         with self._lock:
             content = self._catalog.next_list(whole=whole)
         name = f"{_stamp()}-{uuid4().hex[:12]}{LIST}"
@@ -492,7 +493,7 @@ class PackFolder:
         self._since_list = 0
 
     def _rewrite(self, group: Sequence[Pack]) -> None:
-        """Copy the live pages of packs into a new one, then remove the packs."""
+        """Copy the live pages of packs into a new pack, then remove the old packs."""
         with self._lock:
             places = {pack.name: list(pack.live()) for pack in group}
         pages: dict[str, bytes] = {}

@@ -1,13 +1,13 @@
-"""A page store over an object store: the pages of one flush go into one object.
+"""A page store on top of an object store: the pages of one flush go into one object.
 
-The cost of a request does not depend on its size, and it takes 20 to 100 ms. So pages are combined
-into packs (``packs``), and pages of a pack are read by ranges. ``pack_folder`` describes the
-objects, and ``docs/object-stores.md`` the number of requests.
+The cost of a request does not depend on its size, and a request takes 20 to 100 ms. So pages are
+combined into packs (``packs``), and pages of a pack are read by ranges. ``pack_folder`` describes
+the objects, and ``docs/object-stores.md`` the number of requests.
 
-A delete is visible to this process at once, and to others with the next put of the same folder or
-with ``flush``.
+A delete is visible to this process immediately, and to other processes after the next put to the
+same folder or after ``flush``.
 
-Thread safety: any number of threads; a forked child starts with a listing.
+Thread safety: any number of threads. A forked child starts with a listing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIMITS = Capabilities(
     overwrites=False,
 )
 PACK_CACHE = 16 << 20
-"""The default number of bytes of packs in memory."""
+"""The default for the bytes of packs in memory."""
 
 _log = logging.getLogger(__name__)
 _FOLDER = re.compile(r"[^/:]{0,100}")
@@ -41,10 +41,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 
 
 class Cache(Shelf, Protocol):
-    """Pages and indexes of packs on this machine's disk."""
+    """A cache of pages and indexes of packs on this machine's disk."""
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the cached pages."""
+        """Return the cached pages, None for others."""
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Add pages; the oldest are dropped if there is no room."""
@@ -57,9 +57,10 @@ class Cache(Shelf, Protocol):
 
 
 class PackStore(PageStore):
-    """Pages in packs. ``list_delay`` is how many seconds a listing may lag behind.
+    """Pages in packs.
 
-    ``pack_cache`` is the number of bytes of packs in memory, for each folder in use.
+    ``list_delay`` is how many seconds a listing may lag behind. ``pack_cache`` is how many bytes of
+    packs are cached in memory for each folder in use.
     """
 
     def __init__(
@@ -82,11 +83,11 @@ class PackStore(PageStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return: durable, shared by all machines, one request per call; no store call."""
+        """Return the capabilities: durable, and shared by all machines; no store call."""
         return LIMITS
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the pages in the order of the keys; about one request per pack involved."""
+        """Return the pages in the order of the keys; about one request per pack that has some."""
         self._check_open()
         check_keys(keys, LIMITS)
         wanted = list(dict.fromkeys(keys))
@@ -111,7 +112,7 @@ class PackStore(PageStore):
         self._keep(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages; no request, unless this process does not know them."""
+        """Remove the pages; no request, unless some are unknown to this process."""
         self._check_open()
         keys = list(dict.fromkeys(keys))
         check_keys(keys, LIMITS)
@@ -125,7 +126,7 @@ class PackStore(PageStore):
         self._check_open()
         start = folder_of(prefix)
         names = [start]
-        if start == prefix and len(start) < 100:  # the name of the folder may be longer
+        if start == prefix and len(start) < 100:  # the prefix may be the start of a folder's name
             names = sorted({*map(_unescaped, self._objects.folders())} | self._known())
         return (
             key
@@ -140,19 +141,19 @@ class PackStore(PageStore):
             self._cache.delete_many(keys)
 
     def compact(self) -> None:
-        """Rewrite mostly deleted and small packs; reads and writes the live pages."""
+        """Rewrite small packs, and packs with mostly deleted pages; copies the live pages."""
         self._check_open()
         for name in map(_unescaped, self._objects.folders()):
             self._folder(name).compact()
 
     def flush(self) -> None:
-        """Publish every delete to other processes; one request per folder with deletes."""
+        """Make all deletes visible to other processes; one request per folder with deletes."""
         self._check_open()
         for folder in self._open_folders():
             folder.flush()
 
     def close(self) -> None:
-        """Flush, and remove unneeded objects; on failure they stay.
+        """Flush, and remove unneeded objects, which stay if that fails.
 
         Only deletes can be lost, because pages are stored when ``put_many`` returns.
         """
@@ -162,14 +163,14 @@ class PackStore(PageStore):
             try:
                 folder.close()
             except WindowStoreError as error:
-                _log.warning("pages that were deleted may stay until mta gc: %s", error)
+                _log.warning("some deleted pages may stay until mta gc is run: %s", error)
                 break
         self._closed = True
         if self._cache is not None:
             self._cache.close()
 
     def _keep(self, pages: Mapping[str, bytes]) -> None:
-        """Cache pages, except those that another thread has deleted meanwhile."""
+        """Cache pages, except pages that another thread has deleted meanwhile."""
         if self._cache is None or not pages:
             return
         self._cache.put_many(pages)
@@ -202,9 +203,9 @@ class PackStore(PageStore):
 
 
 def folder_of(key: str) -> str:
-    """Return the folder of a key, whose pages are packed together: the part before ``/`` or ``:``.
+    """Return the folder of a key: the part before ``/`` or ``:``. Pages of a folder share packs.
 
-    So the pages of all windows of a query share a folder, as their keys start with its name.
+    The pages of all windows of a query share a folder, because their keys start with its name.
 
     >>> folder_of("query.0a1b2c3d/0/17/ff"), folder_of("query.0a1b2c3d:5e6f/0/1/ff")
     ('query.0a1b2c3d', 'query.0a1b2c3d')
@@ -215,7 +216,7 @@ def folder_of(key: str) -> str:
 
 
 def _escaped(folder: str) -> str:
-    """Return the name of a folder in the bucket: ``~`` and two digits for special characters.
+    """Return the name of a folder in the bucket; special characters become ``~`` and two digits.
 
     >>> _escaped("a b"), _escaped("..")
     ('f-a~20b', 'f-..')
@@ -224,7 +225,7 @@ def _escaped(folder: str) -> str:
 
 
 def _unescaped(name: str) -> str:
-    """Return the folder with a name in the bucket.
+    """Return the folder that has this name in the bucket.
 
     >>> _unescaped("f-a~20b")
     'a b'

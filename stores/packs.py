@@ -53,7 +53,7 @@ _LENGTH = struct.Struct("<I")
 _TAIL_BYTES = _LENGTH.size + _DIGEST_BYTES
 
 Deleted = Mapping[str, Collection[int]]
-"""Numbers of entries that are deleted, by the name of their pack."""
+"""The numbers of deleted entries, by the name of their pack."""
 
 
 class Entry(NamedTuple):
@@ -66,14 +66,14 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class PackIndex:
-    """The information at the end of a pack."""
+    """The index at the end of a pack."""
 
     entries: list[Entry]
     deleted: dict[str, list[int]] = field(default_factory=dict)
 
 
 class Listed(NamedTuple):
-    """A pack as a list repeats it."""
+    """A pack as it is repeated in a list."""
 
     name: str
     size: int
@@ -82,7 +82,7 @@ class Listed(NamedTuple):
 
 
 class NeedsMore(Exception):
-    """The index starts before the given bytes: read this many from the end of the object."""
+    """The index starts before the given bytes: read ``length`` bytes from the end of the object."""
 
     def __init__(self, length: int) -> None:
         super().__init__(length)
@@ -90,7 +90,7 @@ class NeedsMore(Exception):
 
 
 def encode_pack(pages: Mapping[str, bytes], deleted: Deleted) -> bytes:
-    """Return a pack of these pages."""
+    """Return a pack of these pages, with these deletions in other packs."""
     entries = [[key, len(page)] for key, page in pages.items()]
     index: bytes = msgpack.packb([entries, {name: sorted(at) for name, at in deleted.items()}])
     length = _LENGTH.pack(len(index))
@@ -104,9 +104,9 @@ def entries_of(pages: Mapping[str, bytes]) -> list[Entry]:
 
 
 def decode_index(end: bytes, size: int) -> PackIndex:
-    """Return the index of a pack of ``size`` bytes, from bytes at its end.
+    """Return the index of a pack of ``size`` bytes, from the bytes at its end.
 
-    Raises ``NeedsMore`` if they are too few, and ``StoreDamaged`` if they are invalid.
+    Raises ``NeedsMore`` if these are too few, and ``StoreDamaged`` if they are invalid.
     """
     if size < len(HEAD) + _TAIL_BYTES or len(end) < _TAIL_BYTES:
         raise StoreDamaged("it is too short")
@@ -117,7 +117,7 @@ def decode_index(end: bytes, size: int) -> PackIndex:
         raise NeedsMore(length + _TAIL_BYTES)
     index = end[len(end) - _TAIL_BYTES - length : len(end) - _DIGEST_BYTES]
     if xxhash.xxh3_128_digest(HEAD + index) != end[-_DIGEST_BYTES:]:
-        raise StoreDamaged(f"its index does not match its digest, or is not of version {VERSION}")
+        raise StoreDamaged(f"its index does not match its digest, or its version is not {VERSION}")
     try:
         entries, deleted = msgpack.unpackb(index[: -_LENGTH.size])
         found = PackIndex(_placed(entries), _numbers_by_pack(deleted))
@@ -129,7 +129,7 @@ def decode_index(end: bytes, size: int) -> PackIndex:
 
 
 def encode_list(packs: Iterable[Listed], deleted: Deleted) -> bytes:
-    """Return a list of these packs, and of deletions in others."""
+    """Return a list of these packs, with deletions in other packs."""
     records = [
         [pack.name, pack.size, [[e.key, e.length] for e in pack.entries], sorted(pack.deleted)]
         for pack in packs
@@ -140,10 +140,10 @@ def encode_list(packs: Iterable[Listed], deleted: Deleted) -> bytes:
 
 
 def decode_list(data: bytes) -> tuple[list[Listed], dict[str, list[int]]]:
-    """Return the packs of a list, and deletions in others. Raises ``StoreDamaged``."""
+    """Return the packs of a list, and deletions in other packs. Raises ``StoreDamaged``."""
     body = data[:-_DIGEST_BYTES]
     if not body.startswith(LIST_HEAD) or xxhash.xxh3_128_digest(body) != data[-_DIGEST_BYTES:]:
-        raise StoreDamaged(f"it does not match its digest, or is not of version {VERSION}")
+        raise StoreDamaged(f"it does not match its digest, or its version is not {VERSION}")
     try:
         records, deleted = msgpack.unpackb(body[len(LIST_HEAD) :])
         packs = [_listed(*record) for record in records]

@@ -3,12 +3,12 @@
 A key ``group/rest`` is stored as ``prefix:{group}/rest``; the braces are Redis Cluster's hash tag,
 so the pages of one group are on one node and are sent in one command.
 
-What ``flush`` promises: the server has acknowledged every page. Whether they survive the server is
-the server's setting: without AOF they live in its memory until the next snapshot; with
-``appendfsync everysec`` a power failure loses about the last second. With ``?wait=N``, ``flush``
-waits until N replicas have the pages, with ``?waitaof=true`` until they are on the server's disk
-(Redis 7.2). A ``maxmemory-policy`` that evicts pages loses them; the first connection of a process
-to a server checks it, and logs a warning.
+What ``flush`` promises: the server has acknowledged every page. Whether pages survive a restart of
+the server depends on its settings: without AOF, they are only in its memory until the next
+snapshot; with ``appendfsync everysec``, a power failure loses about the last second. With
+``?wait=N``, ``flush`` waits until N replicas have the pages; with ``?waitaof=true``, it waits until
+the pages are on the server's disk (Redis 7.2). A ``maxmemory-policy`` that evicts keys loses pages;
+the first connection of a process to a server checks the policy, and logs a warning.
 
 Options: ``prefix``, ``ttl`` (seconds after which a page expires; must be longer than pages are
 needed), ``cluster``, ``wait``, ``waitaof``, ``timeout`` and ``connect_timeout`` (seconds),
@@ -19,19 +19,22 @@ Thread safety: any number of threads; each call takes a connection from a pool.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
 import redis
+import redis.asyncio
 from redis import exceptions
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from .address import Option, StoreAddress, count, switch
-from .base import Capabilities
+from .base import Capabilities, check_keys
 from .credentials import Credentials
 from .errors import (
     InvalidStoreURL,
@@ -51,7 +54,7 @@ OPTIONS: dict[str, Option] = {
     "waitaof": switch,
 }
 
-_READ_BYTES = 256 << 10  # read from the socket at once: twice as fast as the default
+_READ_BYTES = 256 << 10  # bytes per read from the socket: twice as fast as the default
 _SCAN = 1000
 
 _DENIED = (
@@ -66,7 +69,7 @@ _BUSY = ("BUSY", "NOREPLICAS", "MISCONF")
 _REFUSED = re.compile(
     # Errors that the cluster client and TLS hide in the text of a connection error.
     "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled|"
-    "unauthenticated"  # for multiple keys, if the server has no password
+    "unauthenticated"  # with multiple keys, if the server needs a password
 )
 _NO_DATABASE = re.compile("DB index is out of range|SELECT is not allowed")
 _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # contains pages
@@ -85,7 +88,7 @@ class RedisStore(ServerStore):
     limits = Capabilities(
         durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
     )
-    most_reads = 256  # for pages of 4 KiB a third faster than 64
+    most_reads = 256  # a third faster than 64, for pages of 4 KiB
     failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
     failure_after_close = ValueError  # I/O on a closed file
 
@@ -106,7 +109,7 @@ class RedisStore(ServerStore):
             raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
 
     def flush(self) -> None:
-        """Wait for replicas or the server's disk, if the options say so; else no store call.
+        """Wait for replicas or the server's disk if the options say so; otherwise no store call.
 
         Raises ``StoreUnavailable`` after the timeout.
         """
@@ -117,7 +120,7 @@ class RedisStore(ServerStore):
             self._wait("WAITAOF", 1, self._replicas)
 
     def explain_missing(self) -> str:
-        """Return that pages expire or are evicted, or that it is unknown; one store call."""
+        """Return whether pages expire, or are or may be evicted; one store call."""
         causes = [super().explain_missing()]
         try:
             policy = self._run(self._policy_of)
@@ -125,8 +128,8 @@ class RedisStore(ServerStore):
             return causes[0]
         if policy == _UNKNOWN:
             causes.append(
-                "whether the server evicts pages could not be checked, as it tells this user "
-                "neither INFO memory nor CONFIG GET: look at its maxmemory-policy"
+                "it is unknown whether the server evicts pages, because this user may run neither "
+                "INFO memory nor CONFIG GET: check the server's maxmemory-policy"
             )
         elif self._evicts(policy):
             causes.append(
@@ -139,9 +142,9 @@ class RedisStore(ServerStore):
         policy = self._policy_of(client)
         if not known and self._evicts(policy):
             _log.warning(
-                "%s has the maxmemory-policy %s, which evicts pages that windows need when its "
-                "memory is full: set it to noeviction (CONFIG SET maxmemory-policy noeviction, "
-                "and in the server's configuration)", self.url, policy,
+                "%s has the maxmemory-policy %s, which evicts pages that windows need when the "
+                "server's memory is full: set it to noeviction (CONFIG SET maxmemory-policy "
+                "noeviction, and in the server's configuration)", self.url, policy,
             )  # fmt: skip
 
     def _policy_of(self, client: Any) -> str:
@@ -163,14 +166,77 @@ class RedisStore(ServerStore):
         """Return whether this policy may evict pages."""
         return policy.startswith("allkeys-") or (policy.startswith("volatile-") and self._ttl > 0)
 
+    def start_over(self) -> None:
+        super().start_over()
+        self._idle: deque[Any] = deque()
+        self._in_loop: _LoopConnection | None = None
+
+    def close(self) -> None:
+        super().close()
+        with self._lock:
+            connection, self._in_loop = self._in_loop, None
+        if connection is not None:
+            connection.close()
+
     def _disconnect(self, client: Any) -> None:
         client.close()
+        while self._idle:
+            self._idle.pop().disconnect()
         if not self._cluster:
             client.connection_pool.disconnect()  # close() does not close a pool that was passed in
 
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
-        pages: list[bytes | None] = client.mget(map(self._name, keys))
+        names = [*map(self._name, keys)]
+        pages = None if self._cluster else self._asked(client, names)
+        if pages is None:
+            pages = client.mget(names)
         return pages
+
+    def _asked(self, client: Any, names: list[str]) -> list[bytes | None] | None:
+        """Return the reply to MGET, None if the connection is lost: a client connects and retries.
+
+        A command of the client takes twice as long, mostly for its pool.
+        """
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = client.connection_pool.make_connection()
+        try:
+            connection.send_command("MGET", *names)
+            pages: list[bytes | None] = connection.read_response()
+        except (exceptions.ConnectionError, exceptions.TimeoutError):
+            return None
+        self._idle.append(connection)
+        return pages
+
+    async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the pages as ``get_many`` does, over one connection for each event loop."""
+        if self._cluster:
+            return await super().get_many_async(keys)
+        check_keys(keys, self.limits)
+        found: dict[str, bytes | None] = {}
+        try:
+            connection = self._connection_in_loop()
+            for batch in self._batches(dict.fromkeys(keys), self.most_reads):
+                pages = await connection.ask("MGET", *map(self._name, batch))
+                found.update(zip(batch, pages, strict=True))
+            return [found[key] for key in keys]
+        except self.failures as error:
+            if isinstance(error, WindowStoreError):
+                raise
+            named = self._named(error)
+        raise named from None
+
+    def _connection_in_loop(self) -> _LoopConnection:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            self._check_open()
+            known = self._in_loop
+            if known is None or known.loop is not loop:
+                if known is not None:
+                    known.close()
+                known = self._in_loop = _LoopConnection(loop, self._tls, self._settings)
+        return known
 
     def _put(self, client: Any, pages: dict[str, bytes]) -> None:
         if not self._ttl:
@@ -185,9 +251,9 @@ class RedisStore(ServerStore):
         client.unlink(*map(self._name, keys))
 
     def _wait(self, command: str, *numbers: int) -> None:
-        # WAIT covers the writes of its own connection, and earlier pages used others. But
-        # replication is in order, so a write made now covers all of them.
-        milliseconds = int(self._timeout * 800)  # before the socket gives up
+        # WAIT covers only the writes of its own connection, and earlier pages used other ones. But
+        # replication is in order, so waiting for a write that is made now covers all of them.
+        milliseconds = int(self._timeout * 800)  # less than the socket's timeout
 
         def wait(client: Any) -> list[Any]:
             pipeline = client.pipeline(transaction=False)
@@ -246,8 +312,8 @@ class RedisStore(ServerStore):
         text = self._credentials.redacted(_PIPELINE.sub("", str(error)))
         if isinstance(error, _DENIED) or _REFUSED.search(text):
             return StoreAccessDenied(
-                f"{self.url} refused ({text}): correct user, password, rights, certificate or mode"
-                f"{self._credentials.advice}"
+                f"{self.url} refused ({text}): correct the user, password, rights, certificate or "
+                f"mode{self._credentials.advice}"
             )
         if _NO_DATABASE.search(text):
             return InvalidStoreURL(
@@ -255,10 +321,12 @@ class RedisStore(ServerStore):
                 "end of the URL, or raise 'databases' in the server's configuration"
             )
         if isinstance(error, exceptions.OutOfMemoryError) or text.startswith("OOM"):
-            return StoreFull(f"{self.url} is full ({text}): raise maxmemory or delete pages")
+            return StoreFull(f"{self.url} is full ({text}): raise maxmemory, or delete pages")
         passing = isinstance(error, _PASSING) or text.startswith(_BUSY)
         if isinstance(error, exceptions.ResponseError) and not passing:
-            return StoreAccessDenied(f"{self.url} refused the command ({text}): see its settings")
+            return StoreAccessDenied(
+                f"{self.url} refused the command ({text}): check the server's settings"
+            )
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
 
 
@@ -270,7 +338,7 @@ def _policy_by_config(client: Any) -> str:
     return str(client.config_get("maxmemory-policy").get("maxmemory-policy", _UNKNOWN))
 
 
-#: The store that an address names; ``InvalidStoreURL`` if it names no server.
+#: Returns the store at an address. Raises ``InvalidStoreURL`` if it names no server.
 from_address = RedisStore
 
 
@@ -279,7 +347,9 @@ def _client_settings(
 ) -> dict[str, Any]:
     database = address.path.strip("/")
     if database and not database.isdecimal():
-        raise InvalidStoreURL(f"{address.public}: the path is the number of a database, as in /0")
+        raise InvalidStoreURL(
+            f"{address.public}: the path must be the number of a database, such as /0"
+        )
     timeout = options.get("timeout", 5.0)
     settings: dict[str, Any] = {
         "host": address.host,
@@ -303,3 +373,43 @@ def _client_settings(
             "ssl_check_hostname": options.get("verify", True),
         }
     return settings
+
+
+class _LoopConnection:
+    """A connection of one event loop, which carries out one command after the other.
+
+    The commands of a client of redis-py take several times as long in an event loop.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tls: bool, settings: Mapping[str, Any]
+    ) -> None:
+        # With a timeout of their own, sending and receiving would cost a task each.
+        own = {"socket_timeout": None, "retry": None, "socket_read_size": _READ_BYTES}
+        kind = redis.asyncio.SSLConnection if tls else redis.asyncio.Connection
+        self.loop, self._timeout = loop, settings["socket_timeout"]
+        self._connection: Any = kind(**{**settings, **own})
+        self._turn = asyncio.Lock()
+
+    async def ask(self, *command: str) -> Any:
+        """Return the reply to a command; connects again if the connection was lost before."""
+        async with self._turn:
+            try:
+                return await self._ask(command)
+            except exceptions.ConnectionError:
+                return await self._ask(command)
+
+    async def _ask(self, command: Sequence[str]) -> Any:
+        connection = self._connection
+        try:
+            async with asyncio.timeout(self._timeout):
+                await connection.send_command(*command)
+                return await connection.read_response()
+        except TimeoutError:
+            await connection.disconnect(nowait=True)
+            raise exceptions.TimeoutError("Timeout reading from socket") from None
+
+    def close(self) -> None:
+        """Close the connection in its loop, if that still runs; any thread."""
+        if not self.loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._connection.disconnect(nowait=True), self.loop)

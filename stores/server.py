@@ -1,4 +1,4 @@
-"""The base of stores with a server's client: address, connection, closing, batches."""
+"""The base class of stores with a server's client: address, connection, closing, batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .forks import start_over_in_children
 _BATCH_BYTES = 8 << 20  # bytes of pages per command; larger commands would block other clients
 _BATCH_KEYS = 512
 
-#: The options of the address of any server.
+#: The options that the address of any server can have.
 OPTIONS: dict[str, Option] = {
     "ttl": whole_seconds,
     "timeout": seconds,
@@ -36,8 +36,8 @@ _T = TypeVar("_T")
 def unanswered(url: str, ask: Callable[[], None]) -> str:
     """Return why a store does not answer a ping, "" if it does; raises other errors of ``ask``.
 
-    It runs in a thread, since a client's timeouts do not bound a DNS lookup; a thread without an
-    answer is abandoned.
+    ``ask`` runs in a thread, because a client's timeouts do not bound a DNS lookup. A thread
+    without an answer is abandoned.
     """
     answer: Future[None] = Future()
 
@@ -60,20 +60,20 @@ def unanswered(url: str, ask: Callable[[], None]) -> str:
 
 
 class ServerStore(PageStore):
-    """Pages in a server. It connects on first use, and again in a forked child.
+    """Pages in a server. The store connects on first use, and again in a forked child.
 
-    It is pickled as its address, and opened again from that.
+    It is pickled as its address, from which it is opened again.
     """
 
     #: The part after the scheme in an example of an address.
     example: ClassVar[str]
-    #: The capabilities of every server of the kind.
+    #: The capabilities of every server of this kind.
     limits: ClassVar[Capabilities]
     #: How many pages one command reads.
     most_reads: ClassVar[int]
     #: The scheme without TLS and the one with it.
     schemes: ClassVar[tuple[str, str]]
-    #: The client's errors, including those on a connection that ``close`` has closed.
+    #: The client's errors, and the error on a connection that ``close`` has closed.
     failures: ClassVar[tuple[type[Exception], ...]]
     failure_after_close: ClassVar[type[Exception]]
 
@@ -93,7 +93,7 @@ class ServerStore(PageStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return that pages are outside this process and shared; no store call."""
+        """Return the capabilities: pages are outside this process and shared; no store call."""
         return self.limits
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
@@ -118,7 +118,7 @@ class ServerStore(PageStore):
             self._run(self._delete, batch)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield every stored key that starts with ``prefix``, some twice; it visits all keys.
+        """Yield every stored key that starts with ``prefix``, some of them twice; visits all keys.
 
         Raises ``UnsupportedOperation`` if the server cannot list its keys.
         """
@@ -144,14 +144,14 @@ class ServerStore(PageStore):
             return
         plain, secure = self.schemes
         raise StoreUnavailable(
-            f"{problem}; start the server, or correct host, port and scheme "
+            f"{problem}; start the server, or correct the host, port and scheme "
             f"({plain}:// without TLS, {secure}:// with it)"
         )
 
     def explain_missing(self) -> str:
-        """Return that pages expire, if the address says so; no store call."""
+        """Return an explanation if the address makes pages expire; no store call."""
         ttl = self._address.options.get("ttl", "0")
-        return "" if count(ttl) == 0 else f"?ttl={ttl} has pages expire after {ttl} seconds"
+        return "" if count(ttl) == 0 else f"?ttl={ttl} makes pages expire after {ttl} seconds"
 
     def close(self) -> None:
         """Release the connections; closing twice is harmless."""
@@ -171,11 +171,12 @@ class ServerStore(PageStore):
     def _batches(
         self, keys: Iterable[str], most: int, pages: Mapping[str, bytes] | None = None
     ) -> Iterator[list[str]]:
-        """Yield the keys of commands of at most ``most``, and of 8 MiB of ``pages`` or one page."""
-        for group in self._together(keys):
-            yield from in_batches(
-                group, lambda key: len(pages[key]) if pages else 0, _BATCH_BYTES, most
-            )
+        """Yield the keys of each command: at most ``most``, with 8 MiB of ``pages`` or one page."""
+        for group in map(list, self._together(keys)):
+            if pages is None:
+                yield from (group[at : at + most] for at in range(0, len(group), most))
+            else:
+                yield from in_batches(group, lambda key: len(pages[key]), _BATCH_BYTES, most)
 
     @abstractmethod
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
@@ -193,18 +194,18 @@ class ServerStore(PageStore):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """Return a client that is connected, or connects by itself; raises its errors."""
+        """Return a client, connected now or on first use; raises the client's errors."""
 
     def _look_at(self, client: Any) -> None:
-        """Check the server once there is a client; raises its errors."""
+        """Check the server once there is a client; raises the client's errors."""
         return
 
     @abstractmethod
     def _named(self, error: Exception) -> WindowStoreError:
-        """Return the project's error for one of the client, without a password or a page in it."""
+        """Return this project's error for a client's error, without passwords or pages in it."""
 
     def _run(self, operation: Callable[..., _T], *given: Any) -> _T:
-        """Run the operation, with the project's errors for the client's, and without chaining."""
+        """Run the operation; the client's errors become this project's, without chaining."""
         try:
             client = self._client
             if client is None:

@@ -1,14 +1,15 @@
-"""Write-behind: puts and deletes return at once, a background thread sends them in batches.
+"""Write-behind: puts and deletes return immediately, and a background thread sends them in batches.
 
 The paper's layers of memory have a write buffer between the tails and the store. Invariants:
 
-1. An entry is in ``_pending``, then in ``_sending``, then in the store; a read looks in that order,
-   so it always sees the last put or delete of a key. 2. Batches are sent one after the other, and a
-   key has one entry in a batch, its last; so the order of puts and deletes of one key is kept, and
-   sending a batch twice is harmless. 3. Nothing leaves ``_sending`` before the store has accepted
-   it. An error is reported to the callers, the entries stay, and they are sent again. 4.
-   ``_pending`` and ``_sending`` together hold at most the capacity; a caller waits for room. One
-   call that is larger than the capacity is taken alone.
+1. An entry is in ``_pending``, then in ``_sending``, then in the store. A read looks in that order,
+   so it always sees the last put or delete of a key.
+2. Batches are sent one after the other, and a batch has only the last entry of each key. So the
+   order of puts and deletes of one key is kept, and sending a batch twice is harmless.
+3. Nothing leaves ``_sending`` before the store has accepted it. If sending fails, the callers get
+   the error, the entries stay, and they are sent again.
+4. ``_pending`` and ``_sending`` together have at most the capacity; a caller waits until there is
+   room. A single call that is larger than the capacity is accepted once the buffer is empty.
 
 A forked child starts with an empty buffer: the parent sends its own pending entries.
 """
@@ -28,7 +29,7 @@ from .base import PageStore, T, WrapperStore, check_keys, check_pages
 from .errors import StoreUnavailable
 from .forks import start_over_in_children
 
-_LINGER = 0.05  # seconds that a small batch waits for more
+_LINGER = 0.05  # seconds that a small batch waits for more entries
 _IDLE = 5.0  # seconds after which a thread without work ends
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts
 _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
@@ -40,13 +41,13 @@ _buffers: WeakSet[WriteBuffer] = WeakSet()
 
 
 class WriteBuffer(WrapperStore):
-    """A store that holds puts and deletes in memory and sends them in the background.
+    """A store that collects puts and deletes in memory and sends them in the background.
 
     Args:
-        store: The store behind it.
+        store: The store that receives the puts and deletes.
         capacity_bytes: The maximum size of waiting puts and deletes, in bytes.
-        deadline: How many seconds to retry writes and reads before callers get the store's error;
-            the first failure is logged as a warning.
+        deadline: How many seconds to retry writes and reads before callers get the store's error.
+            The first failure is logged as a warning.
     """
 
     def __init__(
@@ -83,9 +84,9 @@ class WriteBuffer(WrapperStore):
         return self._pending_bytes + self._sending_bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the pages, pending ones included; at most one store call, none if all are pending.
+        """Return the pages, including pending ones; one store call, none if all are pending.
 
-        It retries until the deadline, then raises ``StoreUnavailable``.
+        Retries until the deadline, then raises ``StoreUnavailable``.
         """
         with self._changed:
             self._check_open()
@@ -99,7 +100,7 @@ class WriteBuffer(WrapperStore):
         return [held[key] for key in keys]
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
-        """Return what ``see`` makes of the pages, pending ones included; see ``get_many``."""
+        """Return what ``see`` returns for the pages, including pending ones; see ``get_many``."""
         with self._changed:
             self._check_open()
             held = {key: self._held(key) for key in keys if self._holds(key)}
@@ -125,11 +126,12 @@ class WriteBuffer(WrapperStore):
         return self.store.peek(key)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Accept the pages; no store call, but it waits while the buffer is full.
+        """Accept the pages; no store call, but the call waits while the buffer is full.
 
-        A call that raises has accepted none of its pages. Raises ``StoreUnavailable`` after the
-        deadline, and the store's error for an earlier page, such as ``StoreFull``: those pages stay
-        in the buffer, and every further call first sends them again, and raises only if that fails.
+        A call that raises an error has accepted none of its pages. Raises ``StoreUnavailable``
+        after the deadline, and the store's error for earlier pages, such as ``StoreFull``. Those
+        pages stay in the buffer; every further call first sends them again, and raises an error
+        only if that fails.
         """
         size = check_pages(pages, self._limits) + _ENTRY_BYTES * len(pages)
         self._accept(pages, size)
@@ -141,7 +143,7 @@ class WriteBuffer(WrapperStore):
         self._accept(entries, _ENTRY_BYTES * len(entries))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key that starts with ``prefix``, pending ones included, each once."""
+        """Yield every key that starts with ``prefix``, including pending ones, each once."""
         with self._changed:
             self._check_open()
             held = {**self._sending, **self._pending}
@@ -149,7 +151,7 @@ class WriteBuffer(WrapperStore):
         yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Read the pages ahead; pending ones are offered once the store has them."""
+        """Read the pages ahead; pending pages are offered once the store has them."""
         with self._changed:
             held = {key for key in keys if self._holds(key)}
             self._wanted |= held
@@ -164,20 +166,20 @@ class WriteBuffer(WrapperStore):
     def flush(self) -> None:
         """Wait until the store has accepted and flushed all earlier entries.
 
-        Failed pages are sent again. Raises what ``put_many`` raises; the pages are then still in
+        Failed pages are sent again. Raises the errors of ``put_many``; the pages are then still in
         the buffer.
         """
         self._drain(self._deadline)
         self._patiently(self.store.flush)
 
     def close(self) -> None:
-        """Flush, end the thread, close the store. If the flush raises, the buffer stays open."""
+        """Flush, end the thread, close the store. If the flush fails, the buffer stays open."""
         if self._closed:
             return
         while not self._closed:
             self.flush()
             with self._changed:
-                # Another thread may have put since; accepted entries are never dropped.
+                # Another thread may have put pages since; accepted entries are never dropped.
                 self._closed = not self._pending and not self._sending
                 thread = self._thread
                 self._changed.notify_all()
@@ -186,7 +188,7 @@ class WriteBuffer(WrapperStore):
         self.store.close()
 
     def abandon(self) -> None:
-        """Drop pending entries and close, if the store will not come back."""
+        """Drop pending entries and close, for a store that will not come back."""
         with self._changed:
             self._closed = True
             self._pending, self._pending_bytes = {}, 0
@@ -226,12 +228,12 @@ class WriteBuffer(WrapperStore):
                 self._await(target, deadline)
 
     def _await(self, target: int, deadline: float) -> None:
-        """Wait until ``target`` batches were sent; one that failed, or hangs, is sent again now."""
+        """Wait until ``target`` batches are sent; a failed or hanging batch is sent again now."""
         self._error = None
         self._give_up_at = monotonic() + deadline
         self._kicks += 1
         self._wait_until(lambda: self._batches_sent >= target)
-        self._check_open()  # unless the rest was abandoned
+        self._check_open()  # raises if the rest was abandoned
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
         self._waiters += 1
@@ -273,7 +275,7 @@ class WriteBuffer(WrapperStore):
 
     def _unavailable(self, reason: object) -> StoreUnavailable:
         return StoreUnavailable(
-            f"{self.url} has taken no page for {self._deadline:g} s ({reason}); "
+            f"{self.url} has accepted no page for {self._deadline:g} s ({reason}); "
             f"{self.pending_bytes} bytes are held and will be sent when it is back: retry then"
         )
 
@@ -297,7 +299,7 @@ class WriteBuffer(WrapperStore):
                 self._changed.notify_all()
 
     def _take_batch(self) -> dict[str, bytes | None]:
-        """Wait for a batch worth sending; an empty one ends the thread."""
+        """Wait for a batch worth sending; an empty batch ends the thread."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._closed, _IDLE)
             if self._pending:
@@ -361,11 +363,11 @@ class WriteBuffer(WrapperStore):
 
 @atexit.register
 def _flush_at_exit() -> None:
-    """Best effort: a process that ends without ``close`` still sends its pages."""
+    """Try to send the pages of a process that ends without ``close``."""
     for buffer in list(_buffers):
         if buffer.pending_bytes and not buffer._closed:
             try:
                 buffer._drain(min(buffer._deadline, _EXIT_DEADLINE))
                 buffer.store.flush()
             except Exception as error:
-                _log.warning("pages lost at exit: %s", error)
+                _log.warning("pages were lost when the process ended: %s", error)

@@ -54,7 +54,7 @@ NAMES: dict[str, str] = {
 PHRASES: dict[str, str] = {
     r"(?:a|the|each|every|this|that|its|whose) handles?|of handles": "snapshot",
     r"at hand": "prefetched, in memory",
-    r"(?:takes?|taken|taking) up": "acquire",
+    r"(?:takes?|taken|taking) up\b(?! to\b)": "acquire",
     r"puts? back": "flush",
     r"stands? in line": "inlined",
     r"let(?:s|ting)? go": "release",

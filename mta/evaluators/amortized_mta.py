@@ -35,8 +35,9 @@ leaf groups. A single call takes at most 2 (L + a * levels) combines.
 In a snapshot, after the common fields (for swept, kept and tails see ``logs.levels.log``):
 
 state    = [swept, kept, folds, tails]
-folds    = columns of two partials: the aggregate of the window, and that of the open leaf group
-           if the window begins before that group
+folds    = columns of two partials: the aggregate of the window, or the identity if the window ends
+           before the newest event; and the aggregate of the open leaf group, if the window begins
+           before that group
 """
 
 from __future__ import annotations
@@ -52,9 +53,8 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.observed import part_of
+from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
 from mta.logs.leaves import Chunk
@@ -75,17 +75,13 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     """A window with O(1) amortized combines per operation and O(log n) bulk eviction."""
 
     name = "Amortized MTA"
-    #: The class that folds the window.
+    #: The class that folds a window that ends with the newest event.
     evaluator: type[Cursor] = Cursor
 
     def __init__(self, setting: Setting) -> None:
         SegmentedWindow.__init__(self, setting)
         LeafReader.__init__(self, self)
-        observers = enumerate(setting.policy.observers, 1)
-        lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
-        self.cursor = self.evaluator(self.monoid, setting.policy, self, lenses)
-        #: The frame, if it ends before the newest event.
-        self.frame = Cursor(self.monoid, setting.policy, self) if self.cursor.ends_early else None
+        self.cursor = cursor_of(setting, self, self.evaluator)
         self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
 
     # --- events in and out ----------------------------------------------------------------------
@@ -95,12 +91,20 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return self._placed().query()
 
     def _placed(self) -> Cursor:
-        """Return the cursor, moved to the current window."""
+        """Return the cursor, moved to the current window unless that ends early (``end_at``)."""
         cursor = self.cursor
+        if cursor.ends_early:
+            return cursor
         if cursor.back != self.back or cursor.front > self.front:
             cursor.place(self.front, self.back)
         cursor.move(self.front)
         return cursor
+
+    def end_at(self, time: int | None) -> int:
+        return self.cursor.follow(self.front, time)
+
+    def recede(self) -> None:
+        self.cursor.place(self.front, self.back)  # a snapshot has the aggregate of its own frame
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; 1 combine, and amortized 1 for the groups that it seals."""
@@ -117,7 +121,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         cursor, monoid, grown = self._placed(), self.monoid, None
-        if cursor.is_held or not len(self):
+        if not cursor.ends_early and (cursor.is_held or not len(self)):
             grown = cursor.grown_by(monoid.fold(monoid.lift_rows(rows, count), count))
         self.levels.append_many(rows, times, count)  # first, as it may read the parts of a tail
         cursor.accept(count, grown)
@@ -155,7 +159,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         self.have_read(sealed, self.front)
 
     def _evict_before(self, position: int) -> None:
-        if self.setting.policy.end == NEWEST:
+        if not self.cursor.ends_early:
             self.cursor = self._placed().moved_on(position)
         self.front = position
 
@@ -169,18 +173,14 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         """
         left = batch.count - start
         chunk = self._chunk(batch, start, min(left, self._most_events(left)))
-        cursor = self._placed() if self.frame is None else self.frame
+        cursor = self._placed()
         before = copy(cursor)
         try:
             if not cursor.run_into(chunk, batch, start):
                 return 0
             self.store(Events(chunk.rows, chunk.times, chunk.count), cursor.front)
         except Exception:
-            self._chunks = []
-            if self.frame is None:
-                self.cursor = before
-            else:
-                self.frame = before
+            self._chunks, self.cursor = [], before
             raise
         self.front = cursor.front
         self._chunks = [chunk, *self._chunks[:1]]
@@ -218,10 +218,11 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     # --- single events --------------------------------------------------------------------------
 
     def prefetched(self, most: int) -> Prefetched | None:
-        room = self.spare
-        if self.front == self.back or not room:
+        room, cursor = self.spare, self._placed()
+        if not len(cursor) or not room:
             return None
-        cursor = self._placed()
+        if isinstance(cursor, EarlyCursor):
+            return cursor.frame_ahead(most, room, self.setting.timed)
         cursor.hold()
         found = cursor.prefetched(most)
         if self.setting.timed and not len(found.leaving):
@@ -233,18 +234,9 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             found = found.cut(len(found.leaving), self.monoid)
         return found.beside(self.monoid.identity, room)
 
-    @property
-    def spare(self) -> int:
-        leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count if leaf.is_loaded else 0
-
-    def pass_on(self, new: Events, gone: int) -> None:
+    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
         self.levels.append_many(*new)
-        self.front += gone
-
-    def sync(self, new: Events, gone: int, right: Partial) -> None:
-        self.levels.append_many(*new)
-        self.cursor.sync(new.size, gone, right)
+        self.cursor.sync(came, gone, right)
         self.front += gone
 
     # --- reading ----------------------------------------------------------------------------------
@@ -295,13 +287,14 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         """Check as the base class does; the state in memory does not change."""
         with self.preserving_state():
             self.check_levels()
-            self._check_folds(list(self.events()))
+            events = list(self.events())
+            if len(events) != len(self):
+                raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+            self._check_folds(events[: self.end_at(None) - self.front])
 
     def _check_folds(self, events: list[Partial]) -> None:
-        """Check the stack and the result against folds of all events."""
+        """Check the stack and the result against folds of all events of the window."""
         monoid = self.monoid
-        if len(events) != len(self):
-            raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
         entries = [(self.front, self.query()), *self.cursor.entries()]
         folds, fold, end = dict[int, Refold](), Refold(monoid), len(events)
         for at in sorted({position - self.front for position, _ in entries}, reverse=True):
@@ -324,7 +317,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def write_state(self) -> list[Any]:
         partials, leaf = self.monoid.partials, self.levels.tails[0]
         folds = partials.new(2)
-        partials.put(folds, 0, self.query())
+        is_early = self.cursor.ends_early  # then it is computed again
+        partials.put(folds, 0, self.monoid.identity if is_early else self.query())
         is_behind = self.front < leaf.first
         partials.put(folds, 1, self.levels.fold_tail(leaf) if is_behind else self.monoid.identity)
         return [self.levels.swept, self.kept, partials.dump(folds), self.tail_states()]
@@ -338,6 +332,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         folds = read_columns(2, columns, Layout(partials, timed=False, named=False)).rows
         if self.front < leaf.first and leaf.count:
             leaf.folded = leaf.count, partials.at(folds, 1)
-        self.cursor.place(self.front, self.back)
-        self.cursor.have(partials.cut(folds, 0, 1))
+        if not self.cursor.ends_early:
+            self.cursor.place(self.front, self.back)
+            self.cursor.have(partials.cut(folds, 0, 1))
         self.restore_front_time(snapshot.front_time)

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from sys import maxsize
 from typing import Any
@@ -43,10 +44,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.ends import MOST, Frames, stop_of
 from mta.evaluators.observed import ObservedWindow
-from mta.evaluators.searched import SearchedTimes
-from mta.evaluators.stack import Entering, Folds
 from mta.folds.sliding import (
     EachFront,
     Events,
@@ -60,20 +58,93 @@ from mta.folds.sliding import (
     rows_at,
     sweep_into,
 )
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched, Recent
-from mta.logs.leaves import Chunk, Leaf, suffixes_of
+from mta.logs.leaves import Chunk, Leaf, SearchedTimes, suffixes_of
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 
-#: A window that has moved further than this is folded from the log.
-_NEAR = 1024
-#: Late events are expected among so many of the newest ones.
-_RECENT = 256
+#: Late events are expected among so many of the newest ones, and a mark further back is replaced.
+_RECENT, _FAR = 256, 1024
 #: If the window has at most so many events per new one, results computed from all of them together
 #: cost less than from folds.
-_ANSWERED = 24
+ANSWERED = 24
+
+
+class Folds:
+    """An entry of the stack: folds from some positions to the back as of their computation."""
+
+    __slots__ = (
+        "before", "level", "mark", "reach", "right", "rows", "since", "start", "starts", "stop",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        start: int,
+        stop: int,
+        rows: Rows,
+        starts: np.ndarray | range | None = None,
+        level: int | None = None,
+    ) -> None:
+        self.start, self.stop, self.rows = start, stop, rows
+        #: The starts of the folds; None for a fold from each event before ``stop``.
+        self.starts = starts
+        #: The level of the group whose elements these are.
+        self.level = level
+        #: The position where the folds end; if unknown, a position after all.
+        self.reach = maxsize
+        #: What follows the folds, if they do not extend to the back; else None.
+        self.right: Partial | None = None
+        #: The events between these folds and those above them, or the present; None for nothing.
+        self.since: Partial | None = None
+        #: A position after these folds, and the events between them and it; a position after all if
+        #: none is known.
+        self.mark, self.before = maxsize, self.since
+
+    def again(self) -> Folds:
+        """Return a copy that can be changed."""
+        other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
+        other.reach, other.right, other.since = self.reach, self.right, self.since
+        other.mark, other.before = self.mark, self.before
+        return other
+
+    def index(self, position: int) -> int:
+        """Return which of the folds starts at a position."""
+        if self.starts is None:
+            return position - self.start
+        if isinstance(self.starts, range):
+            return self.starts.index(position)
+        return int(self.starts.searchsorted(position))
+
+    def knows(self, position: int) -> bool:
+        """Return whether one of the folds of a path starts at a position."""
+        return self.starts is not None and position in self.starts
+
+
+@dataclass(slots=True)
+class Entering:
+    """The events that enter a window during a run, and the window after each event of the run.
+
+    Positions are counted from ``first``, the position of the oldest of these events.
+    """
+
+    first: int
+    sliding: SlidingFolds
+    fronts: EachFront
+    stops: EachFront
+    total: Partial | None = None
+    """The aggregate of the events before the last stop, if a kernel has found it."""
+
+    def known(self) -> Partial | None:
+        """Return the aggregate of the events before the last stop; None without any."""
+        return self.upto(int(self.stops[-1])) if self.total is None else self.total
+
+    def upto(self, stop: int) -> Partial | None:
+        """Return the aggregate of the first events; None without any."""
+        if not stop:
+            return None
+        return self.sliding.monoid.partials.at(self.sliding.prefixes, stop - 1)
 
 
 class Cursor(ObservedWindow):
@@ -82,6 +153,9 @@ class Cursor(ObservedWindow):
     ``lenses`` locate in a partial the aggregates that policies observe, by the policy's ``id``. A
     cursor is also what its policy sees of the window (``policy.View``).
     """
+
+    #: Whether the window ends before the newest event; ``ends`` has such cursors.
+    ends_early = False
 
     def __init__(
         self,
@@ -93,9 +167,6 @@ class Cursor(ObservedWindow):
         super().__init__(monoid, lenses)
         self.policy, self.events = policy, events
         self.front = self.back = events.kept_from
-        #: How many events before the back a frame that ends before the newest event has yet to
-        #: reach.
-        self.waiting = 0
         self._stamp = events.stamp
         #: Whether ``recede`` has left the folds S, from the front on, and the window starts later.
         self._has_receded = False
@@ -113,19 +184,14 @@ class Cursor(ObservedWindow):
         return self.back - self.front
 
     @property
-    def ends_early(self) -> bool:
-        """Return whether the window ends before the newest event."""
-        return self.policy.end != NEWEST
-
-    @property
     def taken(self) -> int:
         """Return the position after the newest event that was taken in."""
-        return self.back + self.waiting
+        return self.back
 
     def place(self, front: int, back: int) -> None:
         """Set the window to ``front`` and ``back``; no store call until a query."""
         self._reset()
-        self.front, self.back, self.waiting = front, back, 0
+        self.front, self.back = front, back
 
     def recede(self, position: int) -> None:
         """Go back to before a position from which on events have changed, or will be read again.
@@ -135,7 +201,8 @@ class Cursor(ObservedWindow):
         events, stack, is_next = self.events, self._stack, self.events.stamp - self._stamp <= 1
         oldest = events.kept_from
         is_known = stack and stack[-1].starts is None and stack[-1].mark <= position
-        if not (is_known and is_next and stack[-1].mark < events.back) or self._is_searched:
+        is_searched = self.ends_early or self.monoid.folds_ranges  # perhaps without the folds S
+        if not (is_known and is_next and stack[-1].mark < events.back) or is_searched:
             self.place(oldest, oldest)
             return
         top = stack[-1]
@@ -168,23 +235,23 @@ class Cursor(ObservedWindow):
         """Move to where the policy says after the newest event, within the retained events."""
         events = self.events
         self._fresh()
-        has_receded = self._has_receded and self.policy.predictable
-        if (self.ends_early or has_receded) and events.kept_from < events.back:
+        if self._has_receded and self.policy.predictable and events.kept_from < events.back:
             view = Positions(lambda: events.back, events.first_after)
-            front = max(self.policy.cut(view, time), events.kept_from)
-            if self.ends_early:
-                self.follow(front, time)
-            else:
-                self.reach(front, events.back)
+            self.reach(max(self.policy.cut(view, time), events.kept_from), events.back)
             return
         previous = self.front, self.back
-        self.place(events.kept_from, events.back)
+        self.place(self.events.kept_from, self.events.back)
         try:
             if self.front < self.back:
                 self.move(self.policy.cut(self, time))
         except Exception:
             self.place(*previous)
             raise
+
+    def follow(self, front: int, time: int | None) -> int:
+        """Return where the window ends, here the newest event; see ``ends.EarlyCursor``."""
+        del front, time
+        return self.events.back
 
     def query(self) -> Partial:
         """Return the aggregate of the window; 1 combine, and more at a new leaf.
@@ -243,41 +310,33 @@ class Cursor(ObservedWindow):
         if not self.policy.predictable:
             return False
         self._fresh()
-        is_behind = self._has_receded or chunk.first != self.taken
+        self._run(chunk, batch, start)
+        return True
+
+    def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:
+        is_behind = self._has_receded or chunk.first != self.back
+        answers_ranges = self.monoid.folds_ranges and len(self) <= chunk.count * ANSWERED
         try:
-            if self.ends_early or self._answers_ranges(chunk):
-                self._run_frames(chunk, batch, start)
+            entering = self._entering(chunk)
+            if answers_ranges:
+                self._run_ranges(chunk, entering.fronts, entering.stops, batch, start)
             else:
-                self._run_over(self._entering(chunk), batch, start)
+                self._run_over(entering, batch, start)
         except Exception:
             if is_behind:
                 self.place(self.events.kept_from, self.events.kept_from)
             raise
-        self.waiting = chunk.stop - self.back
-        return True
 
-    @property
-    def _is_searched(self) -> bool:
-        """Return whether results may be computed without the folds S."""
-        return self.ends_early or self.monoid.folds_ranges
-
-    def _answers_ranges(self, chunk: Chunk) -> bool:
-        """Return whether computing results from all events of the window costs less than folds."""
-        return self.monoid.folds_ranges and len(self) <= chunk.count * _ANSWERED
-
-    def _run_frames(self, chunk: Chunk, batch: Batch, start: int) -> None:
-        """Write the results of frames, from the existing folds of their events where possible."""
-        frames, kept = Frames(self.monoid, self.events, chunk, self._leaf), self.events.kept_from
-        if not self.ends_early and chunk.first == self.back:
-            kept = max(kept, self.front)  # time alone may have moved it further
-        starts, stops = frames.bounds(self.policy, kept)
-        entering = self._early_entering(frames, starts, stops) if self.ends_early else None
-        if entering is not None:
-            self._run_over(entering, batch, start)
-            return
-        batch.put_results(start, frames.results(starts, stops))
-        front, back = chunk.first + int(starts[-1]), chunk.first + int(stops[-1])
-        self.place(min(front, back), back)
+    def _run_ranges(
+        self, chunk: Chunk, fronts: EachFront, stops: EachFront, batch: Batch, start: int
+    ) -> None:
+        """Write the results from all events of the windows at once, which costs less than folds."""
+        first, last = chunk.first + int(fronts[0]), chunk.first + int(stops[-1])
+        lifted = chunk.lifted(first, last, self.events.leaf)
+        sliding = SlidingFolds(self.monoid, lifted, last - first)
+        fronts, stops = (moved(bounds, chunk.first - first) for bounds in (fronts, stops))
+        batch.put(start, sliding.between(fronts, stops))
+        self.place(first + int(fronts[-1]), last)
 
     def _run_over(self, entering: Entering, batch: Batch, start: int) -> None:
         """Write the results while events enter."""
@@ -318,32 +377,6 @@ class Cursor(ObservedWindow):
         front = self.policy.cut(view, None if chunk.times is None else int(chunk.times[0]))
         self.place(max(events.kept_from, min(front, chunk.first)), chunk.first)
 
-    def _early_entering(
-        self, frames: Frames, starts: EachFront, stops: EachFront
-    ) -> Entering | None:
-        """Return what enters a window that ends earlier, once it has moved to the first frame.
-
-        None if frames are empty or far from each other, or cost less from all of their events.
-        """
-        monoid, chunk, count = self.monoid, frames.chunk, frames.chunk.count
-        if chunk.first != self.events.back:
-            return None
-        first, stop, last = int(starts[0]), int(stops[0]), int(stops[-1])
-        is_short = monoid.folds_ranges and stop - first <= count * _ANSWERED
-        if is_short or last - stop > max(MOST, 4 * count):
-            return None
-        may_be_empty = starts[-1] >= stop
-        if may_be_empty and (as_array(starts, count) >= as_array(stops, count)).any():
-            return None
-        back = min(stop, 0)
-        self._follow(chunk.first + min(first, back), chunk.first + back)
-        self.waiting = -back - 1  # behind, until the run is done
-        if not back:
-            return Entering(chunk.first, chunk.sliding, starts, stops)
-        back += chunk.first
-        sliding = SlidingFolds(monoid, frames.lifted(back, chunk.first + last), last - stop)
-        return Entering(back, sliding, moved(starts, -stop), moved(stops, -stop))
-
     def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
         """Yield pieces of a run: the start of each, its fronts, and whether these are stored.
 
@@ -370,7 +403,7 @@ class Cursor(ObservedWindow):
         elif self._stack:
             top = self._stack[-1]
             at = max(0, count - _RECENT) if entering.total is None else 0
-            if count - at >= _RECENT or previous + at - top.mark > _NEAR:
+            if count - at >= _RECENT or previous + at - top.mark > _FAR:
                 top.mark, top.before = previous + at, self._joined(top.since, entering.upto(at))
             self._grow(entering.known())
 
@@ -434,13 +467,17 @@ class Cursor(ObservedWindow):
 
         It counts from the first event of the chunk, and is negative before it.
         """
+        search = self._search(self.front, chunk)
+        fronts = self.policy.cuts(search, 0, chunk.times, chunk.count)
+        return not_before(self.front - chunk.first, fronts, chunk.count)
+
+    def _search(self, front: int, chunk: Chunk) -> SearchedTimes:
+        """Return the times from a front on, and those of a chunk, for the policy."""
 
         def leaf(position: int, until: int | None) -> Leaf:
             return self.leaf(position, chunk.first, until=until)
 
-        search = SearchedTimes(self.front, self.events, chunk, leaf)
-        fronts = self.policy.cuts(search, 0, chunk.times, chunk.count)
-        return not_before(self.front - chunk.first, fronts, chunk.count)
+        return SearchedTimes(front, chunk, leaf, self.events.first_after)
 
     def take_in(self, row: Row) -> None:
         """Take in the next event, which is stored already; the front stays, 1 combine."""
@@ -451,32 +488,6 @@ class Cursor(ObservedWindow):
                 self._grow(self.monoid.lift(row))
         except Exception:  # a caller that needs the result gets the error
             self._reset()
-
-    def follow(self, front: int, time: int | None) -> None:
-        """Move to the frame from a front on that ends before the newest event, as of a time.
-
-        All events are in the log. If the bounds have moved on by a few events, the folds stay: a
-        combine per event. At most one page read per level.
-        """
-        events = self.events
-        back = max(stop_of(self.policy, events, events.back, time), front)
-        self._fresh()
-        self._follow(front, back)
-        self.waiting = events.back - back
-
-    def _follow(self, front: int, back: int) -> None:
-        is_near = self.front <= front < self.back <= back <= self.back + _NEAR
-        if not (self._stack and is_near):
-            if (front, back) != (self.front, self.back):
-                self.place(front, back)
-            return
-        while self.back < back:
-            leaf = self.events.leaf(self.back)
-            stop = min(leaf.stop, back)
-            rows = leaf.partials(self.back, stop, self.monoid)
-            self._grow(self.monoid.fold(rows, stop - self.back))
-            self.back = stop
-        self.move(front)
 
     # --- the leaves that the front is in and comes to -------------------------------------------
 
@@ -529,8 +540,8 @@ class Cursor(ObservedWindow):
         """
         leaf = self._leaf
         if leaf is None or not leaf.first <= position < leaf.stop:
-            leaf = self.events.leaf(position, upto, until).before(back, self.monoid)
-        return leaf
+            leaf = self.events.leaf(position, upto, until)
+        return leaf.before(back, self.monoid)
 
     def _look_at(self, leaf: Leaf) -> Leaf:
         """Remember a leaf as the last one, but not a chunk, which lives as long as its batch."""
@@ -783,14 +794,8 @@ class Cursor(ObservedWindow):
         """Take in events that are stored by now, drop the oldest, and set G.
 
         At most as many evictions as were prefetched. ``late`` is the position of the first that was
-        inserted among stored events. For a frame that ends earlier, ``count`` is the number of
-        events that it reached, and without a G it must be placed again.
+        inserted among stored events.
         """
-        if self.ends_early:
-            if grown is None:
-                self.place(self.front, self.front)
-                return
-            self.waiting = self.events.back - self.back - count
         if late is not None and not self._come_late(late):
             self.place(self.front + gone, self.back + count)
             return

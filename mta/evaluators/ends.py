@@ -1,4 +1,4 @@
-"""Frames that end before the newest event: range folds of the log, for one or for many at once.
+"""Frames that end before the newest event.
 
     log        ... a b c d e f g h i j | k l m ...       k: the first event of a chunk
     frames         [a       g]
@@ -7,41 +7,39 @@
 
     result  =  a..d from its start on  (x)  d..g  (x)  h..i up to its end
 
-Both bounds only move forward. So the common part of frames is one range fold (O(log n) combines),
-with the suffix folds of leaving events and the prefix folds of entering ones: two whole-group
-combines per event that passes a bound, and two per result, for frames of any length. Events before
-a chunk are read from the log, leaf by leaf; those of the chunk need not be in the log yet.
-
-``cursor`` has the folds of events that a frame keeps from batch to batch, and needs this for the
-others: where a batch is late, frames are empty, or a bound passes many events at once.
+Both bounds only move forward. So such a frame is a window which other events enter than those that
+arrive: a cursor's stack has the folds of events that leave, and those that enter are read from the
+log, leaf by leaf, up to a chunk; those of the chunk need not be in the log yet. In place of a frame
+without events, the one with the newest event before its end is folded, and its result is dropped.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from mta.columns.schemas import Rows
-from mta.evaluators.searched import SearchedTimes
+from mta.evaluators.cursor import ANSWERED, Cursor, Entering, Folds
+from mta.evaluators.observed import lenses_of
 from mta.folds.sliding import (
     EachFront,
     Fronts,
     SlidingFolds,
     as_array,
-    has_kernel,
-    kernel_lowers,
+    count_below,
+    moved,
     not_before,
-    sweep_into,
 )
-from mta.frames.base import AbstractPolicy
-from mta.kernels.native import Sweep
-from mta.logs.base import OrderedEvents, Remembered
-from mta.logs.leaves import Chunk, Leaf
-from mta.monoids.base import AbstractMonoid, empties
+from mta.frames.base import NEWEST, AbstractPolicy
+from mta.logs.base import Batch, Lag, OrderedEvents, Prefetched, Remembered, Setting
+from mta.logs.leaves import Chunk
+from mta.logs.ranges import Positions, events_in, leaves_from
+from mta.monoids.base import Partial, empties
 
-#: Frames of so many events are folded at once, so that the data stays in the processor's caches.
-_PIECE = 1 << 15
-#: If bounds pass more events than this at once, results are computed in halves.
-MOST = 1 << 18
+#: A frame that has moved further than this is folded from the log.
+_NEAR = 1024
+#: If more events than this enter a frame at once, results are computed in halves.
+_MOST = 1 << 18
+#: Stands for more waiting events than there can be: the cursor is not where it should be.
+_BEHIND = -(1 << 62)
 
 
 def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
@@ -55,148 +53,169 @@ def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | N
     return max(events.kept_from, stop - end.rows)
 
 
-class Frames:
-    """Stored events up to a chunk, and those of the chunk, as a policy searches them.
+class EarlyCursor(Cursor):
+    """A cursor of a frame that ends before the newest event.
 
-    ``near`` is a leaf in memory in which frames may start.
+    It follows the events once they are in the log, when somebody asks for the frame.
     """
 
-    def __init__(
-        self,
-        monoid: AbstractMonoid,
-        events: OrderedEvents,
-        chunk: Chunk,
-        near: Leaf | None = None,
-    ) -> None:
-        self.monoid, self.events, self.chunk = monoid, events, chunk
-        self.near = near if near is not None and near.stop <= chunk.first else None
+    ends_early = True
+    #: How many events before the back it has yet to reach.
+    waiting = 0
 
-    def bounds(self, policy: AbstractPolicy, kept: int) -> tuple[EachFront, EachFront]:
-        """Return where the frame of each event of the chunk starts, and where it stops.
+    @property
+    def taken(self) -> int:
+        return self.back + self.waiting
 
-        Counted from the first event of the chunk. None starts before the position ``kept``. A frame
-        without events may end before its start. The policy must be ``predictable``.
-        """
-        end, times, count = policy.end, self.chunk.times, self.chunk.count
-        oldest = kept - self.chunk.first
-        starts = not_before(oldest, policy.cuts(self, 0, times, count), count)
-        if not end.delay:
-            return starts, not_before(oldest, range(1 - end.rows, count + 1 - end.rows), count)
-        assert times is not None
-        return starts, not_before(oldest, self.first_after_each(times, end.delay), count)
+    def place(self, front: int, back: int) -> None:
+        super().place(front, back)
+        self.waiting = 0
 
-    def results(self, starts: EachFront, stops: EachFront) -> Rows:
-        """Return the result of each frame.
-
-        Events before the chunk must be in the log. About four whole-group combines per event,
-        O(log n) combines, and a page read per leaf that a bound passes.
-        """
-        monoid, chunk = self.monoid, self.chunk
-        out = monoid.outputs.new(chunk.count)
-        size = chunk.count if monoid.folds_ranges else _PIECE
-        for done in range(0, chunk.count, size):
-            end = min(done + size, chunk.count)
-            firsts, lasts = (
-                as_array(bounds[done:end], end - done) + chunk.first for bounds in (starts, stops)
-            )
-            has_events = firsts < lasts
-            if has_events.all():
-                self.put(out, range(done, end), firsts, lasts)
-                continue
-            monoid.outputs.put_many(out, done, empties(monoid, end - done))
-            some = np.flatnonzero(has_events)
-            if len(some):
-                self.put(out, some + done, firsts[some], lasts[some])
-        return out
-
-    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
-        """Return the position of the oldest event less than ``age`` old at each of some times.
-
-        The times never decrease. Positions are counted from the first event of the chunk.
-        """
-        events, chunk, monoid, near = self.events, self.chunk, self.monoid, self.near
-
-        def leaf(position: int, until: int | None) -> Leaf:
-            if near is not None and near.first <= position < near.stop:
-                return near
-            return events.leaf(position, until=until).before(chunk.first, monoid)
-
-        oldest = int(times[0]) - age
-        if near is not None and near.times is not None and near.times[0] <= oldest < near.times[-1]:
-            front = near.first
-        else:
-            front = min(events.first_after(oldest), chunk.first)
-        return SearchedTimes(front, events, chunk, leaf).first_after_each(times, age)
-
-    def put(
-        self, out: Rows, places: range | np.ndarray, starts: np.ndarray, stops: np.ndarray
-    ) -> None:
-        """Write the results of frames, none of them empty, to some places of outputs."""
-        monoid, first, last = self.monoid, int(starts[0]), int(stops[-1])
-        low, high = int(starts[-1]), min(int(stops[0]), self.chunk.first)
-        size, half = len(starts), len(starts) // 2
-        if half and low - first + last - max(low, high) > max(MOST, 4 * size):
-            self.put(out, places[:half], starts[:half], stops[:half])
-            self.put(out, places[half:], starts[half:], stops[half:])
+    def settle(self, time: int | None) -> None:
+        events = self.events
+        if events.kept_from == events.back:
+            self.place(events.back, events.back)
             return
-        if low >= high or monoid.folds_ranges:
-            rows, one = self.lifted(first, last), monoid.partials.one(monoid.identity)
-            starts, stops = starts - first, stops - first
-            sweep = Sweep(rows, one, 0, 0, int(stops[0]) - 1, starts, stops, one, turns=True)
-            results = self._swept(sweep, size)
-            if results is None:
-                folds = SlidingFolds(monoid, rows, last - first).between(starts, stops)
-                results = monoid.lower_rows(folds)
+        view = Positions(lambda: events.back, events.first_after)
+        self.follow(max(self.policy.cut(view, time), events.kept_from), time)
+
+    def follow(self, front: int, time: int | None) -> int:
+        """Move to the frame from a front on, as of a time; return where it ends.
+
+        If the bounds have moved on by a few events, the folds stay: a combine per event. At most
+        one page read per level.
+        """
+        events = self.events
+        back = max(stop_of(self.policy, events, events.back, time), front)
+        self._fresh()
+        self._move_to(front, back)
+        self.waiting = events.back - back
+        return back
+
+    def _move_to(self, front: int, back: int) -> None:
+        self.waiting = _BEHIND  # until the caller knows
+        is_near = self.front <= front < self.back <= back <= self.back + _NEAR
+        if not (self._stack and is_near):
+            if (front, back) != (self.front, self.back):
+                self.place(front, back)
+            return
+        while self.back < back:
+            leaf = self.events.leaf(self.back)
+            stop = min(leaf.stop, back)
+            rows = leaf.partials(self.back, stop, self.monoid)
+            self._grow(self.monoid.fold(rows, stop - self.back))
+            self.back = stop
+        self.move(front)
+
+    def grown_by(self, newer: Partial) -> Folds | None:
+        return None
+
+    def accept(self, count: int, grown: Folds | None) -> None:
+        self.waiting += count
+
+    def take_back(self) -> None:
+        self.waiting -= 1
+
+    # --- batches --------------------------------------------------------------------------------
+
+    def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:
+        starts, stops = self._bounds(chunk)
+        count, empty = chunk.count, np.zeros(0, "i8")
+        are_steady = isinstance(starts, range) and isinstance(stops, range)
+        if starts[0 if are_steady else -1] >= stops[0]:
+            empty = np.flatnonzero(as_array(starts, count) >= as_array(stops, count))
+        if len(empty):
+            starts = np.minimum(as_array(starts, count), as_array(stops, count) - 1)
+        # Before the first retained event there is nothing that could stand for an empty frame.
+        done = count_below(stops, self.events.kept_from - chunk.first + 1)
+        if done < count:
+            self._run_frames(chunk, starts[done:], stops[done:], batch, start + done)
+        if len(empty):
+            outputs, back = self.monoid.outputs, chunk.first + int(stops[-1])
+            outputs.put_at(batch.results, empty + start, empties(self.monoid, len(empty)))
+            if empty[-1] == count - 1:
+                self.place(back, back)
+        self.waiting = chunk.stop - self.back
+
+    def _bounds(self, chunk: Chunk) -> tuple[EachFront, EachFront]:
+        """Return where the frame of each event of a chunk starts, and where it stops.
+
+        Counted from the first event of the chunk. A frame without events may end before its start.
+        """
+        events, policy, times, count = self.events, self.policy, chunk.times, chunk.count
+        front, oldest, lifetime = events.kept_from, events.kept_from - chunk.first, policy.lifetime
+        if times is not None and lifetime is not None:
+            front = events.first_after(int(times[0]) - lifetime)
+        search = self._search(min(front, chunk.first), chunk)
+        starts = not_before(oldest, policy.cuts(search, 0, times, count), count)
+        stops: Fronts = range(1 - policy.end.rows, count + 1 - policy.end.rows)
+        if policy.end.delay:
+            assert times is not None
+            stops = search.first_after_each(times, policy.end.delay)
+        return starts, not_before(oldest, stops, count)
+
+    def _run_frames(
+        self, chunk: Chunk, starts: EachFront, stops: EachFront, batch: Batch, start: int
+    ) -> None:
+        """Write the results of frames, none of them empty."""
+        count, half = len(stops), len(stops) // 2
+        first, stop, last = int(starts[0]), int(stops[0]), int(stops[-1])
+        if half and last - stop > max(_MOST, 4 * count):
+            self._run_frames(chunk, starts[:half], stops[:half], batch, start)
+            self._run_frames(chunk, starts[half:], stops[half:], batch, start + half)
+            return
+        if self.monoid.folds_ranges and stop - first <= count * ANSWERED:
+            self._run_ranges(chunk, starts, stops, batch, start)
+            return
+        begin, end = chunk.first + min(stop, 0), chunk.first + last
+        self._move_to(min(chunk.first + first, begin), begin)
+        self.waiting = _BEHIND  # until the run is done
+        if begin == chunk.first:
+            sliding = chunk.sliding
         else:
-            results = self._beside(starts, stops, low, high)
-        if isinstance(places, range):
-            monoid.outputs.put_many(out, places.start, results)
-        else:
-            monoid.outputs.put_at(out, places, results)
+            lifted = chunk.lifted(begin, end, self.events.leaf)
+            sliding = SlidingFolds(self.monoid, lifted, end - begin)
+        starts, stops = (moved(bounds, chunk.first - begin) for bounds in (starts, stops))
+        self._run_over(Entering(begin, sliding, starts, stops), batch, start)
 
-    def _beside(self, starts: np.ndarray, stops: np.ndarray, low: int, high: int) -> Rows:
-        """Return the results of frames that share the events from ``low`` to ``high``."""
-        monoid, schema, first, last = (
-            self.monoid,
-            self.monoid.partials,
-            int(starts[0]),
-            int(stops[-1]),
-        )
-        shared, new = self.events.fold(low, high), self.lifted(high, last)
-        lefts = monoid.suffixes(self.lifted(first, low), low - first, shared)
-        one, places = schema.one(monoid.identity), (starts - high, stops - high)
-        results = self._swept(
-            Sweep(new, lefts, first - high, low - high, 0, *places, one), len(stops)
-        )
-        if results is not None:
-            return results
-        rights = schema.new(last - high + 1)
-        schema.put(rights, 0, monoid.identity)
-        schema.put_many(rights, 1, monoid.prefixes(new, last - high, monoid.identity))
-        folds = schema.take(lefts, starts - first)
-        folds = monoid.combine_rows(folds, schema.take(rights, stops - high), len(stops))
-        return monoid.lower_rows(folds)
+    # --- single events --------------------------------------------------------------------------
 
-    def _swept(self, sweep: Sweep, count: int) -> Rows | None:
-        """Return results from a kernel, if there is one."""
-        monoid = self.monoid
-        if not has_kernel(monoid):
-            return None
-        lowers = kernel_lowers(monoid)
-        out = (monoid.outputs if lowers else monoid.partials).new(count)
-        if sweep_into(sweep, monoid, out, lowers) is None:
-            return None
-        return out if lowers else monoid.lower_rows(out)
+    def frame_ahead(self, most: int, room: int, timed: bool) -> Prefetched:
+        """Return what single events need of a non-empty frame, with what it reaches next.
 
-    def lifted(self, start: int, stop: int) -> Rows:
-        """Return the events of some positions as partials; one page read per leaf."""
-        monoid, chunk, at = self.monoid, self.chunk, start
-        if start >= chunk.first:
-            return chunk.partials(start, stop, monoid)
-        rows = monoid.partials.new(stop - start)
-        while at < stop:
-            leaf = chunk if at >= chunk.first else self.events.leaf(at).before(chunk.first, monoid)
-            end = min(stop, leaf.stop)
-            monoid.partials.put_many(rows, at - start, leaf.partials(at, end, monoid))
-            at = end
-        return rows
+        For at most ``most`` events, including those that it has yet to reach, and at most ``room``
+        new ones. At most one page read per level, and one for each leaf of these.
+        """
+        events, monoid, end = self.events, self.monoid, self.policy.end
+        stop = min(events.back, self.back + max(most // 2, 1))
+        leaves = leaves_from(events, self.back, monoid.inputs, stop)
+        waiting = events_in(leaves, monoid.inputs, timed)
+        self.hold()
+        found = self.prefetched(most)
+        if timed:
+            if not len(found.leaving):
+                self.look_at_leaf()
+                found = self.prefetched(most)
+            found = found.cut(len(found.leaving), monoid)
+        lag = Lag(end.delay, end.rows, waiting, self.back + waiting.size == events.back)
+        found = found.beside(monoid.identity, min(room, most - waiting.size))
+        return found._replace(lag=lag)
+
+    def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
+        """Take in the events that the frame has reached, ``count`` of them; see ``Cursor.sync``.
+
+        Without a G, or if its positions have moved, it must be placed again.
+        """
+        if grown is None or late is not None:
+            self.place(self.front, self.front)
+            return
+        super().sync(count, gone, grown)
+        self.waiting = self.events.back - self.back
+
+
+def cursor_of(setting: Setting, events: OrderedEvents, kind: type[Cursor] = Cursor) -> Cursor:
+    """Return the cursor of a window alone, of this kind if it ends with the newest event."""
+    policy = setting.policy
+    lenses = lenses_of(setting.monoid, [observer for observer, _, _ in policy.observers])
+    kind = kind if policy.end == NEWEST else EarlyCursor
+    return kind(setting.monoid, policy, events, lenses)

@@ -33,7 +33,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import NotRevisable
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.observed import part_of
+from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events
 from mta.frames.windows import TimeWindow
 from mta.logs.base import Aggregator, Batch, Lens, Prefetched, Setting
@@ -63,11 +63,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
-        observers = enumerate(setting.policy.observers, 1)
-        lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
-        self._cursor = Cursor(self.monoid, setting.policy, self, lenses)
-        #: The frame, if it ends before the newest event.
-        self.frame = Cursor(self.monoid, setting.policy, self) if self._cursor.ends_early else None
+        self._cursor = cursor_of(setting, self)
         #: The front before the last single event made the policy look further back.
         self._receded: int | None = None
         #: Whether events are being inserted that the cursor has run over.
@@ -103,7 +99,7 @@ class FiBA(FingerTreeLog, Aggregator):
         position = self._insert(row, time)
         if position is None:
             return
-        if position == back == self._cursor.back:
+        if position == back == self._cursor.back and not self._cursor.ends_early:
             self._cursor.take_in(row)
         is_late = position < back
         if (is_late or is_empty) and self.setting.reach and self.setting.policy.merges:
@@ -186,6 +182,8 @@ class FiBA(FingerTreeLog, Aggregator):
 
         It is computed in the same way as for single events, so it is identical to the last bit.
         """
+        if self._cursor.ends_early:
+            return self._cursor.query()
         if self.setting.reach or self.front != self.kept_from:
             return self._placed().query()
         return self.tree.query()
@@ -194,6 +192,9 @@ class FiBA(FingerTreeLog, Aggregator):
         """Return the cursor, moved to the current window."""
         self._cursor.reach(self.front, self.back)
         return self._cursor
+
+    def end_at(self, time: int | None) -> int:
+        return self._cursor.follow(self.front, time)
 
     # --- single events --------------------------------------------------------------------------
 
@@ -206,24 +207,23 @@ class FiBA(FingerTreeLog, Aggregator):
         """
         if self.setting.on_duplicate != "append":
             return None
+        room, cursor = self.tree.room, self._cursor
+        if isinstance(cursor, EarlyCursor):
+            can_come = room and len(cursor)
+            return cursor.frame_ahead(most, room, timed=True) if can_come else None
         if not self.setting.reach:
             return self.tree.prefetched(most) if self.front == self.kept_from else None
-        room = self.tree.room
         if not room or len(self) < 2:
             return None
         cursor = self._placed()
         cursor.prepare_ahead()
         return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
-    def pass_on(self, new: Events, gone: int) -> None:
-        self.take_in(new)
-        self.front += gone  # unneeded events leave the tree later
-
-    def sync(self, new: Events, gone: int, right: Partial) -> None:
-        if self.setting.reach:
+    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
+        if self.setting.reach or self._cursor.ends_early:
             late = self.take_in(new)
             self.front += gone  # late events may still need events that have left
-            self._cursor.sync(new.size, gone, right, late)
+            self._cursor.sync(came, gone, right, late)
             return
         assert new.times is not None
         self.tree.append_folded(new.times, new.rows, new.size, right)
@@ -315,7 +315,7 @@ class FiBA(FingerTreeLog, Aggregator):
         newest = self._newest_ever
         if chunk.first < self.back or (newest is not None and times[0] < newest):
             self._cursor.recede(chunk.first)  # its results are as of then
-        outputs, cursor = None, self._cursor if self.frame is None else self.frame
+        outputs, cursor = None, self._cursor
         if into is None or is_new is not None:
             outputs = cursor.results(chunk)
             if outputs is None:
@@ -355,12 +355,6 @@ class FiBA(FingerTreeLog, Aggregator):
             self._has_run = False
 
     # --- what a policy asks -----------------------------------------------------------------------
-
-    def oldest_time(self) -> int | None:
-        return Aggregator.oldest_time(self)
-
-    def time_at_front(self) -> int:
-        return self.time_at(self.front)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """Search for a policy: in the leaf at the front with a cursor, beyond it down the tree."""
@@ -419,4 +413,5 @@ class FiBA(FingerTreeLog, Aggregator):
     def _checked_result(self) -> Partial:
         # A query of all retained events would fold deferred aggregates.
         is_asked = self.tree.is_folded or self.front > self.kept_from
-        return self.query() if is_asked else super()._checked_result()
+        ends_early = self._cursor.ends_early
+        return self.query() if is_asked and not ends_early else super()._checked_result()

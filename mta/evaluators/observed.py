@@ -69,9 +69,7 @@ class WindowView(ObservedWindow):
     """The structure of one window, for the policies that observe it."""
 
     def __init__(self, structure: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
-        monoid = structure.monoid
-        lenses = {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
-        super().__init__(monoid, lenses)
+        super().__init__(structure.monoid, lenses_of(structure.monoid, observers))
         self._structure = structure
         #: The front and the total when a policy, by its ``id``, evicted nothing.
         self._kept: dict[int, tuple[int, Any]] = {}
@@ -128,6 +126,11 @@ class WindowView(ObservedWindow):
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Return where the longest accepted suffix starts."""
         return self._structure.longest_suffix(self.lens(policy), accepts)
+
+
+def lenses_of(monoid: AbstractMonoid, observers: Sequence[AbstractPolicy]) -> dict[int, Lens]:
+    """Return how to extract what each observer observes, by its ``id``, from a partial."""
+    return {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
 
 
 def part_of(monoid: AbstractMonoid, index: int) -> Lens:

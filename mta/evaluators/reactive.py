@@ -331,9 +331,6 @@ class PagedReactiveAggregator(Aggregator):
             self._newest_left = None
         return count
 
-    def time_at_front(self) -> int:
-        return self.fat.time_at_front()
-
     def first_after(self, time: int) -> int:
         return self.position(self.fat.first_after(time))
 

@@ -33,8 +33,7 @@ from typing import Any
 
 from mta.columns.schemas import Row
 from mta.evaluators.amortized_mta import AmortizedMTA
-from mta.evaluators.cursor import Cursor
-from mta.evaluators.stack import Folds
+from mta.evaluators.cursor import Cursor, Folds
 from mta.folds.sliding import Events
 from mta.logs.base import PathGroup, Prefetched, Setting
 from mta.logs.leaves import Chunk, Leaf
@@ -154,7 +153,6 @@ class SteadyMTA(AmortizedMTA):
     """Amortized MTA whose worst single event takes O(arity + levels) combines."""
 
     evaluator = SteadyEvaluator
-    cursor: SteadyEvaluator
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -171,21 +169,21 @@ class SteadyMTA(AmortizedMTA):
         found = super().prefetched(min(most, _TOGETHER))
         return found and found._replace(room=min(found.room, _TOGETHER))
 
-    def sync(self, new: Events, gone: int, right: Partial) -> None:
-        super().sync(new, gone, right)
-        self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
-
-    def pass_on(self, new: Events, gone: int) -> None:
-        super().pass_on(new, gone)
+    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
+        super().sync(new, came, gone, right)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
 
     def _evict_before(self, position: int) -> None:
-        self.cursor.make_ahead()
+        self._make_ahead()
         super()._evict_before(position)
 
     def _keep_up(self) -> None:
         """Compute what the next borders need, as far as it is due."""
         self._placed()
-        self.cursor.make_ahead()
+        self._make_ahead()
         for tail in self.levels.tails:
             self.levels.fold_tail(tail)
+
+    def _make_ahead(self) -> None:
+        if isinstance(self.cursor, SteadyEvaluator):  # not if the window ends early
+            self.cursor.make_ahead()

@@ -1,4 +1,4 @@
-"""Columns cut into segments, those of many keys, handled all at once; searches in sorted times.
+"""Columns cut into segments, those of many keys, handled all at once.
 
     bounds    0 3 5 9            segment 0 has the rows 0 to 3, segment 1 the rows 3 to 5, ...
 
@@ -123,24 +123,6 @@ def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         return found
     pieces = [np.maximum.accumulate(values[a:b]) for a, b in pairwise(bounds.tolist())]
     return np.concatenate(pieces)
-
-
-def ranks(
-    times: np.ndarray, keys: np.ndarray, age: int = 0, room: np.ndarray | None = None
-) -> range | np.ndarray:
-    """As ``times.searchsorted(keys - age, side="right")``, for keys that never decrease.
-
-    A range where a kernel finds that they grow by one. Also written to ``room``, if given.
-
-    >>> ranks(np.array([0, 10, 20]), np.array([105, 110, 115]), age=100).tolist()
-    [1, 2, 2]
-    """
-    found = np.empty(len(keys), np.int64) if room is None else room
-    if native.compiled is None:
-        found[:] = times.searchsorted(keys - age, side="right")
-    elif native.ranks(times, keys, age, found) and len(keys):
-        return range(int(found[0]), int(found[0]) + len(keys))
-    return found
 
 
 def first_later(

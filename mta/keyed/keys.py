@@ -234,6 +234,16 @@ def read_key(given: Any, kind: str | None) -> Keys:
     return _in_order(_kind_of(found, kind), found.packed)[0]
 
 
+def hash_and_bytes(given: Any, kind: str | None) -> tuple[int, bytes]:
+    """Return the hash and the bytes of one key. Raises UnsuitableKey."""
+    if kind == "int" and type(given) is int and -(1 << 63) <= given < 1 << 63:
+        return mixed(given & _WORD_BITS), given.to_bytes(8, "little", signed=True)
+    if kind == "bytes" and type(given) is bytes and len(given) <= MAX_KEY_BYTES:
+        return hash_of(given), given
+    found = read_key(given, kind)
+    return int(found.hashes[0]), found.packed(0)
+
+
 def of_packed(kind: str, packed: Sequence[bytes]) -> Keys:
     """Return keys from their bytes."""
     return _in_order(kind, np.frombuffer(b"".join(packed), "<i8") if kind in WHOLE else packed)[0]

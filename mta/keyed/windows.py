@@ -56,10 +56,10 @@ from mta.pages.snapshot import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
-from mta.windows.alone import alone
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import require_monoid, require_policy, require_store
 from mta.windows.intake import (
+    alone,
     invalid_rows,
     require_emit,
     require_pageable,

@@ -1,6 +1,6 @@
 """Event logs: the events of one key in order, in pages, for any aggregation.
 
-- ``leaves``: consecutive events, stored or of the current batch
+- ``leaves``: consecutive events, stored or of the current batch, and searches in their times
 - ``base``: the interface of a log
 - ``parts``: parts of the open leaf, which keep snapshots small
 - ``ranges``: ranges of retained events, by position and by time

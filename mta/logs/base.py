@@ -125,6 +125,20 @@ class Recent(NamedTuple):
     """
 
 
+class Lag(NamedTuple):
+    """How a frame ends before the newest event, and the stored events that it reaches next.
+
+    An event is in once the newest one is ``delay`` later, and ``rows`` others have come after it.
+    """
+
+    delay: int
+    """In microseconds."""
+    rows: int
+    waiting: Events
+    is_all: bool
+    """Whether these are all stored events that it has yet to reach."""
+
+
 class Prefetched(NamedTuple):
     """What single events need from a window, while they arrive and leave without a page read."""
 
@@ -148,6 +162,8 @@ class Prefetched(NamedTuple):
     """From this time on they may arrive in any order: they belong after all that may leave."""
     recent: Recent | None = None
     """The stored events from that time on; None if none may be late."""
+    lag: Lag | None = None
+    """None if the window ends with the newest event."""
 
     def cut(self, size: int, monoid: AbstractMonoid) -> Prefetched:
         """Return the same with at most ``size`` aggregates."""
@@ -328,9 +344,12 @@ class EventLog(ABC):
     def _evict_before(self, position: int) -> None:
         """Remove events, at least one and at most all."""
 
-    @abstractmethod
     def oldest_time(self) -> int | None:
-        """Return the time of the oldest event, None in an empty window."""
+        """Return the time of the oldest event, None without any; at most one page read per level.
+
+        The events must have times.
+        """
+        return None if self.front == self.back else self.remembered().time_before(self.front + 1)
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         """See ``OrderedEvents``; empty by default, without immutable groups."""
@@ -437,19 +456,13 @@ class Aggregator(EventLog):
         #: A front position, and the time of the event there.
         self._front_time = (-1, 0)
 
-    @abstractmethod
-    def time_at_front(self) -> int:
-        """Return the time of the oldest event, if any exists; at most one page read per level."""
-
     def oldest_time(self) -> int | None:
-        """Return the time of the oldest event, None in an empty window.
-
-        Known without a read as long as the front does not move.
-        """
+        """Return the time of the oldest event; known without a read while the front stays."""
         if self._front_time[0] != self.front:
-            if self.front == self.back:
+            time = super().oldest_time()
+            if time is None:
                 return None
-            self._front_time = self.front, self.time_at_front()
+            self._front_time = self.front, time
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
@@ -486,25 +499,22 @@ class Aggregator(EventLog):
         del most
         return None
 
-    def sync(self, new: Events, gone: int, right: Partial) -> None:
+    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
         """Add the events that arrived since ``prefetched``, and evict those that left.
 
-        ``right`` is the current aggregate of the new events; no store call.
+        No store call. ``came`` says how many events have entered the window: the new ones, or fewer
+        and others where it ends earlier. ``right`` is their aggregate, None if it is unknown.
         """
         raise NotImplementedError
 
-    @property
-    def spare(self) -> int:
-        """Return how many events in order can be added without a store call."""
-        return 0
+    def end_at(self, time: int | None) -> int:
+        """Return the position after the window's newest event, as of a time.
 
-    def pass_on(self, new: Events, gone: int) -> None:
-        """Add at most ``spare`` events in order, and evict the oldest ones.
-
-        Like ``sync``, for a frame that ends before the newest event, so that the aggregate of the
-        window is not needed here.
+        If it ends before the newest event of all, ``query`` answers for this end from now on. At
+        most one page read per level.
         """
-        raise NotImplementedError
+        del time
+        return self.back
 
     def settle(self, cut: Callable[[], int]) -> None:
         """Evict up to the cut after an ``insert``, or undo the insertion."""

@@ -1,13 +1,13 @@
 """Published windows, read from any process.
 
-- ``reader``: what users hold, which follows what is published
+- ``reader``: the public reader, which follows what is published
 - ``cuts``: all buckets as of one committed batch: queries, events, status
 - ``views``: one snapshot, of a bucket of keys or of a window without keys
 - ``single``: one key as of now, without the cost of columns
-- ``lookups``: such a lookup step by step, for event loops
-- ``pages``: the store, to be read only, and the cache of pages
+- ``lookups``: the lookup of one key step by step, for event loops
+- ``pages``: the store as a read-only store, and the cache of pages
 
-How it is published is in ``mta.publishing``.
+The package ``mta.publishing`` publishes windows.
 """
 
 from mta.published.cuts import PublishedStatus

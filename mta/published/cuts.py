@@ -1,6 +1,6 @@
-"""All that is published as of one committed batch: what a call of a reader answers from.
+"""Everything that is published as of one committed batch, from which a reader's call answers.
 
-A cut never changes, and any number of threads may ask it at once.
+A cut never changes, and any number of threads may query it at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mta.columns.schemas import shown_column
 from mta.errors import NotPublished
 from mta.evaluators.coverage import Incomplete
 from mta.keyed.coverage import later
-from mta.keyed.keys import Keys, read_key, read_keys
+from mta.keyed.keys import Keys, hash_and_bytes, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
 from mta.monoids.base import empties
 from mta.monoids.product import Product, result_columns, result_name
@@ -27,84 +27,85 @@ from mta.published.lookups import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, packer_of
 from mta.publishing.records import Head
-from mta.times import TimeUnit, are_many, moments_of
+from mta.times import TimeUnit, are_many, moment_of, moments_of
 from mta.windows.moments import column_of, gone
 
-#: A moment: a datetime, a number, or "now", by the clock of this machine; or one per key.
+#: A moment: a datetime, a number, or "now" by the clock of this machine; or one of these per key.
 Moment = Any
 
 
 @dataclass(frozen=True)
 class PublishedStatus:
-    """What a reader reads, and how recent it is."""
+    """The status of published windows: what they are, and how recent."""
 
     name: str
     source: str
-    """What publishes: the id of a Spark query, or the name of the windows."""
+    """The publisher: the id of a Spark query, or the name of the windows."""
     batch: int
     """The batch that Spark has committed, or how often the windows were published."""
     committed_at: datetime
-    """When that was published, in UTC."""
+    """When the batch was published, in UTC."""
     lag: timedelta
-    """How long ago that is."""
+    """How long ago the batch was published."""
     read_at: datetime
-    """When it was read from the store, in UTC."""
+    """When the batch was read from the store, in UTC."""
     keys: int
-    """Keys with events; 1 of windows without keys."""
+    """The number of keys with events; 1 for windows without keys."""
     events: int
-    """Events accepted since the beginning."""
+    """The number of events accepted since the beginning."""
     late: int
-    """Events dropped because they came too late."""
+    """The number of events dropped because they came too late."""
     invalid: int
-    """Events dropped because they held a null or NaN."""
+    """The number of events dropped because they contained a null or NaN."""
     buckets: int
     unpublished_buckets: int
-    """Buckets of which nothing was published yet, as they have had no rows since the query began to
-    publish; asking for their keys raises NotPublished."""
+    """The number of buckets that are not published yet, because they have had no rows since the
+    query began to publish. Querying their keys raises NotPublished."""
     key_columns: tuple[tuple[str, str], ...]
-    """Name and type of each column of the keys; of ``KeyedWindows`` one without a name, of the type
-    "int", "text", "tuple" and so on, "" while there are no keys. Empty for windows without keys."""
+    """The name and type of each key column. ``KeyedWindows`` have one column without a name, of the
+    type "int", "text", "tuple" and so on, or "" while there are no keys. Empty for windows without
+    keys."""
     time_column: tuple[str, str]
-    """Name and type of the time's column, of a Spark query; else empty."""
+    """The name and type of a Spark query's time column; otherwise empty."""
     aggregations: tuple[str, ...]
-    """The names of the aggregations; "" of a single one without a name."""
+    """The names of the aggregations; "" for a single aggregation without a name."""
     windows: dict[str, str]
-    """The window by each name; a single one has the name ""."""
+    """The windows by name; a single window has the name ""."""
     columns: tuple[str, ...]
-    """The names of the columns of ``query``; "" of a result without a name."""
+    """The names of the columns of ``query``; "" for a result without a name."""
     timed: bool
-    """Whether windows can be asked for at a moment."""
+    """Whether windows can be queried at a moment."""
     incomplete: tuple[Incomplete, ...]
-    """Results that miss events since windows or aggregations were changed."""
+    """The results that lack events since windows or aggregations were changed."""
     cached_bytes: int
-    """Bytes of pages in memory."""
+    """The bytes of the cached pages."""
 
 
 class Snapshot:
-    """A snapshot that is decoded when it is first asked."""
+    """A snapshot that is decoded on first use."""
 
     def __init__(self, operation: Operation, data: bytes) -> None:
         self._operation, self._data = operation, data
 
     @cached_property
     def keyed(self) -> KeyedView:
-        """The snapshot of a bucket of keys. Raises CorruptSnapshot, SnapshotMismatch."""
+        """Return the snapshot of a bucket of keys. Raises CorruptSnapshot, SnapshotMismatch."""
         return KeyedView(self._operation, self._data)
 
     @cached_property
     def window(self) -> WindowView:
-        """The snapshot of windows without keys. Raises CorruptSnapshot, SnapshotMismatch."""
+        """Return the snapshot of windows without keys. Raises CorruptSnapshot, SnapshotMismatch."""
         return WindowView(self._operation, self._data)
 
 
 class Cut:
-    """All buckets as of one committed batch; None stands for a bucket without a snapshot."""
+    """All buckets as of one committed batch; a bucket without a snapshot is None."""
 
     def __init__(
         self, head: Head, operation: Operation, snapshots: Sequence[Snapshot | None]
     ) -> None:
         self.head, self.operation, self.snapshots = head, operation, snapshots
-        #: When the store was last asked whether there is a newer one.
+        #: When the store was last checked for a newer batch.
         self.looked = monotonic()
         self._read_at = datetime.now(UTC)
         what = head.what
@@ -114,7 +115,7 @@ class Cut:
             self._bucket_of = bucket_of(what.keys, len(head.buckets))
 
     def by_digest(self) -> dict[tuple[int, bytes], Snapshot]:
-        """The newest snapshot of each bucket, by bucket and digest."""
+        """Return the newest snapshot of each bucket, by bucket and digest."""
         pairs = enumerate(zip(self.head.buckets, self.snapshots, strict=True))
         return {(n, bucket[0][1]): each for n, (bucket, each) in pairs if bucket and each}
 
@@ -125,7 +126,7 @@ class Cut:
         if self.operation.what.shape != "keys":
             return self._query_window(keys, at, partial, unit)
         if keys is None:
-            raise ValueError("these windows have keys: give one, or a list of them")
+            raise ValueError("these windows have keys: give a key, or a list of keys")
         one = not are_many(keys) and not are_many(at)
         given = keys if are_many(keys) else [keys]
         if one and (quick := self._query_one(keys, at, unit)) is not None:
@@ -153,15 +154,14 @@ class Cut:
         if self.operation.what.shape != "keys":
             return None
         if self._pack is None:
-            wanted = read_key(key, self._key_kind)
+            hashed, packed = hash_and_bytes(key, self._key_kind)
         else:
-            wanted = read_key(self._pack(key), "bytes")
-        moment = None if at is None else int(moments_of(at, unit)[0])
-        packed = wanted.packed(0)
+            hashed, packed = hash_and_bytes(self._pack(key), "bytes")
+        moment = None if at is None else moment_of(at, unit)
         view = self._view(0 if self._bucket_of is None else self._bucket_of(packed))
         if view is None:
             return None
-        found = yield from view.steps(int(wanted.hashes[0]), packed, moment)
+        found = yield from view.steps(hashed, packed, moment)
         if found is None:
             return None
         results = dict(zip(self.operation.policies, found, strict=True))
@@ -194,7 +194,7 @@ class Cut:
         if self.operation.what.shape != "keys":
             return _as_columns(*self._window(key).events(newest), newest)
         if key is None:
-            raise ValueError("these windows have keys: give one")
+            raise ValueError("these windows have keys: give a key")
         wanted, codes = self._read([key])
         for view, keys, _ in self._by_bucket(wanted, codes):
             if view is not None:
@@ -202,7 +202,7 @@ class Cut:
         return {}
 
     def _read(self, given: Any) -> tuple[Keys, np.ndarray]:
-        """What is asked for as distinct keys, and for each request the place of its key."""
+        """Return the distinct keys of the requests, and for each request the place of its key."""
         if self._pack is None:
             return read_keys(given, self._key_kind)
         values = given.tolist() if isinstance(given, np.ndarray) else list(given)
@@ -210,14 +210,14 @@ class Cut:
 
     @cached_property
     def _key_kind(self) -> str | None:
-        """The type of keys, None where there are none."""
+        """Return the type of the keys, None if there are no keys."""
         kinds = (each.keyed.key_kind for each in self.snapshots if each is not None)
         return next(filter(None, kinds), None)
 
     def _by_bucket(
         self, keys: Keys, codes: np.ndarray
     ) -> Iterator[tuple[KeyedView | None, Keys, np.ndarray]]:
-        """For each bucket that has some of the keys: its view, these keys, and their requests."""
+        """Yield the view, the keys and their requests of each bucket that has some of the keys."""
         if self._bucket_of is None:
             yield self._view(0), keys, np.arange(len(codes))
             return
@@ -227,17 +227,17 @@ class Cut:
             yield self._view(number), keys.take(np.flatnonzero(is_in)), np.flatnonzero(is_in[codes])
 
     def _view(self, number: int) -> KeyedView | None:
-        """The view of a bucket, None of one without keys. Raises NotPublished."""
+        """Return the view of a bucket, None if it has no keys. Raises NotPublished."""
         snapshot = self.snapshots[number]
         if snapshot is None and self.head.buckets[number] is None:
             raise NotPublished(
-                f"the bucket {number} of {self.head.name!r}, which a key belongs to, has had no "
-                "rows since the query began to publish: its keys can be read once it has some"
+                f"bucket {number} of {self.head.name!r}, to which a key belongs, has had no rows "
+                "since the query began to publish: its keys can be read once it has rows"
             )
         return None if snapshot is None else snapshot.keyed
 
     def _results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
-        """The results of all requests."""
+        """Return the results of all requests."""
         monoid, count = self.operation.monoid, len(codes)
         outputs = [empties(monoid, count) for _ in self.operation.policies]
         gone = np.zeros(count, bool)
@@ -298,7 +298,7 @@ class Cut:
 
 
 def _latest(found: Iterable[Incomplete]) -> tuple[Incomplete, ...]:
-    """The incomplete results, each as in the bucket in which it is complete last."""
+    """Return the incomplete results, each from the bucket in which it is complete last."""
     by_name: dict[tuple[str, str], Incomplete] = {}
     for each in found:
         name = each.window, each.aggregation
@@ -308,7 +308,7 @@ def _latest(found: Iterable[Incomplete]) -> tuple[Incomplete, ...]:
 
 def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> dict[str, np.ndarray]:
     found = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
-    if isinstance(values, range):  # of aggregations that read nothing
+    if isinstance(values, range):  # the aggregations read no columns
         return found
     named = values if isinstance(values, Mapping) else {"value": values}
     found |= {name: shown_column(column) for name, column in named.items()}

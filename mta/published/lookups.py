@@ -1,4 +1,4 @@
-"""The lookup of one key step by step, so that an event loop can have pages read between two."""
+"""The lookup of one key step by step: between two steps, an event loop can have pages read."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Generator, Sequence
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-#: Yields the names of pages, is sent these pages (None for one that is gone), and returns.
+#: Yields names of pages, receives these pages (None for a missing one), and returns the result.
 Steps = Generator[Sequence[str], list[Any], T]
 
 
 class Lookup(Generic[T]):
-    """Steps under way; a store's ``view_many(lookup.wanted, lookup.take)`` is the next one.
+    """A lookup that has started; ``store.view_many(lookup.wanted, lookup.take)`` is the next step.
 
-    Raises what the steps raise, as does ``take``.
+    The constructor and ``take`` raise the errors of the steps.
     """
 
     def __init__(self, steps: Steps[T]) -> None:
         self._steps = steps
-        #: The names of the pages that the next step needs; none once there is a result.
+        #: The names of the pages that the next step needs; empty once there is a result.
         self.wanted: Sequence[str] = ()
         self.result: T | None = None
         self._go_on(None)
 
     def take(self, pages: list[Any]) -> None:
-        """Go on with the pages that are wanted, which may end with the call."""
+        """Continue with the wanted pages, which may be views valid only during the call."""
         self._go_on(pages)
 
     def _go_on(self, pages: Any) -> None:
@@ -35,7 +35,7 @@ class Lookup(Generic[T]):
 
 
 class NotCached(Exception):
-    """Pages that are needed are not in memory; ``pages`` are their names."""
+    """Some of the needed pages are not in memory; ``pages`` has their names."""
 
     def __init__(self, lookup: Lookup[Any], pages: Sequence[str]) -> None:
         super().__init__(f"{len(pages)} pages are not in memory")

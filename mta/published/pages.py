@@ -1,9 +1,9 @@
-"""The store as a reader has it: what writes is refused, and pages that were read stay in memory.
+"""The store as readers use it: writes are refused, and pages that were read stay in memory.
 
-Pages are named by their content, so a cached page is never stale, and its name is checked once, as
-it is read. The cache is bounded by bytes; the least recently used pages leave it. It serves stores
-where a read is a round trip; others have their pages in memory already. The records that change
-(``mta.publishing.records``) are read from the store behind.
+Pages are named by their content, so a cached page is never stale, and a page is checked against its
+name only once, when it is read. The size of the cache is bounded in bytes; the least recently used
+pages are dropped. The cache is used only for stores where a read is a round trip; other stores have
+their pages in memory already. Records that change (``mta.publishing.records``) are never cached.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mta.pages.page import require_named
 from stores import PageStore, UnsupportedOperation, WrapperStore
 
 T = TypeVar("T")
-#: What an entry costs beside its page.
+#: The approximate cost of an entry in addition to its page.
 _ENTRY_BYTES = 200
 
 
 class ReadOnlyPages(WrapperStore):
     """Reads pages through a cache of ``capacity`` bytes; thread-safe.
 
-    Every page that it returns is what its name says: a call raises CorruptPage otherwise.
+    Every page that is returned matches its name: otherwise the call raises CorruptPage.
     """
 
     def __init__(self, store: PageStore, capacity: int) -> None:
@@ -38,11 +38,11 @@ class ReadOnlyPages(WrapperStore):
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of the pages in memory; no store call."""
+        """Return the bytes of the cached pages; no store call."""
         return self._bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one store call for those that are not cached."""
+        """Return the pages in the order of the keys; one store call for those not cached."""
         found = self._cached(keys)
         missing = [key for key, page in zip(keys, found, strict=True) if page is None]
         if not missing:
@@ -54,13 +54,20 @@ class ReadOnlyPages(WrapperStore):
         pairs = zip(keys, found, strict=True)
         return [fresh[key] if page is None else page for key, page in pairs]
 
+    async def fetch(self, keys: Sequence[str]) -> None:
+        """Read pages into the cache without blocking the event loop, with one store call."""
+        missing = [key for key, page in zip(keys, self._cached(keys), strict=True) if page is None]
+        if missing:
+            read = self._checked(missing, await self.store.get_many_async(missing))
+            self._keep(dict(zip(missing, read, strict=True)))
+
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         if not self._remote:
             return self.store.view_many(keys, lambda pages: see(self._checked(keys, pages)))
         return see(self.get_many(keys))
 
     def view_cached(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> Sequence[str]:
-        """Have ``see`` look at the pages if that needs no server; else return those to be read."""
+        """Call ``see`` with the pages if that needs no server; else return the keys to be read."""
         if not self._remote:
             self.view_many(keys, see)
             return ()
@@ -71,7 +78,7 @@ class ReadOnlyPages(WrapperStore):
         return missing
 
     def _cached(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages that are in memory, None for others."""
+        """Return the cached pages, None for others."""
         with self._lock:
             found = [*map(self._pages.get, keys)]
             for key, page in zip(keys, found, strict=True):
@@ -80,7 +87,7 @@ class ReadOnlyPages(WrapperStore):
         return found
 
     def _checked(self, keys: Sequence[str], pages: list[Any]) -> list[Any]:
-        """Pages that were read, each of which is what its name says. Raises CorruptPage."""
+        """Return pages that were read if each matches its name. Raises CorruptPage."""
         for key, page in zip(keys, pages, strict=True):
             if page is not None:
                 try:
@@ -103,7 +110,7 @@ class ReadOnlyPages(WrapperStore):
                 self._bytes -= len(page) + _ENTRY_BYTES
 
     def discard(self, keys: Sequence[str]) -> None:
-        """Drop what is cached of these pages, as one of them is damaged."""
+        """Drop these pages from the cache, because one of them is damaged."""
         with self._lock:
             for key in keys:
                 page = self._pages.pop(key, None)
@@ -130,5 +137,5 @@ class ReadOnlyPages(WrapperStore):
 
 def _refused() -> UnsupportedOperation:
     return UnsupportedOperation(
-        "published windows are opened to read: nothing is written or deleted"
+        "published windows are opened only for reading: nothing can be written or deleted"
     )

@@ -1,4 +1,4 @@
-"""What is published under a name, to be asked from any process; see ``open_published``."""
+"""Read published windows from any process; see ``open_published``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
 class PublishedWindows:
     """Windows that another process publishes; ``open_published`` opens them.
 
-    Any number of threads may call at once. No call writes to the store. Every call looks for a
-    newer snapshot first, if the last look is longer ago than ``refresh``: one ``get_many`` of one
-    small record, and if there is a newer one another call for its snapshots. All that one call
-    returns is of one committed batch.
+    Any number of threads may call at the same time. No call writes to the store. If the last check
+    for a newer batch is longer ago than ``refresh``, a call checks first: one ``get_many`` of one
+    small record, and if there is a newer batch, another ``get_many`` for its snapshots. Everything
+    that one call returns is from one committed batch.
 
     Args:
         store: The publisher's URL, or an open store.
@@ -42,7 +42,7 @@ class PublishedWindows:
         aggregations: Aggregations by name; only needed for aggregations of Python functions, which
             cannot be published.
         window: The frames; only needed for frames of Python functions.
-        refresh: How often to look for a newer batch: seconds or a duration; None to look only in
+        refresh: How often to check for a newer batch: seconds or a duration; None to check only in
             ``refresh()``.
         cache: The size of the page cache in bytes, for a remote store.
     """
@@ -85,57 +85,60 @@ class PublishedWindows:
         partial: bool = False,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Return the aggregate of a key's windows, or of each key of a list.
+        """Return the aggregates of a key's windows, or of each key of a list.
 
-        Returns one value, or a dictionary by column: ``aggregation_window``, as in the columns of
-        ``KeyedWindows.extend`` and ``sliding_aggregate``. For a list it is an array or a dictionary
-        of arrays, a row per key. A key that is not known, or has expired, has the aggregation's
-        result of no events.
+        The result is one value, or a dictionary by column, with the same names as the columns of
+        ``KeyedWindows.extend`` and ``sliding_aggregate``: ``aggregation_window``. For a list, it is
+        an array or a dictionary of arrays, with a row per key. A key that is unknown or expired has
+        the aggregation's result of no events.
 
-        A window by time of a size holds the events with ``at - size < time <= at``, one by count
-        the newest ones that are not later than ``at``, all as they are known now, late ones and
-        retractions included.
+        A time window contains the events with ``at - size < time <= at``; a count window contains
+        the newest events that are not later than ``at``. All events that are known now count,
+        including late events and retractions.
 
-        For each bucket that has some of the keys it makes one ``get_many`` per level of the index
-        that is not cached, and one for the tables of keys. A standalone window (more than
+        For each bucket that has some of the keys, this makes one ``get_many`` per level of the
+        index that is not cached, and one for the tables of keys. A standalone window (more than
         ``promote_at`` events) reads up to two pages per level. Raises UnsuitableKey, InvalidTime,
-        EventsGone if events have left that a window at such a moment would hold, and what the
-        store raises.
+        EventsGone if a window at that moment would contain events that are no longer retained, and
+        the store's errors.
 
         Args:
-            keys: One key (of several columns a tuple), or a list or array of them; none for windows
-                without keys.
-            at: The moment at which the windows end: one, one per key, or many for one key.
-                Without it each key's windows end with its newest event, as in
-                ``KeyedWindows.query``; "now" is the present, so that an idle key has empty windows
-                by time.
-            partial: Whether to answer from the remaining events if others have left.
+            keys: One key (a tuple for several columns), or a list or array of keys; omit it for
+                windows without keys.
+            at: The moment at which the windows end: one moment, one per key, or many for one key.
+                By default, each key's windows end with its newest event, as in
+                ``KeyedWindows.query``. "now" is the present, at which an idle key has empty time
+                windows.
+            partial: Whether to answer from the remaining events if others are no longer retained.
             time_unit: The unit of numeric moments: "s", "ms", "us" or "ns"; by default seconds.
         """
         return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
 
     def query_cached(self, key: Any, at: Moment = None) -> Any:
-        """Return what ``query`` returns of one key, without waiting for a server.
+        """Return what ``query`` returns for one key, without waiting for a server.
 
-        For event loops, which must not wait. No store call, and no look for a newer snapshot;
-        pages of a store on this machine are read where they are. None where the key is not looked
-        up by itself, or its result is None: then ``query`` is to answer. Raises NotCached, with the
-        names of pages for ``fetch``, UnsuitableKey and InvalidTime.
+        For event loops, which must not wait. Makes no call to a remote store, and does not check
+        for a newer snapshot; pages of a store on this machine are read directly. Returns None if
+        the key needs the general lookup, or if its result is None: then call ``query``. Raises
+        NotCached, with the names of the pages to ``fetch``, UnsuitableKey and InvalidTime.
         """
         cut = self._cut
         assert cut is not None
         with np.errstate(all="ignore"):
             return self._resumed(Lookup(cut.steps(key, at)))
 
-    def fetch(self, pages: Iterable[str]) -> None:
-        """Read pages that NotCached names into the cache, with one store call."""
-        self._pages.get_many([*pages])
+    async def fetch(self, pages: Iterable[str]) -> None:
+        """Read the pages that NotCached names into the cache, with one store call.
+
+        It never blocks the event loop: Redis is read in the loop, other servers in a thread.
+        """
+        await self._pages.fetch([*pages])
 
     def resume(self, missing: NotCached) -> Any:
-        """Return what ``query_cached`` was to return, once the pages are fetched.
+        """Continue a ``query_cached`` that raised NotCached, once the pages are fetched.
 
-        As of the same batch, from where it stopped. Raises NotCached again for the pages of the
-        next level of the index, or if some have left the cache, and MissingPage.
+        The result is from the same batch. Raises NotCached again for the pages of the next level of
+        the index, or if the cache has dropped some pages, and MissingPage.
         """
         with np.errstate(all="ignore"):
             return self._resumed(missing.lookup)
@@ -149,44 +152,45 @@ class PublishedWindows:
     def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
         """Return the events that a key's windows retain, oldest first, as columns.
 
-        The columns are ``time``, where events have times, as datetime64 in microseconds, and each
-        column that the aggregations read; ``value`` where the events are no mappings. Events that
-        are retained for late ones, or for a longer window, are included. A key that is not known
-        has empty columns. Costs as ``query``; for a standalone window each page of the returned
+        The columns are ``time`` if events have times, as datetime64 in microseconds, and each
+        column that the aggregations read, or ``value`` if the events are not mappings. Events that
+        are retained for late events, or for a longer window, are included. An unknown key has empty
+        columns. Costs as much as ``query``; for a standalone window, each page of the returned
         events is read.
 
         Args:
-            key: The key (of several columns a tuple); none for windows without keys.
-            newest: How many of the newest events to return; all unless it is given.
+            key: The key (a tuple for several columns); omit it for windows without keys.
+            newest: How many of the newest events to return; by default all.
         """
         return self._answer(lambda cut: cut.events(key, newest))
 
     def status(self) -> PublishedStatus:
-        """Return the batch, its age, and the numbers of keys and events; reads no page."""
+        """Return the batch, its age, and the numbers of keys and events; reads no pages."""
         return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
 
     # --- following --------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Look for a newer batch now; return whether there is one. One or two store calls.
+        """Check for a newer batch now; return whether there is one. One or two store calls.
 
-        Raises NotPublished if the name was unpublished, SnapshotMismatch where what is now
-        published cannot be rebuilt, and what the store raises; then the present one is kept.
+        Raises NotPublished if the name was unpublished, SnapshotMismatch if the newly published
+        windows cannot be rebuilt, and the store's errors. After an error, the current batch stays
+        in use.
         """
         with self._lock:
             before = self._cut
             return self._look() is not before
 
     def _answer(self, ask: Callable[[Cut], T]) -> T:
-        """The answer as of one cut; of a newer one where pages of it are deleted meanwhile."""
+        """Return the answer from one cut, or from a newer one if pages of it have been deleted."""
         cut = self._cut
         assert cut is not None
         if self._refresh is not None and monotonic() - cut.looked > self._refresh:
             with self._lock:
-                cut = self._cut  # another thread may have looked meanwhile
+                cut = self._cut  # another thread may have checked meanwhile
                 if cut is None or monotonic() - cut.looked > self._refresh:
                     cut = self._look()
-        with np.errstate(all="ignore"):  # as the means of windows without events
+        with np.errstate(all="ignore"):  # such as for means of windows without events
             try:
                 return ask(cut)
             except MissingPage:
@@ -195,14 +199,14 @@ class PublishedWindows:
                 return ask(cut)
 
     def _look(self) -> Cut:
-        """The newest cut, which is kept; with the lock."""
+        """Return the newest cut, and use it from now on; the caller has the lock."""
         before = self._cut
         for attempt in range(2):
             head = read_head(self._store, self.name)
             if head is None:
                 raise NotPublished(
                     f"nothing is published as {self.name!r} in {self._store.url}: check the name "
-                    "and the store, or start what publishes it"
+                    "and the store, or start the query or program that publishes it"
                 )
             if before is not None and head == before.head:
                 before.looked = monotonic()
@@ -218,7 +222,7 @@ class PublishedWindows:
         return self._cut
 
     def _read(self, head: Head, before: Cut | None) -> Cut:
-        """The cut of a head; one ``get_many`` for the snapshots that are not known yet."""
+        """Return the cut of a head; one ``get_many`` for the snapshots that are not known yet."""
         if before is not None and head.what == before.head.what:
             operation = before.operation
         else:
@@ -247,7 +251,7 @@ class PublishedWindows:
         return Cut(head, operation, snapshots)
 
     def _operation(self, head: Head) -> Operation:
-        """What is computed, rebuilt from its description."""
+        """Return the operation, rebuilt from its published description."""
         what, given = head.what, self._window
         own = {} if given is None else dict(given) if isinstance(given, Mapping) else {"": given}
         return Operation(
@@ -259,7 +263,7 @@ class PublishedWindows:
         )
 
     def close(self) -> None:
-        """Close the store, if it was opened here."""
+        """Close the store, unless it was passed in open."""
         if self._owns_store:
             self._store.close()
 
@@ -283,11 +287,11 @@ def open_published(
     refresh: float | Duration | None = "1 second",
     cache: int = 64 << 20,
 ) -> PublishedWindows:
-    """Open the windows that are published under a name, to read them.
+    """Open the windows that are published under a name, for reading.
 
-    Any process with access to the store can read them. Two store calls. Raises NotPublished,
-    SnapshotMismatch where something is missing or differs from what is published, CorruptSnapshot,
-    and what the store raises.
+    Any process with access to the store can read them. Makes two store calls. Raises NotPublished,
+    SnapshotMismatch if the aggregations or frames are missing or differ from the published ones,
+    CorruptSnapshot, and the store's errors.
 
     Args:
         store: The publisher's URL, or an open store.
@@ -295,7 +299,7 @@ def open_published(
         aggregations: Aggregations by name; only needed for aggregations of Python functions, which
             cannot be published.
         window: The frames; only needed for frames of Python functions.
-        refresh: How often to look for a newer batch: seconds or a duration; None to look only in
+        refresh: How often to check for a newer batch: seconds or a duration; None to check only in
             ``refresh()``.
         cache: The size of the page cache in bytes, for a remote store.
 

@@ -1,29 +1,28 @@
-"""One key looked up by itself: as ``LSMTree.find`` and ``results_at``, without their columns.
+"""The lookup of a single key: like ``LSMTree.find`` and ``results_at``, without their columns.
 
-Most requests are for one key as of now. What numpy takes for columns of one row is many times what
-the store takes, so here one key's events are cut out of the pages as they lie (their format is in
-``mta.keyed.leaves``), and each window is one fold. What is not simple is left to the general way,
-which answers alike: keys with a window of their own, values of other than a fixed number of bytes,
-and moments before the key's newest event.
+Most requests are for one key as of now. For columns of one row, numpy takes many times as long as
+the store. So this module cuts the events of one key out of the pages (``mta.keyed.leaves`` has
+their format), and computes each window with one fold. Other cases are left to the general method,
+which returns the same results: keys with a standalone window, values without a fixed number of
+bytes, and moments before the key's newest event.
 """
 
 from __future__ import annotations
 
 import struct
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from operator import itemgetter
 from struct import Struct
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgpack
 import numpy as np
 
-from mta.columns.reading import results_each
-from mta.columns.schemas import Array, Record, Rows, Schema
+from mta.columns.reading import result_of, results_each
+from mta.columns.schemas import Array, Nullable, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.folds.blocks import fold_ranges
 from mta.frames.base import AbstractPolicy, Both
@@ -35,19 +34,21 @@ from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, TableLayout
 from mta.keyed.lsm import PageSize, Place, Run, RunPages
 from mta.keyed.pages import Index
-from mta.keyed.table import ALL, MORE, STANDALONE, Table
-from mta.monoids.base import AbstractMonoid, as_output
-from mta.pages.page import key_of, keys_of
+from mta.keyed.table import ALL, MORE, Table
+from mta.monoids.base import AbstractMonoid, empties
+from mta.pages.page import NAME_BYTES, key_of, keys_of
 from mta.published.lookups import Steps
 from mta.published.pages import ReadOnlyPages
 
 _HEAD = Struct("<8s6q")
 #: The types of offsets by their bytes.
-_OFFSETS = {width: np.dtype(f"<u{width or 1}") for width in (0, 1, 2, 4, 8)}
+_OFFSETS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
-#: Indexes that stay decoded, of up to FANOUT entries each.
+#: The number of indexes that stay decoded, with up to FANOUT entries each.
 _INDEXES = 2048
-#: What reading a page raises that was forged.
+#: Up to this many events and combines, Python's own numbers are faster than columns.
+_FEW = 128
+#: The errors that reading a forged page can raise.
 _MALFORMED = (
     ValueError, TypeError, KeyError, ArithmeticError, struct.error, msgpack.UnpackException
 )  # fmt: skip
@@ -55,36 +56,51 @@ T = TypeVar("T")
 
 
 class NotSimple(Exception):
-    """The general way is to answer."""
+    """The general method must answer."""
+
+
+class Node(NamedTuple):
+    """A decoded index in the form that a search for a single key needs."""
+
+    decoded: Index
+    firsts: memoryview
+    names: bytes
+
+    @classmethod
+    def of(cls, index: Index) -> Node:
+        """Return an index in this form."""
+        firsts = np.ascontiguousarray(index.firsts, np.uint64)
+        return cls(index, firsts.data, index.names.tobytes())
+
+    def name_for(self, hashed: int) -> bytes | None:
+        """Return the name of the page that may have a key with this hash, None if none may."""
+        end = NAME_BYTES * bisect_right(self.firsts, hashed)
+        return self.names[end - NAME_BYTES : end] if end else None
 
 
 class Indexes:
-    """Indexes that were read, the least recently used first; shared by all snapshots."""
+    """Decoded indexes, the earliest read first; shared by all snapshots."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Index] = OrderedDict()
+        self._known: dict[bytes, Node] = {}
         self._lock = threading.Lock()
+        #: Returns a decoded index by its digest, None if it is not known.
+        self.get = self._known.get
 
-    def get(self, name: bytes) -> Index | None:
-        """A decoded index by its digest."""
+    def keep(self, name: bytes, index: Index) -> Node:
+        """Keep a decoded index, and return it as a node."""
+        node = Node.of(index)
         with self._lock:
-            found = self._known.get(name)
-            if found is not None:
-                self._known.move_to_end(name)
-            return found
-
-    def keep(self, name: bytes, index: Index) -> None:
-        """Keep a decoded index."""
-        with self._lock:
-            self._known[name] = index
+            self._known[name] = node
             if len(self._known) > _INDEXES:
-                self._known.popitem(last=False)
+                del self._known[next(iter(self._known))]
+        return node
 
 
 class IndexedPages(RunPages):
-    """The pages of runs, to be read; indexes stay decoded. Any number of threads.
+    """The pages of runs, for reading; indexes stay decoded. For any number of threads.
 
-    ``store`` has checked that pages are what their names say.
+    ``store`` has checked that pages match their names.
     """
 
     def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
@@ -92,70 +108,83 @@ class IndexedPages(RunPages):
         self._known = known
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
-        """What ``see`` makes of pages; one ``view_many``. Raises MissingPage and CorruptPage."""
+        """Return what ``see`` returns for pages; one ``view_many``.
+
+        Raises MissingPage and CorruptPage.
+        """
         keys = keys_of(self.layout.window, places)
         return self.store.view_many(keys, lambda found: see(self.require_all(places, found)))
 
     def require_all(self, places: Sequence[Place], found: list[Any]) -> list[Buffer]:
-        """Pages that were read. Raises MissingPage for one that is None."""
+        """Return pages that were read. Raises MissingPage if one is None."""
         for place, page in zip(places, found, strict=True):
             if page is None:
                 raise MissingPage.of(key_of(self.layout.window, *place), self.store)
         return found
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
-        """Indexes by their places; one ``view_many`` for those that are not known."""
+        """Return the indexes at some places; one ``view_many`` for those that are not known."""
         found = {name: self._known.get(name) for _, _, name in places}
-        missing = [place for place in places if found[place[2]] is None]
-        if missing:
-            read = self.see(missing, lambda pages: self.read_indexes(missing, pages))
-            found.update((place[2], index) for place, index in zip(missing, read, strict=True))
-        return [index for _, _, name in places if (index := found[name]) is not None]
+        if missing := [place for place in places if found[place[2]] is None]:
+            found |= self.see(missing, lambda pages: self.read_indexes(missing, pages))
+        return [node.decoded for _, _, name in places if (node := found[name]) is not None]
 
-    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> list[Index]:
-        """Pages that were read as indexes, which stay. Raises MissingPage and CorruptPage."""
+    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> dict[bytes, Node]:
+        """Decode pages as indexes, and keep these. Raises MissingPage and CorruptPage."""
         read: list[Index] = self.decoded(places, self.require_all(places, found))
-        for (_, _, name), index in zip(places, read, strict=True):
-            self._known.keep(name, index)
-        return read
+        pairs = zip(places, read, strict=True)
+        return {name: self._known.keep(name, index) for (_, _, name), index in pairs}
+
+
+@dataclass(slots=True)
+class _Part:
+    """The entry of a key in one table."""
+
+    mark: int
+    """What the table says about older tables (``mta.keyed.table``)."""
+    count: int
+    times: list[int]
+    columns: list[bytes]
+    """The value columns of its events, as in a page."""
 
 
 @dataclass(slots=True)
 class Events:
-    """A key's events in order, as one lane."""
+    """A key's events in order."""
 
     rows: Rows
-    times: np.ndarray | None
+    times: list[int]
+    """Empty where the windows keep no times."""
     count: int
 
 
 class _TablePage:
-    """The entry of a key in a page of a table, of which little else is read.
+    """A page of a table, of which little more than the entry of one key is read.
 
-    ``packed`` has the bytes of the key where others may have its hash. Raises CorruptPage and
-    ValueError.
+    Raises CorruptPage and ValueError.
     """
 
-    def __init__(self, page: Any, run: int, key: bytes, packed: bytes | None) -> None:
-        magic, version, number, keys, self._count, columns, self._label = _HEAD.unpack_from(page)
-        self._first = _HEAD.size + 24 * columns + self._label
-        whole = columns >= _VALUES and self._label >= 0 and keys >= 0
-        if (magic, version, number) != (MAGIC, VERSION, run) or not whole:
+    def __init__(self, page: Any, run: int) -> None:
+        magic, version, number, keys, count, columns, size = _HEAD.unpack_from(page)
+        self._first = first = _HEAD.size + 24 * columns + size
+        if (magic, version, number) != (MAGIC, VERSION, run) or columns < _VALUES or size < 0:
             raise CorruptPage("it is not a table of its run")
-        self._page, self._keys, self._columns = page, keys, columns
+        self._page, self._keys, self._count, self._columns = page, keys, count, columns
+        #: The bytes that name the window of the page and the kinds of its value columns.
+        self.label = bytes(page[first - size : first])
         self._heads: tuple[int, ...] = ()
-        self._starts: list[int] = []
-        #: The place of the key, None if the page has none of it.
-        self.place = self._find(key, packed)
 
-    def _find(self, key: bytes, packed: bytes | None) -> int | None:
+    def find(self, key: bytes, packed: bytes | None) -> int | None:
+        """Return the place of a key, None if the page does not have it.
+
+        ``packed`` has the bytes of the key, if other keys may have the same hash.
+        """
         hashes = bytes(self._page[self._first : self._first + 8 * self._keys])
         at = hashes.find(key)
         while at >= 0:
             place, odd = divmod(at, 8)
             if not odd:
-                if not self._heads:
-                    self._read_heads()
+                self._read_heads()
                 if packed is None or self._key(place) == packed:
                     return place
             at = hashes.find(key, at + 1)
@@ -163,62 +192,73 @@ class _TablePage:
 
     def _read_heads(self) -> None:
         #: Base, unit and bytes of each column.
-        self._heads = struct.unpack_from(f"<{3 * self._columns}q", self._page, _HEAD.size)
-        sizes = self._heads[2::3]
+        self._heads = heads = struct.unpack_from(f"<{3 * self._columns}q", self._page, _HEAD.size)
+        sizes = heads[2::3]
         self._starts = [*accumulate(sizes, initial=self._first)]
         if self._starts[-1] != len(self._page) or min(sizes) < 0 or sizes[0] != 8 * self._keys:
             raise CorruptPage("its columns have other lengths than it declares")
 
     def _key(self, place: int) -> bytes:
-        origin, keys = self._starts[_KEY_BYTES], self._keys
-        start, stop = (self._number(_KEY_ENDS, place + i, keys + 1) for i in (0, 1))
+        start, stop = self._numbers(_KEY_ENDS, place, 2, self._keys + 1)
+        return self._cut(_KEY_BYTES, start, stop)
+
+    def _cut(self, column: int, start: int, stop: int) -> bytes:
+        """Return a range of the bytes of a column."""
+        if not 0 <= start <= stop <= self._heads[3 * column + 2]:
+            raise CorruptPage("a range is outside its column")
+        origin = self._starts[column]
         return bytes(self._page[origin + start : origin + stop])
 
-    def _number(self, column: int, at: int, of: int) -> int:
-        base, unit, size = self._heads[3 * column : 3 * column + 3]
-        width = size // of
-        if width * of != size or not 0 <= at < of:
+    def _width(self, column: int, of: int) -> int:
+        """Return how many bytes each item of a column has."""
+        size = self._heads[3 * column + 2]
+        width = size // of if of else 0
+        if width * of != size:
             raise CorruptPage("the length of a column does not match its numbers")
-        begin = self._starts[column] + width * at
-        return base + unit * int.from_bytes(self._page[begin : begin + width], "little")
+        return width
 
-    @property
-    def label(self) -> bytes:
-        """What says whose page it is, and the kinds of its columns of values."""
-        return bytes(self._page[self._first - self._label : self._first])
+    def _numbers(self, column: int, at: int, count: int, of: int) -> list[int]:
+        """Return ``count`` of the ``of`` numbers of a column."""
+        base, unit, size = self._heads[3 * column : 3 * column + 3]
+        if not size:
+            return [base] * count
+        width = self._width(column, of)
+        found = np.frombuffer(self._cut(column, width * at, width * (at + count)), _OFFSETS[width])
+        return [base + unit * offset for offset in found.tolist()]
 
-    def mark(self, place: int) -> int:
-        """What the table says of older ones (``mta.keyed.table``)."""
-        return self._number(_MARKS, place, self._keys)
-
-    def events(self, place: int, layout: TableLayout, kinds: Sequence[str]) -> Events:
-        """The events of a key, of whose values the columns are of some kinds."""
+    def part(self, place: int, timed: bool, kinds: Sequence[str]) -> _Part:
+        """Return the entry at a place; its value columns have these kinds."""
         if self._columns != _VALUES + len(kinds):
             raise CorruptPage("it has the wrong number of columns")
-        start, stop = (self._number(_ENDS, place + i, self._keys + 1) for i in (0, 1))
-        if not 0 <= start <= stop <= self._count:
-            raise CorruptPage("a key has events that it has not")
-        times = None
-        if layout.timed:
-            base, unit, size = self._heads[3 * _TIMES : 3 * _TIMES + 3]
-            width = size // max(self._count, 1)
-            begin = self._starts[_TIMES] + width * start
-            offsets = np.frombuffer(self._page, _OFFSETS[width], stop - start, begin)
-            times = offsets.astype(np.int64)
-            times *= unit
-            times += base
-        payloads = []
+        keys, events = self._keys, self._count
+        (mark,) = self._numbers(_MARKS, place, 1, keys)
+        start, stop = self._numbers(_ENDS, place, 2, keys + 1)
+        if not 0 <= start <= stop <= events:
+            raise CorruptPage("a key has more events than the page")
+        count = stop - start
+        times = self._numbers(_TIMES, start, count, events) if timed else []
+        columns = []
         for column, kind in enumerate(kinds, _VALUES):
-            origin, width = self._starts[column], self._heads[3 * column + 2] // max(self._count, 1)
-            payloads.append(
-                (kind, bytes(self._page[origin + width * start : origin + width * stop]))
-            )
-        rows = layout.schema.load(iter(payloads), stop - start)
-        return Events(rows, times, stop - start)
+            if kind == Nullable.BITS:
+                columns.append(self._bits(column, start, count))
+            else:
+                width = self._width(column, events)
+                columns.append(self._cut(column, width * start, width * stop))
+        return _Part(mark, count, times, columns)
+
+    def _bits(self, column: int, start: int, count: int) -> bytes:
+        """Return the bits of some events, no bytes if all bits of the page are set."""
+        size = self._heads[3 * column + 2]
+        if size not in (0, -(-self._count // 8)):
+            raise CorruptPage("it has another number of nulls than of events")
+        if not size:
+            return b""
+        found = self._cut(column, start // 8, -(-(start + count) // 8))
+        return _as_bits(int.from_bytes(found, "little") >> start % 8, count)
 
 
 class SingleKeys:
-    """Looks one key up in a snapshot; any number of threads."""
+    """Looks up single keys in a snapshot; for any number of threads."""
 
     def __init__(
         self,
@@ -231,160 +271,200 @@ class SingleKeys:
     ) -> None:
         self._layout, self._memtable, self._late = layout, memtable, late
         self._pages, self._indexes = pages, indexes
-        self._tops = [(run.height, run.number, run.top) for run in runs]  # the oldest run first
+        #: The oldest run first.
+        self._tops = [(run.height, run.number, Node.of(run.top)) for run in runs]
         self.is_simple = _is_fixed(layout.schema)
-        self._labels: dict[bytes, list[str]] = {}
+        #: The kinds of the value columns of a page.
+        self._kinds = [kind for kind, _ in layout.schema.dump(layout.schema.new(0))]
+        self._labels: set[bytes] = set()
 
     def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
-        """The events of a key, None where it has none; a step per level that is not cached.
+        """Return the events of a key, None if it has none; one step per level that is not cached.
 
         Raises NotSimple, MissingPage and CorruptPage.
         """
-        key, tables = np.uint64(hashed), list[Place]()
-        level = self._tops
-        while level:
-            above: list[Place] = []
-            for height, number, index in level:
-                at = int(index.firsts.searchsorted(key, "right")) - 1
-                if at >= 0:
-                    place = (height, number, index.names[at].item())
-                    (above if height else tables).append(place)
-            known = [self._indexes.get(name) for _, _, name in above]
-            missing = [place for place, index in zip(above, known, strict=True) if index is None]
-            if missing:
-                found = yield self._keys(missing)
-                read = iter(self._pages.read_indexes(missing, found))
-                known = [next(read) if index is None else index for index in known]
-            level = [
-                (height - 1, number, index)
-                for (height, number, _), index in zip(above, known, strict=True)
-                if index is not None
-            ]
-        parts: list[Events] = []
+        fresh: dict[bytes, Node] = {}
+        tables, missing = self._reach(hashed, fresh)
+        while missing:
+            found = yield self._keys(missing)
+            fresh |= self._pages.read_indexes(missing, found)
+            tables, missing = self._reach(hashed, fresh)
+        parts: list[_Part] = []
         if tables:
-            tables.sort(key=itemgetter(1))  # the oldest run first
             found = yield self._keys(tables)
-            parts = self._cut(tables, found, hashed, packed)
-        parts = self._with_memtable(parts, key, packed)
-        if not parts:
-            return None
-        return parts[0] if len(parts) == 1 else self._joined(parts)
+            parts = self._parts(tables, found, hashed, packed)
+        parts = self._with_memtable(parts, hashed, packed)
+        return self._joined(parts) if parts else None
+
+    def _reach(self, hashed: int, fresh: Mapping[bytes, Node]) -> tuple[list[Place], list[Place]]:
+        """Return the tables that may have a key, the oldest first, and the indexes to read."""
+        tables, missing, known = list[Place](), list[Place](), self._indexes.get
+        for height, number, node in self._tops:
+            while (name := node.name_for(hashed)) is not None:
+                if not height:
+                    tables.append((0, number, name))
+                    break
+                below = fresh.get(name) or known(name)
+                if below is None:
+                    missing.append((height, number, name))
+                    break
+                height, node = height - 1, below
+        return tables, missing
 
     def _keys(self, places: Sequence[Place]) -> list[str]:
         return keys_of(self._layout.window, places)
 
-    def _cut(
+    def _parts(
         self, places: list[Place], found: list[Any], hashed: int, packed: bytes
-    ) -> list[Events]:
-        """The events of the key in tables, the oldest first."""
-        parts, key = list[Events](), hashed.to_bytes(8, "little")
+    ) -> list[_Part]:
+        """Return the entries of the key in some tables, the oldest table first."""
+        parts, key = list[_Part](), hashed.to_bytes(8, "little")
+        known = None if self._layout.kind in WHOLE else packed
         for place, page in zip(places, self._pages.require_all(places, found), strict=True):
             try:
-                entry = self._entry(page, place[1], key, packed)
+                table = _TablePage(page, place[1])
+                at = table.find(key, known)
+                if at is not None:
+                    self._require_label(table.label)
+                    _take(parts, table.part(at, self._layout.timed, self._kinds))
             except _MALFORMED as error:
                 raise pages.damaged(self._layout, *place, error) from error
-            if entry is not None:
-                mark, events = entry
-                _take(parts, mark, events)
         return parts
 
-    def _entry(self, page: Any, run: int, key: bytes, packed: bytes) -> tuple[int, Events] | None:
-        """The mark and the events of the key in a table."""
-        table = _TablePage(page, run, key, None if self._layout.kind in WHOLE else packed)
-        place = table.place
-        if place is None:
-            return None
-        kinds = self._kinds(table.label)
-        return table.mark(place), table.events(place, self._layout, kinds)
-
-    def _kinds(self, label: bytes) -> list[str]:
-        """The kinds of the columns of values in a label, which is read once."""
-        kinds = self._labels.get(label)
-        if kinds is None:
+    def _require_label(self, label: bytes) -> None:
+        """Raise CorruptPage for a label of other windows; each label is decoded once."""
+        if label not in self._labels:
             window, kinds = msgpack.unpackb(label)
-            if window != self._layout.window or any(type(kind) is not str for kind in kinds):
-                raise CorruptPage(f"it is the page of {window!r}")
-            self._labels[label] = kinds
-        return kinds
+            if window != self._layout.window or kinds != self._kinds:
+                raise CorruptPage(f"it is the page of {window!r}, with columns of {kinds!r:.200}")
+            self._labels.add(label)
 
-    def _with_memtable(self, parts: list[Events], key: np.uint64, packed: bytes) -> list[Events]:
-        """The parts, and what the snapshot itself has of the key."""
+    def _with_memtable(self, parts: list[_Part], hashed: int, packed: bytes) -> list[_Part]:
+        """Return the parts together with the key's entry in the snapshot's memtable."""
         table = self._memtable
         if table is None:
             return parts
-        hashes = table.keys.hashes
+        hashes, key = table.keys.hashes, np.uint64(hashed)
         place = int(hashes.searchsorted(key))
         while place < len(hashes) and hashes[place] == key:
             if table.keys.packed(place) == packed:
                 start, stop = int(table.bounds[place]), int(table.bounds[place + 1])
-                times = None if table.times is None else table.times[start:stop]
-                rows = table.schema.cut(table.rows, start, stop)
-                _take(parts, int(table.marks[place]), Events(rows, times, stop - start))
+                times = [] if table.times is None else table.times[start:stop].tolist()
+                dumped = table.schema.dump(table.schema.cut(table.rows, start, stop))
+                columns = [data for _, data in dumped]
+                _take(parts, _Part(int(table.marks[place]), stop - start, times, columns))
                 break
             place += 1
         return parts
 
-    def _joined(self, parts: list[Events]) -> Events:
-        """Parts in order of age as one, in order of time where events may come late."""
-        schema, count = self._layout.schema, sum(part.count for part in parts)
-        rows, at = schema.new(count), 0
-        for part in parts:
-            schema.put_many(rows, at, part.rows)
-            at += part.count
-        moments = [part.times for part in parts if part.times is not None]
-        if not moments:
-            return Events(rows, None, count)
-        times = np.concatenate(moments)
-        if self._late and (times[1:] < times[:-1]).any():
-            order = np.argsort(times, kind="stable")
-            rows, times = schema.take(rows, order), times[order]
+    def _joined(self, parts: list[_Part]) -> Events:
+        """Join parts in order of age; sort by time if events may come late."""
+        schema, count = self._layout.schema, sum([part.count for part in parts])
+        counts = [part.count for part in parts]
+        payloads = [
+            (kind, _joined_bits(column, counts) if kind == Nullable.BITS else b"".join(column))
+            for kind, *column in zip(self._kinds, *[part.columns for part in parts], strict=True)
+        ]
+        rows = schema.load(iter(payloads), count)
+        times = [time for part in parts for time in part.times]
+        if self._late and times != sorted(times):
+            order = sorted(range(count), key=times.__getitem__)
+            rows, times = schema.take(rows, np.array(order)), [times[at] for at in order]
         return Events(rows, times, count)
 
 
-def _take(parts: list[Events], mark: int, events: Events) -> None:
-    """Add what a younger table says of a key. Raises NotSimple."""
-    if mark == STANDALONE or mark not in (MORE, ALL):
+def _as_bits(bits: int, count: int) -> bytes:
+    """Return the lowest bits of a number as bytes of a page."""
+    return (bits & (1 << count) - 1).to_bytes(-(-count // 8), "little")
+
+
+def _joined_bits(columns: Sequence[bytes], counts: Sequence[int]) -> bytes:
+    """Concatenate columns of bits; in a column without bytes, all bits are set."""
+    if not any(columns):
+        return b""
+    bits = at = 0
+    for column, count in zip(columns, counts, strict=True):
+        bits |= (int.from_bytes(column, "little") if column else (1 << count) - 1) << at
+        at += count
+    return _as_bits(bits, at)
+
+
+def _take(parts: list[_Part], part: _Part) -> None:
+    """Add the entry of a newer table to the parts. Raises NotSimple."""
+    if part.mark not in (MORE, ALL):
         raise NotSimple
-    if mark == ALL:
+    if part.mark == ALL:
         parts.clear()
-    if events.count:
-        parts.append(events)
+    if part.count:
+        parts.append(part)
 
 
-def results_of(
-    monoid: AbstractMonoid,
-    outputs: AbstractMonoid,
-    policies: Sequence[AbstractPolicy],
-    events: Events,
-    moment: int | None,
-) -> list[Any]:
-    """The result of each window of one key at a moment, by default as of its newest event.
+class Results:
+    """Computes the results of the windows of one key.
 
-    ``outputs`` shows results, ``monoid`` computes them. Raises NotSimple for an earlier moment.
+    ``monoid`` computes results, and ``outputs`` converts them.
     """
-    count, times = events.count, events.times
-    if times is not None:
-        newest = int(times[-1])
+
+    def __init__(
+        self, monoid: AbstractMonoid, outputs: AbstractMonoid, policies: Iterable[AbstractPolicy]
+    ) -> None:
+        self._monoid, self._outputs = monoid, outputs
+        self._frames = [*map(_frame_of, policies)]
+        self._is_plain = monoid is outputs and monoid.is_plain and monoid.inputs.plain
+        self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
+
+    def of(self, events: Events, moment: int | None) -> list[Any]:
+        """Return the result of each window at a moment, by default that of the newest event.
+
+        Raises NotSimple for an earlier moment.
+        """
+        count, times = events.count, events.times
+        newest = times[-1] if times else 0
         if moment is None:
             moment = newest
         elif moment < newest:
             raise NotSimple
-    frames = [_frame(policy, times, count, moment) for policy in policies]
-    rows = monoid.lower_rows(_folds(monoid, monoid.lift_rows(events.rows, count), count, frames))
-    for place, (start, stop) in enumerate(frames):
-        if start == stop:  # time has emptied the window
-            outputs.outputs.put(rows, place, as_output(outputs.empty))
-    return results_each(outputs.results(rows), len(policies))
+        frames = [frame(times, count, moment) for frame in self._frames]
+        if self._is_plain and count + sum([stop - start for start, stop in frames]) <= _FEW:
+            found = self._plain(events.rows, frames)
+        else:
+            found = self._columns(events.rows, count, frames)
+        return [
+            self._empty if start == stop else result
+            for result, (start, stop) in zip(found, frames, strict=True)
+        ]
+
+    def _plain(self, rows: Rows, frames: Sequence[tuple[int, int]]) -> list[Any]:
+        """Compute the results of frames with Python's own numbers; None for an empty frame."""
+        monoid = self._monoid
+        lift, combine, lower = monoid.lift, monoid.combine, monoid.lower
+        partials = [lift(row) for row in monoid.inputs.listed(rows)]
+        found: list[Any] = []
+        for start, stop in frames:
+            if start == stop:  # time has emptied the window
+                found.append(None)
+                continue
+            fold = partials[start]
+            for partial in partials[start + 1 : stop]:
+                fold = combine(fold, partial)
+            found.append(lower(fold))
+        return found
+
+    def _columns(self, rows: Rows, count: int, frames: Sequence[tuple[int, int]]) -> list[Any]:
+        """Compute the results of frames with numpy; that of an empty frame has no meaning."""
+        monoid = self._monoid
+        folds = _folds(monoid, monoid.lift_rows(rows, count), count, frames)
+        return results_each(self._outputs.results(monoid.lower_rows(folds)), len(frames))
 
 
 def _folds(
     monoid: AbstractMonoid, lifted: Rows, count: int, frames: Sequence[tuple[int, int]]
 ) -> Rows:
-    """The fold of each frame of some partials, as partials."""
+    """Return the fold of each frame; that of an empty frame has no meaning."""
     if count <= native.LONGEST:
-        starts, stops = np.array(frames).T
-        if (starts < stops).all():
-            return fold_ranges(monoid, lifted, count, starts, stops - starts)
+        starts = np.array([min(start, count - 1) for start, _ in frames])
+        lengths = np.array([max(1, stop - start) for start, stop in frames])
+        return fold_ranges(monoid, lifted, count, starts, lengths)
     partials = monoid.partials
     folds = partials.new(len(frames))
     for place, (start, stop) in enumerate(frames):
@@ -393,29 +473,36 @@ def _folds(
     return folds
 
 
-def _frame(
-    policy: AbstractPolicy, times: np.ndarray | None, count: int, moment: int | None
-) -> tuple[int, int]:
-    """Where the frame of a moment starts, and the place after its last event."""
-    stop = max(0, count - policy.end.rows)
-    if policy.end.delay:
-        assert times is not None and moment is not None
-        stop = int(times.searchsorted(moment - policy.end.delay, "right"))
-    return min(max(0, _front(policy, times, count, moment)), stop), stop
+def _frame_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], tuple[int, int]]:
+    """Return a function that finds where the frame of a moment starts and ends.
+
+    It takes the times of the events, their number and the moment, and returns the places of the
+    first event and behind the last one.
+    """
+    front, rows, delay = _front_of(policy), policy.end.rows, policy.end.delay
+
+    def frame(times: list[int], count: int, moment: int) -> tuple[int, int]:
+        stop = bisect_right(times, moment - delay) if delay else max(0, count - rows)
+        return min(max(0, front(times, count, moment)), stop), stop
+
+    return frame
 
 
-def _front(policy: AbstractPolicy, times: np.ndarray | None, count: int, moment: int | None) -> int:
+def _front_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], int]:
     if isinstance(policy, Both):
-        sides = [_front(side, times, count, moment) for side in (policy.one, policy.other)]
-        return max(sides) if policy.any_of else min(sides)
+        one, other = _front_of(policy.one), _front_of(policy.other)
+        later = max if policy.any_of else min
+        return lambda *given: later(one(*given), other(*given))
     if isinstance(policy, CountWindow):
-        return count - policy.end.rows - policy.size
-    assert isinstance(policy, TimeFrame) and times is not None and moment is not None
-    return int(times.searchsorted(policy.start(moment), "right"))
+        size = policy.end.rows + policy.size
+        return lambda _, count, __: count - size
+    assert isinstance(policy, TimeFrame)
+    start = policy.start
+    return lambda times, _, moment: bisect_right(times, start(moment))
 
 
 def _is_fixed(schema: Schema) -> bool:
-    """Whether every value takes a fixed number of bytes, one column each."""
+    """Return whether every value takes a fixed number of bytes, and perhaps a bit."""
     if isinstance(schema, Record):
         return all(map(_is_fixed, schema.schemas))
-    return isinstance(schema, Array)
+    return isinstance(schema, (Array, Nullable))

@@ -1,7 +1,8 @@
-"""One published snapshot, to be asked: of the keys of a bucket, or of a window without keys.
+"""Queries of one published snapshot: of a bucket of keys, or of a window without keys.
 
-A view never changes, and any number of threads may ask it at once. Results are rows of the outputs
-of the aggregations, one set for each window, and a mask of those that miss events which have left.
+A view never changes, and any number of threads may query it at the same time. The results are rows
+of the aggregations' outputs, one set for each window, and a mask of the results whose windows have
+events that are no longer retained.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from mta.monoids.product import Observed
 from mta.pages.snapshot import Snapshot
 from mta.published.lookups import Steps
 from mta.published.pages import ReadOnlyPages
-from mta.published.single import IndexedPages, Indexes, NotSimple, SingleKeys, results_of
+from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
 from mta.windows.moments import result_at
 from mta.windows.settings import Settings
@@ -50,7 +51,7 @@ from mta.windows.shared_snapshot import SharedSnapshot
 from mta.windows.window import Window
 from stores import WindowStoreError
 
-#: The aggregators of windows without keys, as snapshots name them.
+#: The aggregators of windows without keys, by the names that snapshots use.
 AGGREGATORS: dict[str, type[EventLog]] = {
     kind.name: kind
     for kind in (
@@ -62,7 +63,7 @@ AGGREGATORS: dict[str, type[EventLog]] = {
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much a snapshot holds."""
+    """The counts of a snapshot."""
 
     keys: int
     accepted: int
@@ -73,7 +74,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Operation:
-    """What is computed of events, of all snapshots alike."""
+    """What is computed from events, the same for all snapshots."""
 
     monoid: AbstractMonoid
     policies: Mapping[str, AbstractPolicy]
@@ -93,8 +94,8 @@ class KeyedView:
             name: mark for name, _, mark in found.policies
         }:
             raise SnapshotMismatch(
-                f"the snapshot is of {found.monoid[0]} over {[t for _, t, _ in found.policies]}, "
-                "which is not what is published: publish it again"
+                f"the snapshot has {found.monoid[0]} over {[t for _, t, _ in found.policies]}, "
+                "unlike the published description: publish it again"
             )
         on_duplicate: Any = what.on_duplicate
         settings = Settings(
@@ -114,15 +115,19 @@ class KeyedView:
             self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
             self._pages, operation.indexes,
         )  # fmt: skip
+        #: None where no key is looked up by itself.
+        self._results: Results | None = None
+        if self.kind.vectorized and self._single.is_simple:
+            self._results = Results(self.kind.monoid, self.monoid, self.kind.policies.values())
 
     @property
     def key_kind(self) -> str | None:
-        """The type of the keys, None while there are none."""
+        """Return the type of the keys, None while there are no keys."""
         return self.snapshot.kind
 
     @property
     def timed(self) -> bool:
-        """Whether events have times."""
+        """Return whether events have times."""
         return self.kind.timed
 
     def counts(self) -> Counts:
@@ -130,49 +135,47 @@ class KeyedView:
         return Counts(counts.keys, counts.inserted, counts.late, counts.invalid)
 
     def incomplete(self) -> list[Incomplete]:
-        """Results that miss events since windows or aggregations were changed."""
+        """Return the results that lack events since windows or aggregations were changed."""
         return incomplete(self.snapshot.starts, self.monoid, self.kind.policies)
 
     def find(self, keys: Keys) -> Table:
-        """What the keys retain; a ``view_many`` per level of the index, and one for the tables."""
+        """Return what the keys retain; one ``view_many`` per level of the index and for tables."""
         found = self.snapshot
         tree = LSMTree(self._layout, self._pages, found.lateness is not None, self.kind.trimmed)
         return self.kind.trimmed(tree.load(found.runs, found.memtable).find(keys))
 
     def steps(self, hashed: int, packed: bytes, moment: int | None) -> Steps[list[Any] | None]:
-        """The result of each window of one key as of its newest event, or at a later moment.
+        """Return the result of each window of one key, at its newest event or at a later moment.
 
-        The key is given as its hash and its bytes.
-        None where the general way, ``results``, is to answer. Raises MissingPage and CorruptPage.
+        The key is given as its hash and its bytes. Returns None if the general method, ``results``,
+        must answer. Raises MissingPage and CorruptPage.
         """
-        simple = self.kind.vectorized and self._single.is_simple
-        if not simple or (moment is not None and not self.timed):
+        if self._results is None or (moment is not None and not self.timed):
             return None
         try:
             events = yield from self._single.find(hashed, packed)
             if events is None:
                 return None
-            policies = [*self.kind.policies.values()]
-            return results_of(self.kind.monoid, self.monoid, policies, events, moment)
+            return self._results.of(events, moment)
         except NotSimple:
             return None
 
     def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
-        """The results of requests, each for one of the keys, at a moment or as of its newest event.
+        """Return the result of each request, for one of the keys at a moment or its newest event.
 
-        Raises MissingPage, CorruptPage, and InvalidTime where events have no times.
+        Raises MissingPage, CorruptPage, and InvalidTime if events have no times.
         """
         found, expired = self.find(keys), self.snapshot.expired
         return answers(self.kind, self.monoid, found, keys, codes, moments, self.window, expired)
 
     def window(self, table: Table, place: int) -> AnyWindow:
-        """The window of its own that a key has."""
+        """Return the standalone window of a key."""
         return self._pattern.restore_like(table.snapshot_of(place))
 
     def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
-        """The retained events of one key and their times; None where there are no times.
+        """Return the retained events of one key and their times, None if there are no times.
 
-        Of a key with a window of its own only so many of the newest.
+        If the key has a standalone window, only the ``newest`` events are returned.
         """
         table, reader = self.find(keys), self.kind.reader
         if not len(table) or table.marks[0] == EXPIRED:
@@ -184,14 +187,14 @@ class KeyedView:
 
 
 class WindowView:
-    """The snapshot of a window without keys, or of several that share their events."""
+    """The snapshot of a window without keys, or of multiple windows that share their events."""
 
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
         what = operation.what
         aggregator = AGGREGATORS.get(what.aggregator)
         if aggregator is None:
             raise SnapshotMismatch(
-                f"the windows are of the aggregator {what.aggregator!r}, this release knows "
+                f"the windows use the aggregator {what.aggregator!r}, but this release knows only "
                 f"{sorted(AGGREGATORS)}: read them with the release that publishes them"
             )
         self.policies, self._lock = operation.policies, threading.Lock()
@@ -217,12 +220,12 @@ class WindowView:
             return list(self._window.coverage().incomplete)
 
     def result(self, moment: int | None) -> tuple[dict[str, Any], bool]:
-        """The result of each window, and whether it misses events that have left."""
+        """Return the result of each window, and whether some events are no longer retained."""
         found, gone = {}, False
         with self._lock:
             window = self._window
             if moment is not None and not window.engine.timed:
-                raise InvalidTime("these windows keep no times: leave out at=")
+                raise InvalidTime("these windows have no times: leave out at=")
             for name, policy in self.policies.items():
                 if moment is None:
                     found[name] = current(window, name)
@@ -233,13 +236,13 @@ class WindowView:
         return found, gone
 
     def events(self, newest: int | None) -> tuple[Any, np.ndarray | None]:
-        """The events that are retained, and their times."""
+        """Return the retained events and their times."""
         with self._lock:
             return events_of(self._window, newest)
 
 
 def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog]) -> AnyWindow:
-    """The windows of a snapshot, which are never added to."""
+    """Return the windows of a snapshot, to which nothing is ever added."""
     what, store, monoid = operation.what, operation.store, operation.monoid
     given: dict[str, Any] = {}
     if what.lateness is not None:
@@ -257,14 +260,15 @@ def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog])
 def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
     if {name: policy.fingerprint for name, policy in operation.policies.items()} != found:
         raise SnapshotMismatch(
-            "the snapshot has other windows than are published: publish it again"
+            "the snapshot has other windows than the published description: publish it again"
         )
 
 
 def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
-    """The newest events that a window retains, oldest first, and their times; reads their pages.
+    """Return the newest retained events, oldest first, and their times; reads their pages.
 
-    Raises UnsupportedOperation if the aggregator keeps no order (FlatFAT, Reactive Aggregator).
+    Raises UnsupportedOperation if the aggregator does not keep the order of events (FlatFAT,
+    Reactive Aggregator).
     """
     structure: Any = window.engine.structure
     events: Any = structure.remembered()

@@ -1,8 +1,8 @@
-"""Results as JSON, and as an Arrow stream where pyarrow is installed.
+"""Results as JSON, and as an Arrow stream if pyarrow is installed.
 
-JSON has no NaN and no infinity: both are null, as is the result of a window without events. Arrow
-keeps them. Whole numbers of more than 64 bits, and decimals, are text; bytes are base64; moments
-are ISO 8601 in UTC; durations are seconds.
+JSON has no NaN or infinity: both become null, like the result of a window without events. Arrow
+keeps them. Integers of more than 64 bits and decimals are text, bytes are base64, moments are ISO
+8601 in UTC, and durations are seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mta.serve.problems import Problem
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
-#: The name of the result of windows that have but one, without a name.
+#: The name of the only result, if it has no name.
 ONLY = "value"
 _OPTIONS = (
     orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
@@ -31,12 +31,12 @@ _NATIVE = "?iufM"
 
 
 def named(results: Any) -> Mapping[str, Any]:
-    """Results by their names."""
+    """Return results by their names."""
     return results if isinstance(results, Mapping) else {ONLY: results}
 
 
 def form_of(request: Request, *forms: str) -> str:
-    """Which of the forms the client takes, the first if it takes any. Raises Problem."""
+    """Return which of the forms the client accepts; the first if it accepts any. Raises Problem."""
     accepted = request.headers.get("accept", "*/*").lower()
     asked = [each.partition(";")[0].strip() for each in accepted.split(",")]
     for form in (*asked, *forms):
@@ -46,20 +46,20 @@ def form_of(request: Request, *forms: str) -> str:
 
 
 def json_response(content: Any) -> Response:
-    """An answer in JSON."""
+    """Return an answer in JSON."""
     return Response(to_json(content), headers={"cache-control": "no-store"}, media_type=JSON)
 
 
 def to_json(content: Any) -> bytes:
-    """JSON of dictionaries, lists, arrays of numpy and what results are made of."""
+    """Return the JSON of dictionaries, lists, numpy arrays and the values of results."""
     try:
         return orjson.dumps(content, _plain, _OPTIONS)
-    except TypeError:  # numbers too long for it, or keys that it does not know
+    except TypeError:  # numbers that are too long, or keys of unknown types
         return orjson.dumps(_widened(content), _plain, _OPTIONS)
 
 
 def column(values: Any) -> Any:
-    """A column as ``to_json`` takes it."""
+    """Return a column as ``to_json`` accepts it."""
     array = np.asarray(values)
     if array.dtype.kind in _NATIVE:
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -68,11 +68,11 @@ def column(values: Any) -> Any:
 
 
 def arrow_response(columns: Mapping[str, Any]) -> Response:
-    """An answer as an Arrow stream of one table. Raises Problem if pyarrow is missing."""
+    """Return an answer as an Arrow stream of one table. Raises Problem if pyarrow is missing."""
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
-        raise Problem("NotAcceptable", f"This server has no Arrow; accept {JSON}.") from None
+        raise Problem("NotAcceptable", f"This server has no Arrow: accept {JSON}.") from None
     arrays = {name: _arrow(pa, np.asarray(values)) for name, values in columns.items()}
     table, sink = pa.table(arrays), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -87,7 +87,7 @@ def _arrow(pa: Any, array: np.ndarray) -> Any:
     try:
         return pa.array(array.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise Problem("NotAcceptable", f"A result has no type in Arrow; accept {JSON}.") from None
+        raise Problem("NotAcceptable", f"A result has no Arrow type: accept {JSON}.") from None
 
 
 def _plain(value: Any) -> Any:
@@ -109,7 +109,7 @@ def _plain(value: Any) -> Any:
 
 
 def _widened(value: Any) -> Any:
-    """The same with what JSON cannot have as text."""
+    """Return the same value, with text in place of values that JSON cannot represent."""
     if isinstance(value, Mapping):
         return {
             key if isinstance(key, (str, int, float)) else str(_widened(key)): _widened(each)

@@ -1,7 +1,8 @@
-"""The application: each path and what it answers."""
+"""The application: the paths, and their answers."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,15 +33,15 @@ from mta.serve.requests import (
 from mta.serve.service import Service
 from mta.serve.settings import Settings
 
-#: How many seconds a thread that reads pages waits for the event loop to pass the interpreter on:
-#: at the default of 0.005 a busy loop would delay each answer of the store by that.
+#: How many seconds a thread that reads pages waits until the event loop releases the interpreter.
+#: With the default of 0.005, a busy loop would delay each answer of the store by that time.
 _SWITCH_SECONDS = 0.0005
-#: What stands before a key.
+#: The paths before a key.
 WINDOWS, EVENTS = "/v1/windows/", "/v1/events/"
 
 
 class _Key(Convertor[str]):
-    """All of a path's end, slashes and line ends among it."""
+    """The whole end of a path, including slashes and line ends."""
 
     regex = r"[\s\S]*"
 
@@ -55,13 +56,13 @@ register_url_convertor("key", _Key())
 
 
 class Paths:
-    """What each path answers."""
+    """The answer of each path."""
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self._service, self._metrics = service, metrics
 
     async def window(self, request: Request) -> Response:
-        """``GET /v1/windows/{key}?at=&partial=``, without a key of windows without keys."""
+        """``GET /v1/windows/{key}?at=&partial=``; windows without keys have no key in the path."""
         service = self._service
         given = parameters(request, "at", "partial")
         key = key_of(request, WINDOWS, service.keys)
@@ -89,7 +90,7 @@ class Paths:
         return json_response({"rows": query.rows, "columns": lists})
 
     async def events(self, request: Request) -> Response:
-        """``GET /v1/events/{key}?limit=``, without a key of windows without keys."""
+        """``GET /v1/events/{key}?limit=``; windows without keys have no key in the path."""
         service = self._service
         limit = limit_of(parameters(request, "limit").get("limit"), DEFAULT_EVENTS, MAX_EVENTS)
         key = key_of(request, EVENTS, service.keys)
@@ -130,7 +131,7 @@ class Paths:
         return json_response(document(service.settings, service.keys, service.columns()))
 
     def routes(self) -> list[Route]:
-        """The paths of the API."""
+        """Return the routes of the API."""
         return [
             Route(f"{WINDOWS}{{key:key}}", self.window, methods=["GET"]),
             Route(WINDOWS.rstrip("/"), self.window, methods=["GET"]),
@@ -146,10 +147,11 @@ class Paths:
 
 
 def create_app(settings: Settings) -> ASGIApp:
-    """The application of a worker. Raises what ``open_published`` raises."""
+    """Return the application of a worker. Raises the errors of ``open_published``."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     service = Service(settings)
     metrics = Metrics(service.gauges)
+    gc.freeze()  # libraries stay: collections that look through them would delay requests
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:

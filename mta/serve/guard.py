@@ -1,8 +1,9 @@
-"""What stands before every request: who may ask, how many at a time, and what is counted.
+"""The checks before every request, the limit of concurrent requests, and their counts.
 
 - The token is compared in constant time.
-- A service without a token on this machine alone answers only to the names of this machine: else a
-  page of another site, whose name an attacker points here, could read it (DNS rebinding).
+- A service without a token that only this machine can reach answers only to the names of this
+  machine: otherwise a page of another site, whose name an attacker points here, could read the
+  windows (DNS rebinding).
 - Every answer forbids browsers to load anything from elsewhere.
 """
 
@@ -17,7 +18,7 @@ from mta.serve.metrics import Metrics
 from mta.serve.problems import Problem, problem_of
 from mta.serve.settings import Settings
 
-#: The page and the documentation, which hold no data, and the health check need no token.
+#: The paths that need a token; the page, the documentation and the health check have no data.
 PROTECTED = ("/v1/", "/metrics", "/openapi.json")
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _HEADERS = [
@@ -31,7 +32,7 @@ _HEADERS = [
 
 
 class Guard:
-    """An application behind the guard."""
+    """An application with these checks in front of it."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
@@ -56,7 +57,7 @@ class Guard:
         self._waiting += 1
         try:
             self._check(scope)
-            scope["app"] = self  # so that the router raises what it does not take
+            scope["app"] = self  # makes the router raise errors for unknown paths and methods
             await self._app(scope, receive, answer)
         except Exception as error:
             if status:
@@ -78,7 +79,7 @@ class Guard:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(given, self._token):
                 raise Problem(
-                    "Unauthorized", "Send the header Authorization: Bearer and the token.",
+                    "Unauthorized", "Send the header 'Authorization: Bearer' with the token.",
                     www_authenticate="Bearer",
                 )  # fmt: skip
         if self._waiting > self._settings.max_waiting:
@@ -86,6 +87,6 @@ class Guard:
 
 
 def _route_of(scope: Scope) -> str:
-    """The path of the route that took a request, of which there are few."""
+    """Return the path of the route that handled a request; there are only a few."""
     route = scope.get("route")
     return "none" if route is None else route.path.replace(":key}", "}")

@@ -1,8 +1,8 @@
 """Keys in paths and in JSON.
 
-A key of one column is its value. A key of several columns is, in JSON, an array of its parts in the
-order of the columns, and in a path the parts with commas between; a comma within a part is
-``%2C``, a slash ``%2F``.
+A key of one column is written as its value. A key of several columns is an array of its parts in
+JSON, in the order of the columns; in a path, its parts are separated by commas. Within a part, a
+comma is ``%2C`` and a slash is ``%2F``.
 
     type                       JSON                          path
     "int", "float", "bool"     number, true, false, or text  7    1.5    true
@@ -41,24 +41,24 @@ from mta.errors import UnsuitableKey
 from mta.keyed.key_types import MAX_KEY_BYTES, ZONED
 
 _MICRO = timedelta(microseconds=1)
-#: The type of keys of which there are none yet, and of the parts of tuples of any types.
+#: The type of keys while there are no keys, and of the parts of tuples.
 ANY = ""
 
 
 class _Type(NamedTuple):
-    """A type of keys outside Python."""
+    """How keys of a type are written in paths and in JSON."""
 
     read: Callable[[str], Any]
-    """From the text in a path. Raises ValueError."""
+    """Returns the value of a text in a path. Raises ValueError."""
     write: Callable[[Any], Any]
-    """What JSON has."""
+    """Returns the JSON value of a key."""
     json: tuple[type, ...] = ()
-    """What JSON may have instead of the text of a path."""
+    """The types that JSON may use instead of the text of a path."""
     example: str = ""
 
     @property
     def names(self) -> list[str]:
-        """What OpenAPI calls it."""
+        """Return the names of the types in OpenAPI."""
         return [*(_NAMES[each] for each in self.json[:1]), "string"]
 
 
@@ -100,7 +100,7 @@ def _seconds(text: str) -> timedelta:
 
 
 def _any(text: str) -> Any:
-    """A number, true, false, or text in quotes or without, as JSON writes it."""
+    """Return a number, true, false or quoted text as JSON reads it; other text as it is."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -127,7 +127,7 @@ _TYPES: dict[str, _Type] = {
     ANY: _Type(_any, lambda value: value, (str, int, float, bool), "meter-7"),
     "uuid": _Type(UUID, str, example="123e4567-e89b-12d3-a456-426614174000"),
 }
-#: Columns of Spark queries, whose types have the names of Spark.
+#: The types of Spark's columns, by Spark's names.
 _SPARK = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "int"),
     "double": "float", "boolean": "bool", "string": "text", "binary": "bytes",
@@ -137,7 +137,7 @@ _NAMES: dict[type, str] = {int: "integer", float: "number", bool: "boolean"}
 
 
 def _type_of(kind: str) -> _Type:
-    """The type of a column; text of one that is not known here, which the reader refuses."""
+    """Return the type of a column; an unknown type becomes text, which the reader refuses."""
     kind = kind.partition("(")[0]
     return _TYPES.get(_SPARK.get(kind, kind), _TYPES["text"])
 
@@ -149,8 +149,8 @@ def _digits(length: timedelta) -> str:
 class KeyForm:
     """How the keys of some windows are written.
 
-    ``columns`` are their names and types; none of windows without keys. Keys of the type "tuple"
-    have parts of any number and types: those that JSON has.
+    ``columns`` are the names and types of the key columns, empty for windows without keys. Keys of
+    the type "tuple" have any number of parts, of any types that JSON has.
     """
 
     def __init__(self, columns: Sequence[tuple[str, str]]) -> None:
@@ -162,23 +162,23 @@ class KeyForm:
 
     @property
     def is_open(self) -> bool:
-        """Whether the type of the keys is not known, as there are none yet."""
+        """Return whether the type of the keys is unknown because there are no keys yet."""
         return self.columns != () and self.columns[0][1] == ANY
 
     def of_path(self, raw: str) -> Any:
-        """The key of a path's last part, still quoted. Raises UnsuitableKey."""
+        """Return the key in the last, still quoted part of a path. Raises UnsuitableKey."""
         if not self.columns:
             raise _no_keys()
         try:
             texts = raw.split(",") if self.is_array else [raw]
             parts = [unquote_to_bytes(text).decode() for text in texts]
         except UnicodeDecodeError:
-            raise UnsuitableKey("the key is not UTF-8: quote it as UTF-8 with %XX") from None
+            raise UnsuitableKey("the key is not UTF-8: encode it as UTF-8, with %XX") from None
         key = tuple(self._read(*each) for each in self._numbered(parts))
         return key if self.is_array else key[0]
 
     def of_json(self, value: Any) -> Any:
-        """The key of a value of JSON. Raises UnsuitableKey."""
+        """Return the key for a JSON value. Raises UnsuitableKey."""
         if not self.columns:
             raise _no_keys()
         if not self.is_array:
@@ -188,7 +188,7 @@ class KeyForm:
         return tuple(self._part(*each) for each in self._numbered(value))
 
     def to_json(self, key: Any) -> Any:
-        """What JSON has for a key."""
+        """Return the JSON value of a key."""
         if not self.columns:
             return None
         if self.is_array:
@@ -196,7 +196,7 @@ class KeyForm:
         return self._type(0).write(key)
 
     def schema(self) -> dict[str, Any]:
-        """A key in JSON, as OpenAPI describes it."""
+        """Return the OpenAPI schema of a key in JSON."""
         if not self.columns:
             return {"type": "null"}
         if self._types is None:
@@ -213,12 +213,12 @@ class KeyForm:
 
     @property
     def example(self) -> str:
-        """What a key looks like in a path."""
+        """Return an example of a key in a path."""
         return "north,7" if self._types is None else ",".join(each.example for each in self._types)
 
     @property
     def described(self) -> str:
-        """The names and types of the columns."""
+        """Return the names and types of the columns as text."""
         return ", ".join(f"{name} ({kind})" for name, kind in self.columns)
 
     def _type(self, at: int) -> _Type:
@@ -249,9 +249,10 @@ class KeyForm:
     def _odd(self, at: int, kind: _Type, value: Any) -> UnsuitableKey:
         name, type_ = self.columns[0 if self._types is None else at]
         return UnsuitableKey(
-            f"{value!r:.60} is no {name}, whose type is {type_}: for instance {kind.example}"
+            f"{value!r:.60} is not a valid {name}, which has the type {type_}: write it like "
+            f"{kind.example}"
         )
 
 
 def _no_keys() -> UnsuitableKey:
-    return UnsuitableKey("these windows have no keys: ask for /v1/windows")
+    return UnsuitableKey("these windows have no keys: request /v1/windows")

@@ -1,21 +1,20 @@
 """Requests of single keys.
 
-A key that is looked up by itself is answered in the event loop, which takes less than handing it to
-a thread and back. Pages that are not in memory are read on a thread in between, those of all
-requests that wait for some in one call of the store. A call costs the worker about as much as a
-request does, however many pages it reads: so when requests are frequent, a call waits a few
-milliseconds after the one before it, and serves those that come meanwhile.
+The event loop answers requests for a single key itself, which takes less time than passing them to
+a thread and back. It also reads pages that are not in memory, if the store supports this: a thread
+would wait several times per call until the event loop releases the interpreter. One call is running
+at a time; the next call reads the pages of all requests that wait by then.
 
-Other requests, as for a key with many events, take longer: a thread carries them out. A call of the
-reader costs hundreds of microseconds, and few more for each further key. So requests that arrive
-while a call is under way share the next one: the busier a worker, the less each costs.
+Other requests, such as those for a key with many events, take longer, and run on a thread. A call
+of the reader costs hundreds of microseconds, and a few more for each additional key. So requests
+that arrive during a call share the next call: the busier a worker is, the less each request costs.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,13 +24,11 @@ from mta.errors import EventsGone, InvalidTime, MissingPage, NotPublished, Unsui
 from mta.published import NotCached, PublishedWindows
 from mta.serve.answers import named
 
-#: Errors of one request, which may be that of another client.
+#: Errors of a single request, which must not affect the requests of other clients.
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
-#: How often pages are read for a request: a level of the index each time, then the tables.
+#: How many times pages are read for a request: one level of the index each time, then the tables.
 _FETCHES = 4
-#: The least seconds between the beginnings of two calls that read pages.
-_SPACING = 0.004
-#: So many requests are answered one by one: a single key costs less than a column of one.
+#: Up to this many requests are answered one by one: a single key costs less than a column of one.
 _FEW = 4
 
 
@@ -42,32 +39,30 @@ class _Request(NamedTuple):
 
 
 class Lookups:
-    """The requests of single keys of one event loop."""
+    """The requests of single keys in one event loop."""
 
     def __init__(self, reader: PublishedWindows) -> None:
         self._reader = reader
         self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
-        self._fetcher = ThreadPoolExecutor(1, "mta-serve-pages")
-        #: Pages that the next call of the store reads, each with who waits for it.
+        #: The pages that the next store call reads, with the requests that wait for them.
         self._wanted: list[tuple[Iterable[str], asyncio.Future[None]]] = []
-        self._fetching = False
-        self._last_fetch = 0.0
-        #: By whether they have a moment, and whether they take partial results.
+        self._fetcher: asyncio.Task[None] | None = None
+        #: The waiting requests, by whether they have a moment and accept partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def query(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
-        """The results of one key by their names. Raises what the reader raises."""
+        """Return the results of one key by their names. Raises the reader's errors."""
         try:
             found = self._reader.query_cached(key, at)
         except NotCached as error:
             found = await self._fetched_for(error)
         except MissingPage:
-            found = None  # the call on a thread takes the newest snapshot
+            found = None  # the call on a thread reads the newest snapshot
         return await self._on_thread(key, at, partial) if found is None else named(found)
 
     async def _fetched_for(self, missing: NotCached) -> Any:
-        """The results of a key some of whose pages are not in memory; None where a call is due."""
+        """Fetch missing pages and return the results; None if the general lookup must answer."""
         for _ in range(_FETCHES):
             await self._fetch(missing.pages)
             try:
@@ -79,44 +74,34 @@ class Lookups:
         return None
 
     async def _fetch(self, pages: Iterable[str]) -> None:
-        """Read pages, with those that other requests wait for; one call at a time."""
+        """Read pages, together with those that other requests need; one call at a time."""
         waiting = asyncio.get_running_loop().create_future()
         self._wanted.append((pages, waiting))
-        if not self._fetching:
-            self._fetch_soon()
+        if self._fetcher is None:
+            self._fetcher = asyncio.create_task(self._fetch_wanted())
         await waiting
 
-    def _fetch_soon(self) -> None:
-        """Read what is wanted on a thread, and what is wanted by then after it."""
-        self._fetching = bool(self._wanted)
-        if self._fetching:
-            loop = asyncio.get_running_loop()
-            loop.call_at(self._last_fetch + _SPACING, self._fetch_wanted)
-
-    def _fetch_wanted(self) -> None:
-        wanted = [each for each in self._wanted if not each[1].done()]  # others' time was up
-        self._wanted, self._fetching, loop = [], bool(wanted), asyncio.get_running_loop()
-        if not wanted:
-            return
-        self._last_fetch = loop.time()
-        names = {name for pages, _ in wanted for name in pages}
-        call = self._fetcher.submit(self._reader.fetch, names)
-        waiting = [future for _, future in wanted]
-        call.add_done_callback(lambda call: loop.call_soon_threadsafe(self._fetched, call, waiting))
-
-    def _fetched(self, call: Future[None], waiting: Sequence[asyncio.Future[None]]) -> None:
-        self._fetch_soon()
-        error = call.exception()
-        for future in waiting:
-            if future.done():  # its time was up
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+    async def _fetch_wanted(self) -> None:
+        """Read the wanted pages, and afterwards those that are wanted by then."""
+        # The requests of the others timed out.
+        while wanted := [each for each in self._wanted if not each[1].done()]:
+            self._wanted, error = [], None
+            try:
+                await self._reader.fetch({name for pages, _ in wanted for name in pages})
+            except Exception as raised:
+                error = raised
+            for _, waiting in wanted:
+                if waiting.done():  # the request timed out
+                    continue
+                if error is None:
+                    waiting.set_result(None)
+                else:
+                    waiting.set_exception(error)
+            await asyncio.sleep(0)  # the requests that go on may want more
+        self._wanted, self._fetcher = [], None
 
     async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
-        """The results of one key, together with those of other requests."""
+        """Return the results of one key, computed together with other requests."""
         future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         request = _Request(key, at, future)
         self._waiting.setdefault((at is not None, partial), []).append(request)
@@ -125,14 +110,14 @@ class Lookups:
         return await future
 
     async def _run(self) -> None:
-        """Carry out what waits, and what arrives meanwhile."""
+        """Run the waiting requests, and those that arrive meanwhile."""
         loop = asyncio.get_running_loop()
         while self._waiting:
             kind = next(iter(self._waiting))
             requests = self._waiting.pop(kind)
             answers = await loop.run_in_executor(self._thread, self._answers, requests, *kind)
             for request, answer in zip(requests, answers, strict=True):
-                if request.future.done():  # its time was up
+                if request.future.done():  # the request timed out
                     continue
                 if isinstance(answer, Exception):
                     request.future.set_exception(answer)
@@ -143,7 +128,7 @@ class Lookups:
     def _answers(
         self, requests: Sequence[_Request], timed: bool, partial: bool
     ) -> Sequence[Mapping[str, Any] | Exception]:
-        """The results of each request, or its error."""
+        """Return the results of each request, or its error."""
         if len(requests) <= _FEW:
             return [self._answer(each, partial) for each in requests]
         at = np.array([each.at for each in requests], "M8[us]") if timed else None
@@ -160,13 +145,15 @@ class Lookups:
         ]
 
     def _answer(self, request: _Request, partial: bool) -> Mapping[str, Any] | Exception:
-        """The results of a request by itself, or its error."""
+        """Return the results of a single request, or its error."""
         try:
             return named(self._reader.query(request.key, request.at, partial=partial))
         except Exception as error:
             return error
 
-    def close(self) -> None:
-        """Return once no call is under way; what waits is left."""
-        self._thread.shutdown(cancel_futures=True)
-        self._fetcher.shutdown(cancel_futures=True)
+    async def close(self) -> None:
+        """Return once no call is running; waiting requests are dropped."""
+        self._wanted = []
+        if self._fetcher is not None:
+            await self._fetcher
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)

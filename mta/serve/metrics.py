@@ -1,7 +1,7 @@
-"""Counts of requests, and what the published windows are, for Prometheus.
+"""Metrics for Prometheus: counts of requests, and the state of the published windows.
 
-With several workers each writes its counts into files of the folder that
-``PROMETHEUS_MULTIPROC_DIR`` names, and any of them can report the sums.
+If there are several workers, each writes its counts into files in the folder
+``PROMETHEUS_MULTIPROC_DIR``, and any of them can report the sums.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-#: The folder of several workers, as prometheus_client reads it.
+#: The variable with the folder of several workers, which prometheus_client reads.
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 GAUGES = {
-    "batch": "The committed batch that is served",
+    "batch": "The number of the committed batch that is served",
     "lag_seconds": "Seconds since the served batch was committed",
-    "read_age_seconds": "Seconds since the store was last asked for a newer snapshot",
+    "read_age_seconds": "Seconds since the store was last checked for a newer snapshot",
     "cached_bytes": "Bytes of pages in memory",
-    "keys": "Keys of the served windows",
-    "events": "Events accepted since the beginning",
+    "keys": "Number of keys of the served windows",
+    "events": "Number of events accepted since the beginning",
 }
 
 
 class Metrics:
-    """The metrics of a worker; ``gauges`` gives those of the windows by the names of ``GAUGES``."""
+    """The metrics of a worker; ``gauges`` returns the values of the gauges in ``GAUGES``."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         registry = CollectorRegistry()
@@ -41,11 +41,11 @@ class Metrics:
             "mta_serve_request_seconds", "Seconds from a request to its answer", ["path"],
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
-        #: What belongs to a path and a status, of which there are few.
+        #: The counters of each path and status, of which there are only a few.
         self._request_of = lru_cache(256)(self._requests.labels)
         self._seconds_of = lru_cache(64)(self._seconds.labels)
         self._keys = Counter(
-            "mta_serve_requested_keys", "Keys that were asked for", registry=registry
+            "mta_serve_requested_keys", "Number of requested keys", registry=registry
         )
         if FOLDER in os.environ:
             registry = CollectorRegistry()
@@ -54,16 +54,16 @@ class Metrics:
         self._registry = registry
 
     def count(self, path: str, status: int, seconds: float) -> None:
-        """Note a request that was answered; ``path`` is that of the route."""
+        """Count a request that was answered; ``path`` is the path of its route."""
         self._request_of(path, status).inc()
         self._seconds_of(path).observe(seconds)
 
     def count_keys(self, keys: int) -> None:
-        """Note how many keys a request asks for."""
+        """Count the keys of a request."""
         self._keys.inc(keys)
 
     def text(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
@@ -72,7 +72,7 @@ class _Windows(Collector):
         self._gauges = gauges
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is read before it is asked for."""
+        """Return nothing, so that no gauge is read before it is requested."""
         return []
 
     def collect(self) -> Iterable[Metric]:

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a service: of its own keys, columns and limits."""
+"""The OpenAPI document of a service, with its keys, columns and limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mta.serve.problems import PROBLEM_JSON, PROBLEMS
 from mta.serve.requests import DEFAULT_EVENTS, MAX_EVENTS, MOMENTS
 from mta.serve.settings import Settings
 
-#: What may go wrong with any request.
+#: The problems that any request may have.
 _ALWAYS = (
     "InvalidRequest", "Unauthorized", "ForbiddenHost", "InternalError", "WindowsUnreadable",
     "StoreUnavailable", "NotPublished", "TimeLimitReached", "Overloaded",
@@ -21,7 +21,7 @@ _OF_BODY = ("RequestTimeout", "BodyTooLarge", "TooManyKeys", "UnsupportedMediaTy
 
 
 def document(settings: Settings, keys: KeyForm, columns: Sequence[str]) -> dict[str, Any]:
-    """The document, as OpenAPI 3.1; ``columns`` are the names of results."""
+    """Return the OpenAPI 3.1 document; ``columns`` are the names of the results."""
     key, at, partial, limit = _parameters(keys)
     named = [key] if keys.columns else []
     end = "/{key}" if keys.columns else ""
@@ -42,7 +42,7 @@ def document(settings: Settings, keys: KeyForm, columns: Sequence[str]) -> dict[
         },
         f"/v1/events{end}": {
             "get": _operation(
-                "events", "The newest events that are retained, oldest first", events, _OF_KEYS,
+                "events", "The newest retained events, oldest first", events, _OF_KEYS,
                 [*named, limit],
             )
         },
@@ -56,7 +56,7 @@ def document(settings: Settings, keys: KeyForm, columns: Sequence[str]) -> dict[
         "info": {
             "title": settings.name,
             "version": "1",
-            "description": "Aggregates of sliding windows, at any moment that is retained.",
+            "description": "Aggregates of sliding windows, at any retained moment.",
         },
         "paths": paths,
         "components": {"schemas": {"Problem": _PROBLEM}},
@@ -69,7 +69,7 @@ def document(settings: Settings, keys: KeyForm, columns: Sequence[str]) -> dict[
 
 
 def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
-    """The key in a path; a moment, a flag and a limit in a query."""
+    """Return the parameters: a key in the path; a moment, a flag and a limit in the query."""
     return [
         {
             "name": "key", "in": "path", "required": True, "example": keys.example,
@@ -78,14 +78,14 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
         },
         {
             "name": "at", "in": "query", "schema": {"type": "string", "maxLength": 64},
-            "description": f"where windows end, by default at the newest event; {MOMENTS}",
+            "description": f"when windows end, by default at the newest event; {MOMENTS}",
         },
         {
             "name": "partial", "in": "query", "schema": {"enum": ["true", "false"]},
             "description": _PARTIAL,
         },
         {
-            "name": "limit", "in": "query", "description": "at most so many events",
+            "name": "limit", "in": "query", "description": "the maximum number of events",
             "schema": {"type": "integer", "minimum": 1, "maximum": MAX_EVENTS,
                        "default": DEFAULT_EVENTS},
         },
@@ -93,15 +93,15 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
 
 
 def _query(settings: Settings, keys: KeyForm) -> dict[str, Any]:
-    """The body of a query."""
+    """Return the schema of the body of a query."""
     moment = {"type": ["string", "number"], "description": MOMENTS}
     many = {"minItems": 1, "maxItems": settings.max_keys}
     moments = {"type": "array", "items": moment, **many}
     flag = {"type": "boolean", "default": False, "description": _PARTIAL}
     if keys.columns:
         any_of = [moment, moments, {"type": "null"}]
-        at = {"description": "where windows end: one moment, or one for each key; by default at "
-              "the newest event of each key", "anyOf": any_of}  # fmt: skip
+        at = {"description": "when windows end: one moment, or a moment for each key; by default "
+              "at the newest event of each key", "anyOf": any_of}  # fmt: skip
         properties = {
             "keys": {"type": "array", "items": keys.schema(), **many}, "at": at, "partial": flag,
         }  # fmt: skip
@@ -123,7 +123,7 @@ def _operation(
     problems: Sequence[str] = (),
     parameters: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A GET or POST; without a schema the answer is text."""
+    """Return the description of an operation; without a schema, its answer is text."""
     forms: dict[str, Any] = {"text/plain": {}} if schema is None else {JSON: {"schema": schema}}
     if "NotAcceptable" in problems:
         forms[ARROW] = {"schema": {"type": "string", "format": "binary"}}
@@ -147,9 +147,9 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": [*properties], "properties": properties}
 
 
-_QUOTED = "; %2F is a slash within it"
-_PARTS = "; parts with commas between; %2C is a comma within a part, %2F a slash"
-_PARTIAL = "answer also if events have left that the windows would hold"
+_QUOTED = "; write a slash in the key as %2F"
+_PARTS = "; separate the parts by commas, and write a comma in a part as %2C, a slash as %2F"
+_PARTIAL = "answer even if some events of the windows are no longer retained"
 _ANYTHING: dict[str, Any] = {}
 _LIST = {"type": "array"}
 _WHOLE = {"type": "integer"}

@@ -1,4 +1,4 @@
-"""The files of the page and of the documentation, all of which are in the package."""
+"""The files of the web page and of the API documentation, all of which are in the package."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from starlette.routing import Route
 
 _FOLDER = "static"
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-#: The path and the title of each page: ``frame.html`` around a file of its name.
+#: The path and the title of each page, which is ``frame.html`` around the file of this name.
 _PAGES = {"page": ("/", "Windows"), "docs": ("/docs", "API")}
 
 
 def routes() -> Iterator[Route]:
-    """A route for each file and page; browsers ask whether theirs is still the newest."""
+    """Yield a route for each file and page; browsers check whether their copy is still current."""
     folder = files(__package__).joinpath(_FOLDER)
     frame = Template(folder.joinpath("frame.html").read_text())
     for name, (path, title) in _PAGES.items():

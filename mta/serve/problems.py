@@ -1,7 +1,7 @@
-"""What a request that fails is answered: a JSON problem (RFC 9457) with a name.
+"""The answers to failed requests: JSON problems (RFC 9457) with names.
 
-No answer repeats what an error of the store says, as that may name hosts and folders: such errors
-are logged, and answered by their name and a sentence of this module.
+No answer repeats the text of a store's error, because the text may name hosts and folders. Such
+errors are logged; the answer has the name of the problem and a sentence from this module.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ PROBLEM_JSON = "application/problem+json"
 #: Each name of a problem, with its status and title.
 PROBLEMS: dict[str, tuple[int, str]] = {
     "InvalidRequest": (400, "The request cannot be read"),
-    "UnsuitableKey": (400, "A key is not of the type of these windows"),
+    "UnsuitableKey": (400, "A key does not have the key type of these windows"),
     "InvalidTime": (400, "A moment cannot be read"),
-    "UnsupportedOperation": (400, "These windows cannot be asked so"),
+    "UnsupportedOperation": (400, "These windows do not support this request"),
     "Unauthorized": (401, "A bearer token is needed"),
-    "ForbiddenHost": (403, "The name of this host is not known"),
+    "ForbiddenHost": (403, "The host name of the request is not allowed"),
     "NotFound": (404, "There is nothing at this path"),
-    "MethodNotAllowed": (405, "The path does not take this method"),
-    "NotAcceptable": (406, "The answer cannot be given in the form that was asked for"),
+    "MethodNotAllowed": (405, "The path does not support this method"),
+    "NotAcceptable": (406, "The answer is not available in the requested format"),
     "RequestTimeout": (408, "The request did not arrive in time"),
-    "EventsGone": (410, "Events of that moment have left"),
+    "EventsGone": (410, "Events of that moment are no longer retained"),
     "BodyTooLarge": (413, "The body is too large"),
     "TooManyKeys": (413, "The request has too many keys"),
     "UnsupportedMediaType": (415, "The body is not JSON"),
     "InternalError": (500, "The server failed"),
     "WindowsUnreadable": (503, "These windows, or pages of them, cannot be read"),
-    "NotPublished": (503, "Nothing is published of this key, or at all"),
+    "NotPublished": (503, "Nothing is published for this key or under this name"),
     "StoreUnavailable": (503, "The store does not answer"),
     "TimeLimitReached": (503, "The answer took too long"),
     "Overloaded": (503, "Too many requests are waiting"),
 }
-#: Errors whose text is about the request alone.
+#: Errors whose text is only about the request.
 _OF_REQUEST = (UnsuitableKey, InvalidTime)
 
 
 class Problem(Exception):
-    """What ends a request; ``detail`` is read by whoever sent it."""
+    """An error that ends a request; ``detail`` is for the client."""
 
     def __init__(self, name: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -66,7 +66,7 @@ class Problem(Exception):
         self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
 
     def response(self) -> Response:
-        """The problem as an answer."""
+        """Return the problem as an answer."""
         return Response(
             orjson.dumps(as_json(self.name, self.detail)),
             PROBLEMS[self.name][0],
@@ -76,7 +76,7 @@ class Problem(Exception):
 
 
 def as_json(name: str, detail: str) -> Mapping[str, Any]:
-    """The body of a problem."""
+    """Return the body of a problem."""
     status, title = PROBLEMS[name]
     return {
         "type": f"urn:mta-windows:problem:{name}",
@@ -88,13 +88,13 @@ def as_json(name: str, detail: str) -> Mapping[str, Any]:
 
 
 def problem_of(error: Exception) -> Problem:
-    """The problem that an error is; errors of the store, and bugs, are logged."""
+    """Return the problem for an error; errors of the store and bugs are logged."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):  # of the router
         if error.status_code == 405:
             allowed = (error.headers or {})["Allow"]
-            return Problem("MethodNotAllowed", f"The path takes {allowed}.", allow=allowed)
+            return Problem("MethodNotAllowed", f"The path supports {allowed}.", allow=allowed)
         return Problem("NotFound", "The paths are described at /docs.")
     if isinstance(error, _OF_REQUEST):
         name = next(kind.__name__ for kind in _OF_REQUEST if isinstance(error, kind))
@@ -104,17 +104,19 @@ def problem_of(error: Exception) -> Problem:
         return Problem("StoreUnavailable", "Retry in a second.", retry_after="1")
     if isinstance(error, EventsGone):
         return Problem(
-            "EventsGone", "Ask for a later moment, or with partial=true for what is left."
+            "EventsGone", "Request a later moment, or partial=true for the retained events."
         )
     if isinstance(error, UnsupportedOperation):
         return Problem(
             "UnsupportedOperation",
-            "They are known at their newest event alone, or keep no events in order.",
+            "They have results only at their newest event, or do not keep the order of events.",
         )
     if isinstance(error, NotPublished):
-        return Problem("NotPublished", "Ask again when the job has published it.", retry_after="5")
+        return Problem(
+            "NotPublished", "Retry when the job has published the windows.", retry_after="5"
+        )
     if isinstance(error, (MissingPage, CorruptPage, CorruptSnapshot, SnapshotMismatch)):
         logger.error("%s: %s", type(error).__name__, error)
-        return Problem("WindowsUnreadable", "The operator finds the cause in the log.")
+        return Problem("WindowsUnreadable", "The server's log has the cause.")
     logger.error("a request failed", exc_info=not isinstance(error, WindowStoreError) or error)
-    return Problem("InternalError", "The operator finds the cause in the log.")
+    return Problem("InternalError", "The server's log has the cause.")

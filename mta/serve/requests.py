@@ -1,4 +1,4 @@
-"""What requests say: keys, moments and limits, from the path, the query and the body."""
+"""Parse requests: keys, moments and limits, from the path, the query string and the body."""
 
 from __future__ import annotations
 
@@ -20,37 +20,42 @@ from mta.times import to_time
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
 #: How moments are written.
-MOMENTS = "a moment is ISO 8601, in UTC unless it has a zone, seconds since 1970, or now"
+MOMENTS = "a moment is ISO 8601 (UTC without a zone), seconds since 1970, or now"
 NOW = "now"
-#: How many events an answer has, unless a limit is given, and at most.
+#: How many events an answer has by default, and at most.
 DEFAULT_EVENTS, MAX_EVENTS = 1000, 10_000
 
 
 def parameters(request: Request, *known: str) -> Mapping[str, str]:
-    """The query of a request, each parameter once. Raises Problem for one that is not known."""
+    """Return the query parameters. Raises Problem for unknown or repeated parameters."""
     if not request.scope["query_string"]:
         return {}
     found = dict(request.query_params)
     if unknown := found.keys() - {*known}:
         names = ", ".join(known) or "none"
-        raise Problem("InvalidRequest", f"There is no parameter {min(unknown)!r:.40}: {names}.")
+        raise Problem(
+            "InvalidRequest",
+            f"There is no parameter {min(unknown)!r:.40}; the parameters are: {names}.",
+        )
     if len(found) < len(request.query_params.multi_items()):
         raise Problem("InvalidRequest", "A parameter is given twice.")
     return found
 
 
 def key_of(request: Request, prefix: str, form: KeyForm) -> Any:
-    """The key at the end of a path, which may hold quoted slashes and commas."""
+    """Return the key at the end of a path, which may contain quoted slashes and commas."""
     if request.scope["path"] == prefix.rstrip("/"):
         if form.columns:
-            raise UnsuitableKey(f"name a key, {form.described}: {prefix}{form.example}")
+            raise UnsuitableKey(
+                f"add a key of {form.described} to the path, such as {prefix}{form.example}"
+            )
         return None
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     return form.of_path(raw.partition(b"?")[0].decode("latin-1").removeprefix(prefix))
 
 
 def moment_of(value: Any) -> np.datetime64:
-    """A moment in UTC; "now" is one. Raises InvalidTime.
+    """Return a moment in UTC, also for "now". Raises InvalidTime.
 
     >>> moment_of("2026-01-31T12:00:00+01:00"), moment_of(1.5)
     (np.datetime64('2026-01-31T11:00:00.000000'), np.datetime64('1970-01-01T00:00:01.500000'))
@@ -64,12 +69,12 @@ def moment_of(value: Any) -> np.datetime64:
             try:
                 value = datetime.fromisoformat(value)
             except ValueError:
-                hint = "; write + in a query as %2B" if " " in value else ""
-                raise InvalidTime(f"{value!r:.60} is no moment: {MOMENTS}{hint}") from None
+                hint = "; write + in a query string as %2B" if " " in value else ""
+                raise InvalidTime(f"{value!r:.60} is not a moment: {MOMENTS}{hint}") from None
             if value.tzinfo is not None:
                 value = _in_utc(value)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTime(f"{value!r:.60} is no moment: {MOMENTS}")
+        raise InvalidTime(f"{value!r:.60} is not a moment: {MOMENTS}")
     return np.datetime64(to_time(value), "us")
 
 
@@ -81,16 +86,16 @@ def _in_utc(value: datetime) -> datetime:
 
 
 def limit_of(text: str | None, default: int, most: int) -> int:
-    """An integer from 1 to ``most``. Raises Problem."""
+    """Return an integer from 1 to ``most``. Raises Problem."""
     if text is None:
         return default
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise Problem("InvalidRequest", f"limit is a whole number from 1 to {most}.")
+        raise Problem("InvalidRequest", f"limit must be a whole number from 1 to {most}.")
     return int(text)
 
 
 async def body_of(request: Request, max_bytes: int, seconds: float) -> Mapping[str, Any]:
-    """The JSON object that is a request's body. Raises Problem."""
+    """Return the JSON object in a request's body. Raises Problem."""
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
         raise Problem("UnsupportedMediaType", "Send Content-Type: application/json.")
@@ -126,39 +131,40 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 
 class Query(NamedTuple):
-    """What the body of a query asks for."""
+    """The content of the body of a query."""
 
     keys: list[Any] | None
-    """None of windows without keys."""
+    """None for windows without keys."""
     at: Any
-    """None, one moment, or an array of one for each key."""
+    """None, one moment, or an array with a moment for each key."""
     partial: bool
 
     @property
     def rows(self) -> int:
-        """How many results are asked for."""
+        """Return the number of requested results."""
         return len(self.at) if self.keys is None else len(self.keys)
 
 
 def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> Query:
-    """The query of a body. Raises Problem, UnsuitableKey, InvalidTime."""
+    """Return the query in a body. Raises Problem, UnsuitableKey, InvalidTime."""
     if unknown := body.keys() - {"keys", "at", "partial"}:
         raise Problem(
-            "InvalidRequest", f"There is no field {min(unknown)!r:.40}: keys, at, partial."
+            "InvalidRequest",
+            f"There is no field {min(unknown)!r:.40}; the fields are: keys, at, partial.",
         )
     keys, at, partial = body.get("keys"), body.get("at"), body.get("partial", False)
     if not isinstance(partial, bool):
-        raise Problem("InvalidRequest", "partial is true or false.")
+        raise Problem("InvalidRequest", "partial must be true or false.")
     listed = keys if form.columns else at
     if not isinstance(listed, list) or not listed:
-        what = "keys is an array of keys" if form.columns else "at is an array of moments"
-        raise Problem("InvalidRequest", f"{what}, at least one.")
+        what = "keys must be an array of keys" if form.columns else "at must be an array of moments"
+        raise Problem("InvalidRequest", f"{what}, with at least one element.")
     if len(listed) > max_keys:
-        raise Problem("TooManyKeys", f"A request has at most {max_keys} keys: split it.")
+        raise Problem("TooManyKeys", f"A request can have at most {max_keys} keys: split it.")
     if not form.columns and keys is not None:
         raise Problem("InvalidRequest", "These windows have no keys: leave them out.")
     if isinstance(at, list) and len(at) != len(listed):
-        raise Problem("InvalidRequest", "at is one moment, or one for each key.")
+        raise Problem("InvalidRequest", "at must be one moment, or a moment for each key.")
     moments: Any = None
     if isinstance(at, list):
         moments = np.array([moment_of(each) for each in at], "M8[us]")
@@ -168,7 +174,7 @@ def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> Query:
 
 
 def flag_of(text: str | None, name: str) -> bool:
-    """A flag of a query. Raises Problem."""
+    """Return a flag in the query string. Raises Problem."""
     if text not in (None, "true", "false"):
-        raise Problem("InvalidRequest", f"{name} is true or false.")
+        raise Problem("InvalidRequest", f"{name} must be true or false.")
     return text == "true"

@@ -1,8 +1,8 @@
 """The processes of ``mta serve``: one worker, or several that share a socket.
 
-The socket is bound here, so that a port which is taken is reported at once. Workers are processes
-of uvicorn: SIGTERM and Ctrl-C let requests end, SIGHUP replaces one worker after the other, and a
-worker that dies is replaced.
+The socket is bound here, so that a port that is in use is reported immediately. Workers are
+processes of uvicorn: SIGTERM and Ctrl-C end them after their current requests, SIGHUP replaces one
+worker after the other, and a worker that dies is replaced.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from mta.serve.connections import Connection
 from mta.serve.metrics import FOLDER
 from mta.serve.settings import InvalidService, Settings
 
-#: How many seconds requests have to end when the service stops.
+#: How many seconds requests may still take when the service stops.
 _GRACE = 10
-#: How many seconds a connection without requests stays open: longer than proxies keep theirs.
+#: How many seconds a connection without requests stays open: longer than with most proxies.
 _IDLE = 75
 
 
 class _Config(Config):
-    """What uvicorn's processes are to do; workers get it pickled."""
+    """The configuration of uvicorn's processes; workers get it pickled."""
 
     def __init__(self, settings: Settings, verbose: bool) -> None:
         super().__init__(
@@ -45,9 +45,9 @@ class _Config(Config):
 def run(settings: Settings, started: Callable[[], None], verbose: bool = False) -> None:
     """Serve until a signal ends it; ``started`` is called once the socket is bound.
 
-    Raises InvalidService, and what ``open_published`` raises.
+    Raises InvalidService, and the errors of ``open_published``.
     """
-    open_published(settings.store, settings.name, refresh=None).close()  # says what is wrong
+    open_published(settings.store, settings.name, refresh=None).close()  # raises errors now
     config = _Config(settings, verbose)
     with _bound(settings) as listening:
         started()

@@ -1,7 +1,7 @@
 """What the requests of a worker share: the reader, its threads, and samples of its status.
 
-The reader looks for newer snapshots on a thread of its own. So no request waits for that, and while
-the store does not answer the last snapshot goes on being served, as far as its pages are in memory.
+The reader checks for newer snapshots on a separate thread, so no request waits for that. While the
+store does not answer, the last snapshot is still served, as far as its pages are in memory.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
@@ -33,16 +32,16 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 #: How many threads of a worker may wait for the store.
 _THREADS = 8
-#: A sample is taken every so many seconds, and so many are retained: an hour of them.
+#: The seconds between two samples, and the number of samples that are kept: an hour.
 _SAMPLE_SECONDS, _SAMPLES = 5.0, 720
-#: What a sample holds beside its moment.
+#: The values of a sample, besides its moment.
 SAMPLED = ("batch", "lag_seconds", "keys", "events")
 _TIME_WINDOW = re.compile(r"\bTimeWindow\((\d+) us\)")
 _COUNT_WINDOW = re.compile(r"CountWindow\((\d+)\)")
 
 
 class Service:
-    """Published windows for the requests of one worker. Raises what ``open_published`` raises."""
+    """Published windows for the requests of a worker. Raises the errors of ``open_published``."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -54,15 +53,15 @@ class Service:
         self._samples: deque[tuple[float, ...]] = deque(maxlen=_SAMPLES)
         self._threads = ThreadPoolExecutor(_THREADS, "mta-serve")
         self._refresher = ThreadPoolExecutor(1, "mta-serve-refresh")
-        #: When the store last answered whether there is a newer snapshot, and whether it did since.
+        #: When the store last answered a check for a newer snapshot, and whether it still answers.
         self._looked_at, self._answers = datetime.now(UTC), True
         self._tasks: list[asyncio.Task[NoReturn]] = []
 
-    # --- what requests ask ------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     @property
     def keys(self) -> KeyForm:
-        """How keys are written; looked up again until the first key is there."""
+        """Return how keys are written; looked up again until there is a key."""
         if self._keys is None:
             columns = self._reader.status().key_columns
             form = KeyForm([(name or "key", kind) for name, kind in columns])
@@ -72,14 +71,17 @@ class Service:
         return self._keys
 
     async def one(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
-        """The results of one key, or of windows without keys, by their names."""
+        """Return the results of one key, or of windows without keys, by their names."""
         if key is None:
             return await self.run(self.many, None, at, partial)
-        async with self._in_time():
-            return await self._lookups.query(key, at, partial)
+        try:
+            async with asyncio.timeout(self.settings.time_limit):
+                return await self._lookups.query(key, at, partial)
+        except TimeoutError:
+            raise self._too_late() from None
 
     def many(self, keys: list[Any] | None, at: Any, partial: bool) -> Mapping[str, Any]:
-        """Columns of the results of some keys, or of windows without keys at some moments."""
+        """Return the results of keys, or of windows without keys at some moments, as columns."""
         reader = self._reader
         if keys is not None or not isinstance(at, np.ndarray):
             return named(reader.query(keys, at, partial=partial))
@@ -87,31 +89,26 @@ class Service:
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
-        """The result of a call that may wait for the store."""
-        async with self._in_time():
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, call, *arguments)
-
-    @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
-        """Raises Problem after the time limit."""
-        limit = self.settings.time_limit
+        """Return the result of a call that may wait for the store."""
+        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(limit):
-                yield
+            async with asyncio.timeout(self.settings.time_limit):
+                return await loop.run_in_executor(self._threads, call, *arguments)
         except TimeoutError:
-            raise Problem(
-                "TimeLimitReached", f"There was no answer within {limit:g} seconds.",
-                retry_after="1",
-            ) from None  # fmt: skip
+            raise self._too_late() from None
+
+    def _too_late(self) -> Problem:
+        limit = self.settings.time_limit
+        detail = f"There was no answer within {limit:g} seconds."
+        return Problem("TimeLimitReached", detail, retry_after="1")
 
     def events(self, key: Any, limit: int) -> tuple[Any, dict[str, np.ndarray]]:
-        """The times of the newest events of a key, and their columns."""
+        """Return the times of the newest events of a key, and their columns."""
         columns = dict(self._reader.events(key, newest=limit))
         return columns.pop("time", None), columns
 
     def status(self) -> dict[str, Any]:
-        """What ``GET /v1/status`` answers; no store call."""
+        """Return the answer to ``GET /v1/status``; no store call."""
         found = self._reader.status()
         return {
             "name": found.name,
@@ -132,16 +129,16 @@ class Service:
         }
 
     def columns(self) -> list[str]:
-        """The names of results."""
+        """Return the names of the results."""
         return [name or ONLY for name in self._reader.status().columns]
 
     def history(self) -> dict[str, list[float]]:
-        """The samples as columns."""
+        """Return the samples as columns."""
         columns = zip(*self._samples, strict=True) if self._samples else [()] * (len(SAMPLED) + 1)
         return {name: [*column] for name, column in zip(("at", *SAMPLED), columns, strict=True)}
 
     def gauges(self) -> dict[str, float]:
-        """The status as numbers."""
+        """Return the status as numbers."""
         found = self._reader.status()
         return {
             "batch": found.batch,
@@ -152,27 +149,27 @@ class Service:
             "cached_bytes": found.cached_bytes,
         }
 
-    # --- what goes on beside them -----------------------------------------------------------------
+    # --- background work --------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to follow what is published; in the event loop."""
+        """Start to check for newer snapshots; call this in the event loop."""
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._sample())]
 
     async def stop(self) -> None:
-        """Follow no more, and close the reader once its calls have ended."""
+        """Stop checking, and close the reader once its calls have ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._lookups.close()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._lookups.close()
         self._refresher.shutdown(cancel_futures=True)
         self._threads.shutdown(cancel_futures=True)
         self._reader.close()
 
     async def _follow(self) -> NoReturn:
-        """Look for newer snapshots."""
+        """Check for newer snapshots, again and again."""
         seconds = to_duration(self.settings.refresh, "refresh") / 1e6
         loop = asyncio.get_running_loop()
         while True:
@@ -188,7 +185,7 @@ class Service:
     def _look(self) -> None:
         self._reader.refresh()
         self._looked_at = datetime.now(UTC)
-        self._reader.status()  # reads what is new before a request has to
+        self._reader.status()  # decodes new snapshots before a request needs them
 
     async def _sample(self) -> NoReturn:
         loop = asyncio.get_running_loop()
@@ -199,7 +196,7 @@ class Service:
 
 
 def _window(name: str, described: str) -> dict[str, Any]:
-    """A window with its size in seconds or in events, where it has but one of them."""
+    """Describe a window, with its size in seconds or in events if it has only one of these."""
     by_time = _TIME_WINDOW.fullmatch(described)
     by_count = _COUNT_WINDOW.fullmatch(described)
     return {

@@ -1,4 +1,4 @@
-"""What a service serves, to whom, and within which limits."""
+"""The settings of a service: what it serves, to whom, and within which limits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TOKENS = re.compile(r"[!-~]{16,}")
 
 
 class InvalidService(WindowStoreError, ValueError):
-    """The settings of a service do not fit each other: correct them."""
+    """The settings of a service are invalid or contradict each other: correct them."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of ``mta serve``; sizes are bytes, times seconds."""
+    """The settings of ``mta serve``; sizes are in bytes, times in seconds."""
 
     name: str
     store: str = field(repr=False)
@@ -35,11 +35,11 @@ class Settings:
     max_body: int = 1 << 20
     time_limit: float = 5.0
     max_waiting: int = 256
-    """How many requests a worker takes at a time; further ones are refused at once."""
+    """How many requests a worker handles at a time; it refuses further requests immediately."""
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the host."""
+        """Return whether only this machine can reach the host."""
         if self.host == "localhost":
             return True
         try:
@@ -49,7 +49,7 @@ class Settings:
 
 
 def checked(settings: Settings, environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings with the token of the environment. Raises InvalidService.
+    """Return the settings with the token of the environment. Raises InvalidService.
 
     >>> checked(Settings("n", "file:///pages", host="0.0.0.0"), {})
     Traceback (most recent call last):
@@ -60,8 +60,7 @@ token that clients send, or pass --insecure
     if token is not None and not _TOKENS.fullmatch(token):
         raise InvalidService(
             f"{TOKEN} is not a valid token: use 16 or more printable ASCII characters without "
-            "spaces, "
-            "for instance by 'openssl rand -hex 32'"
+            "spaces, for example from 'openssl rand -hex 32'"
         )
     if token is None and not settings.insecure and not settings.is_local:
         raise InvalidService(

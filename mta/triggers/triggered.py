@@ -29,8 +29,8 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.triggers.snapshot import TriggeredSnapshot, read_rows
-from mta.windows.alone import alone
 from mta.windows.engine import PublicWindow, WindowEngine, require_kind
+from mta.windows.intake import alone
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.window import Window
 from stores import StoreLike

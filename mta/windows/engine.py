@@ -29,9 +29,7 @@ from mta.errors import (
 )
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
-from mta.evaluators.cursor import Cursor
 from mta.evaluators.fiba import FiBA
-from mta.evaluators.lagging import prefetched_frame
 from mta.evaluators.observed import WindowView
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, AbstractPolicy, Both
@@ -47,9 +45,8 @@ from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time
-from mta.windows.alone import alone
 from mta.windows.display import html_table
-from mta.windows.intake import Intake, require_emit
+from mta.windows.intake import Intake, alone, require_emit
 from mta.windows.moments import asked
 from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
@@ -400,7 +397,7 @@ class WindowEngine(Engine[Out]):
         #: A moment later than the newest event, for which the window was asked since that came.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
-        is_newest = self._frame is None
+        is_newest = policy.end == NEWEST
         self._size = policy.size if type(policy) is CountWindow and is_newest else None
         #: Whether events were added since the policy, one on positions, was last applied.
         self._is_behind = False
@@ -420,15 +417,11 @@ class WindowEngine(Engine[Out]):
 
     def ahead(self, most: int) -> Ahead | None:
         """Return what is prefetched for single events; see ``single.Owner``."""
-        structure, policy, asked, lag = self.structure, self.policy, self._asked, None
-        length = len(structure if self._frame is None else self._placed_frame())
-        if self._frame is None:
-            # Under a policy on an aggregate, only the policy may move the front.
-            found = structure.prefetched(most if asked is None else 0)
-        elif self._moment is not None or not length or not structure.spare:
-            return None
-        else:
-            found, lag = prefetched_frame(self._frame, most, self.timed)
+        (structure, length), policy, asked = self._placed(), self.policy, self._asked
+        if self._moment is not None and policy.end != NEWEST:
+            return None  # it ends at a later moment than the newest event
+        # Under a policy on an aggregate, only the policy may move the front.
+        found = structure.prefetched(most if asked is None else 0)
         if found is None:
             return None
         if isinstance(policy, TimeWindow):
@@ -438,33 +431,18 @@ class WindowEngine(Engine[Out]):
         else:
             size = maxsize if asked is None else asked.size
         by_count = not isinstance(policy, TimeWindow)
-        window = WindowAhead(size, by_count, length, found, lag)
-        room = found.room if lag is None else min(found.room, structure.spare)
-        return Ahead({"": window}, room, found.late_from)
+        return Ahead({"": WindowAhead(size, by_count, length, found)}, found.room, found.late_from)
 
-    @property
-    def _frame(self) -> Cursor | None:
-        """The frame, where it ends before the newest event; else None."""
-        structure = self._structure
-        return structure.frame if isinstance(structure, AmortizedMTA | FiBA) else None
-
-    def _placed_frame(self) -> Cursor:
-        """The frame that ends before the newest event, where it is by now."""
-        frame, time = self._frame, self.intake.last_time
-        assert frame is not None
+    def _placed(self) -> tuple[Aggregator, int]:
+        """Return the structure, and how many events its window has by now."""
+        structure, time = self.structure, self.intake.last_time
         if time is not None and self._moment is not None:
             time = max(time, self._moment)
-        frame.follow(self.structure.front, time)
-        return frame
+        return structure, structure.end_at(time) - structure.front
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
         """Add the events that arrived since ``ahead`` and evict those that left; no store call."""
-        came, left, right = moved[""]
-        if self._frame is None:
-            self._structure.sync(new, left, right)
-        else:
-            self._structure.pass_on(new, left)
-            self._frame.sync(came, left, right)
+        self._structure.sync(new, *moved[""])
 
     def _as_asked(self) -> Asked | None:
         """Return the policy if it is one on an aggregate, alone or ``|`` a count; else None."""
@@ -535,7 +513,7 @@ class WindowEngine(Engine[Out]):
         found = coverage_of(
             "", structure.remembered(), self.policy, structure.front, structure.back, time, late
         )
-        return found if self._frame is None else replace(found, events=len(self))
+        return replace(found, events=len(self))
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -678,18 +656,12 @@ class WindowEngine(Engine[Out]):
 
         Costs 1 combine, and one for each event that has entered a frame that ends earlier.
         """
-        if self._frame is None:
-            structure = self.structure
-            count = len(structure)
-            return (structure.query() if count else None), count
-        frame = self._placed_frame()
-        return (frame.query() if len(frame) else None), len(frame)
+        structure, count = self._placed()
+        return (structure.query() if count else None), count
 
     def __len__(self) -> int:
-        more = self.single.length()
-        if more is not None:
-            return len(self._structure if self._frame is None else self._frame) + more
-        return len(self.structure if self._frame is None else self._placed_frame())
+        length = self.single.length()
+        return self._placed()[1] if length is None else length
 
 
 def by_time(structure: EventLog, kind: type[_Log]) -> _Log:

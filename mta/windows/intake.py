@@ -1,22 +1,77 @@
-"""Read and check the values and times of events; refuse or drop invalid ones.
+"""What calls begin with: one at a time; values and times are read, invalid ones refused or dropped.
 
-``Intake`` reads the events of one window. The functions are shared with ``KeyedWindows``.
+``alone`` marks the public methods of windows. ``Intake`` reads the events of one window. The
+functions are shared with ``KeyedWindows``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from time import time
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows, Schema
-from mta.errors import AheadEvent, InvalidTime, InvalidValue, LateEvent, NotPageable
+from mta.errors import (
+    AheadEvent,
+    InvalidTime,
+    InvalidValue,
+    LateEvent,
+    NotPageable,
+    WindowBusy,
+)
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
 from mta.times import MICROSECONDS, as_text, clock, read_times, to_time
 from mta.windows.settings import Nulls, Settings
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+
+class _Serves(Protocol):
+    """An object with an engine that serves one call at a time; multiple windows may share one."""
+
+    @property
+    def engine(self) -> Any:
+        """Return the engine, which has an attribute ``busy``."""
+
+
+_Window = TypeVar("_Window", bound=_Serves)
+
+
+def alone(
+    method: Callable[Concatenate[_Window, _Args], _Result],
+) -> Callable[Concatenate[_Window, _Args], _Result]:
+    """Decorate a method of a window: it has the engine to itself, and numpy's warnings are off.
+
+    A concurrent call raises WindowBusy, and changes nothing.
+    """
+
+    @wraps(method)
+    def call(self: _Window, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        engine = self.engine
+        if engine.busy:
+            raise busy()
+        engine.busy = True
+        try:
+            with np.errstate(all="ignore"):
+                return method(self, *args, **kwargs)
+        finally:
+            engine.busy = False
+
+    return call
+
+
+def busy() -> WindowBusy:
+    """Return the error of a call while the engine serves another one."""
+    return WindowBusy(
+        "this window is in the middle of another call, of another thread or of its own monoid or "
+        "policy; it takes one call at a time: hold a lock, or give each thread a window"
+    )
 
 
 def require_emit(emit: str) -> None:

@@ -26,6 +26,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
 from mta.times import to_time
+from mta.windows.intake import busy
 from mta.windows.single import (
     EXACT,
     SECOND,
@@ -35,7 +36,6 @@ from mta.windows.single import (
     Moved,
     Owner,
     SingleEvents,
-    busy,
 )
 
 #: The number of events that a block has room for, as in ``columns.h``.
@@ -377,7 +377,7 @@ class NativeEvents(SingleEvents):
         if not self._held:
             return None
         stands = self.block.stands()
-        return stands.entered - stands.left
+        return self._length + stands.entered - stands.left
 
     # --- the native buffer ----------------------------------------------------------------------
 
@@ -390,7 +390,7 @@ class NativeEvents(SingleEvents):
         (window,) = ahead.windows.values()
         last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
         by_count = window.by_count
-        found, lag = window.found, window.lag
+        found, lag = window.found, window.found.lag
         loaded = Loaded(
             self._room, window.spare if by_count else inf, last, bound,
             None if by_count else window.size, ahead.late_from,

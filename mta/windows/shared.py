@@ -31,9 +31,9 @@ from mta.monoids.product import require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
-from mta.windows.alone import alone
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, require_kind, require_policy
+from mta.windows.intake import alone
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.shared_engine import SharedEngine, check_name
 from mta.windows.shared_snapshot import SharedSnapshot

@@ -21,10 +21,10 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.lagging import prefetched_frame
+from mta.evaluators.ends import EarlyCursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -127,7 +127,8 @@ class SharedEngine(Engine[Out]):
             if (key := _key(observer)) not in known:
                 raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        return Cursor(self.monoid, policy, self.structure, lenses)
+        kind = Cursor if policy.end == NEWEST else EarlyCursor
+        return kind(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
         """Raises ValueError unless the policies look at all values stored with the events."""
@@ -234,14 +235,14 @@ class SharedEngine(Engine[Out]):
         newest = self._newest([c for c in windows.values() if not c.ends_early])
         found, room, late_from = {}, min(structure.spare, most), -inf
         for name, cursor in windows.items():
-            policy, lag = cursor.policy, None
+            policy = cursor.policy
             by_count = isinstance(policy, CountWindow)
             size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
-            if cursor.ends_early:
-                ahead, lag = prefetched_frame(cursor, most, self.timed)
+            if isinstance(cursor, EarlyCursor):
+                ahead = cursor.frame_ahead(most, room, self.timed)
             else:
                 ahead = cursor.ahead(room, newest)
-            found[name] = WindowAhead(size, by_count, len(cursor), ahead, lag)
+            found[name] = WindowAhead(size, by_count, len(cursor), ahead)
             room, late_from = min(room, ahead.room), max(late_from, ahead.late_from)
         return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
 

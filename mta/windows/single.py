@@ -31,14 +31,12 @@ import numpy as np
 from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
-from mta.errors import WindowBusy
-from mta.evaluators.lagging import Lag
 from mta.folds.sliding import Events
-from mta.logs.base import Prefetched, Recent
+from mta.logs.base import Lag, Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
 from mta.times import MICROSECONDS, to_time
-from mta.windows.intake import Intake
+from mta.windows.intake import Intake, busy
 from mta.windows.late import LateEvents
 
 #: The numbers of events to prefetch: few at first, as a program may look at the log after every
@@ -75,8 +73,6 @@ class WindowAhead(NamedTuple):
     length: int
     """The number of events in it."""
     found: Prefetched
-    lag: Lag | None = None
-    """None if the window ends with the newest event."""
 
     def room(self, most: int) -> int:
         """Return how many of ``most`` events may arrive before more leave than are prefetched."""
@@ -92,10 +88,10 @@ class WindowAhead(NamedTuple):
 
     def bound(self, last: float) -> float:
         """Return the time that events must be before; ``last`` is the newest time."""
-        leaving, most = self.found.leaving, EXACT
-        if self.lag is not None and not self.lag.is_all:
-            times = self.lag.waiting.times
-            most = -inf if times is None else min(most, float(times[-1]) + self.lag.delay)
+        leaving, lag, most = self.found.leaving, self.found.lag, EXACT
+        if lag is not None and not lag.is_all:
+            times = lag.waiting.times
+            most = -inf if times is None else min(most, float(times[-1]) + lag.delay)
         if self.by_count:
             return most
         if not len(leaving):
@@ -148,14 +144,6 @@ class Asked(NamedTuple):
     """Returns what the policy sees of the window's aggregate."""
     stays: Callable[[], Any]
     """Returns the value for which nothing leaves from this front; None if there is none."""
-
-
-def busy() -> WindowBusy:
-    """Return the error of a call while the engine serves another one."""
-    return WindowBusy(
-        "this window is in the middle of another call, of another thread or of its own monoid or "
-        "policy; it takes one call at a time: hold a lock, or give each thread a window"
-    )
 
 
 class Reader:
@@ -264,7 +252,7 @@ class SingleEvents:
     # Slots, which Python finds faster than the attributes of a large object.
     __slots__ = (
         "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_held", "_intake",
-        "_is_whole", "_kept", "_last", "_late", "_late_from", "_lift", "_live", "_lower",
+        "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift", "_live", "_lower",
         "_misses", "_monoid", "_most", "_next", "_only", "_owner", "_reader", "_room", "_rows",
         "_show", "_skip", "_timed", "_times", "_usual", "_windows",
     )  # fmt: skip
@@ -515,13 +503,13 @@ class SingleEvents:
             self._windows, self._only = {}, None
 
     def length(self) -> int | None:
-        """Return how many events more than the log the only window has; None if unknown."""
+        """Return how many events the only window has; None if nothing is prefetched."""
         if not self._held:
             return None
         window = self._only
         assert window is not None
         came, left, _ = self._moved(window)
-        return came - left
+        return self._length + came - left
 
     # --- what is prefetched ---------------------------------------------------------------------
 
@@ -583,6 +571,7 @@ class SingleEvents:
         if ahead is None:
             return False
         windows, last = ahead.windows.values(), float(last)
+        self._length = sum(window.length for window in windows)
         room = min([ahead.room, most, *(window.room(most) for window in windows)])
         bound = min([EXACT, *(window.bound(last) for window in windows)])
         if room <= 0 or bound == -inf:
@@ -600,11 +589,10 @@ class SingleEvents:
             for name, window in ahead.windows.items()
         }
         for name, window in ahead.windows.items():
-            if window.lag is not None:
-                waiting = window.lag.waiting
+            if (lag := window.found.lag) is not None:
                 # Rows without columns are not listed.
-                values = self._monoid.inputs.listed(waiting.rows) or [()] * waiting.size
-                self._windows[name].entering = Entering(window.lag, values)
+                values = self._monoid.inputs.listed(lag.waiting.rows) or [()] * lag.waiting.size
+                self._windows[name].entering = Entering(lag, values)
         asked = [window for window in self._windows.values() if window.folds]
         self._live = [window for window in asked if window.entering is None]
         self._is_whole = ahead.is_whole and len(asked) == len(self._windows)

@@ -15,19 +15,21 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 
+from mta.columns.reading import as_given
+from mta.errors import NotRevisable
 from mta.evaluators.coverage import Coverage
+from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
+from mta.monoids.product import Product
 from mta.pages.snapshot import Snapshot
 from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
-from mta.windows.alone import alone
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine
-from mta.windows.revision import Revision, revise
+from mta.windows.intake import alone, busy
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
-from mta.windows.single import busy
 from stores import StoreLike
 
 
@@ -54,6 +56,20 @@ class Stats:
     def dropped(self) -> int:
         """Events dropped for any reason."""
         return self.late + self.invalid + self.ahead
+
+
+@dataclass(frozen=True)
+class Revision:
+    """Events in order of time, from the oldest added one on, with their current results."""
+
+    times: np.ndarray
+    """datetime64[us]."""
+    values: Any
+    """A column; of a Product a dictionary of columns."""
+    results: Any
+    """As returned by ``Window.extend``."""
+    index: np.ndarray
+    """The position of the event in the batch; -1 for an earlier event."""
 
 
 class Window(EventsWindow[Out]):
@@ -260,16 +276,25 @@ class Window(EventsWindow[Out]):
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
         """Add a batch that may hold late events; return every result that it changes.
 
-        Needs ``allowed_lateness``, even 0, and a count or time window. Costs and errors are those
-        of ``extend``, and NotRevisable.
+        Needs ``allowed_lateness``, even 0, and a count or time window. Costs what ``extend`` costs,
+        and O(1) whole-group combines for each event later than the oldest added one. Raises
+        NotRevisable, and what ``extend`` raises.
 
         Args:
             values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
                 mapping or table of columns.
             times: Datetimes, or numbers.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
+
+        >>> from mta import CountWindow, Sum, Window
+        >>> window = Window(Sum(), CountWindow(2), name="late", allowed_lateness=60)
+        >>> window.extend([1.0, 4.0], [10, 30]).tolist()
+        [1.0, 5.0]
+        >>> revision = window.revise([2.0, 8.0], [20, 40])
+        >>> revision.index.tolist(), revision.results.tolist()
+        ([0, -1, 1], [3.0, 6.0, 12.0])
         """
-        return revise(self.engine, values, in_unit(times, time_unit))
+        return _revised(self.engine, values, in_unit(times, time_unit))
 
     @alone
     def coverage(self) -> Coverage:
@@ -360,3 +385,41 @@ class Window(EventsWindow[Out]):
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.policy!r}", self.engine.where()
         return f"<Window {self.name!r}: {what}, {len(self)} events in {where}>"
+
+
+def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
+    """Add a batch, and return every result that is new or may have changed; see the method."""
+    structure = engine.structure
+    if not isinstance(structure, FiBA):
+        raise NotRevisable(
+            f"{structure.name} takes events in order, so that no result ever changes"
+        )
+    rows, micros, count = engine.intake.admit_batch(values, times)
+    assert micros is not None
+    given, parts = _places(engine, count), []
+    with engine.counting(count):
+        for part in structure.revise(rows, micros, count):
+            parts.append(part)
+            engine.went(int(part.times[part.is_new][-1]))
+    is_new = np.concatenate([np.zeros(0, bool), *(part.is_new for part in parts)])
+    index = np.full(len(is_new), -1)
+    index[is_new] = given
+    moments = np.concatenate([np.zeros(0, "<i8"), *(part.times for part in parts)])
+    monoid, at = engine.monoid, 0
+    columns, outputs = monoid.inputs.new(len(index)), monoid.outputs.new(len(index))
+    for part in parts:
+        monoid.inputs.put_many(columns, at, part.rows)
+        monoid.outputs.put_many(outputs, at, part.outputs)
+        at += len(part.times)
+    if isinstance(engine.main, Product):
+        shown = engine.main.named(columns)
+    else:
+        shown = as_given(columns, engine.main.inputs)
+    return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)
+
+
+def _places(engine: WindowEngine, count: int) -> np.ndarray:
+    """Return the positions in the batch of its accepted events, in order of time."""
+    accepted, order = engine.intake.last_accepted, engine.intake.order
+    places = np.arange(count) if accepted is None else np.flatnonzero(accepted)
+    return places if order is None else places[order]

@@ -1,13 +1,13 @@
-"""The command line ``mta``: run windows over files, inspect them, see a demonstration.
+"""The command line ``mta``: run windows over files, inspect the windows, see a demonstration.
 
-- ``commands``: what Spark adds to the commands of ``mta.cli``
-- ``job``, ``expressions``: what ``mta run`` is asked to do
-- ``sources``, ``readers``, ``rows``, ``stream``: the input's files and columns, what is in one
-  file, its rows, and the stream of them
-- ``run``, ``progress``, ``plot``: rows in, results and a picture out
-- ``checkpoints``: inspect, check and sweep what a run has left
+- ``commands``: the commands that need Spark, in addition to those of ``mta.cli``
+- ``job``, ``expressions``: the options of ``mta run``
+- ``sources``, ``readers``, ``rows``, ``stream``: the input's files and columns, the content of a
+  file, its rows, and the stream of rows
+- ``run``, ``progress``, ``plot``: from rows to results and a plot
+- ``checkpoints``: inspect, check and clean up what a run has written
 - ``demo``, ``generator``: a demonstration, and the stream that it generates
-- ``failures``: Spark's failures in few words
+- ``failures``: short texts for Spark's failures
 """
 
 from __future__ import annotations

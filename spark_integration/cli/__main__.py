@@ -1,4 +1,4 @@
-"""``python -m spark_integration.cli`` is ``mta``."""
+"""``python -m spark_integration.cli`` runs ``mta``."""
 
 import sys
 

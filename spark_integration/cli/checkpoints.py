@@ -1,25 +1,25 @@
-"""``mta inspect``, ``check``, ``gc`` and ``migrate`` for what a query left in its checkpoint.
+"""``mta inspect``, ``check``, ``gc`` and ``migrate`` for a query's checkpoint.
 
-Its snapshots are in Spark's state, which Spark's reader of state stores reads as it was
-after the last batch. Where the pages are in that state too (``spark://state``), nobody but the
-query itself writes them; so they are copied to local disk to be read, and cannot be repaired.
+The query's snapshots are in Spark's state. Spark's reader of state stores returns the state after
+the last batch. If the pages are in that state too (``spark://state``), only the query itself can
+write them; so they are copied to local disk for reading, and cannot be repaired.
 
 ``gc`` marks and sweeps: it finds pages that no snapshot names, and deletes them later. Tasks that
-died leave such pages: those of a batch whose snapshot was never committed, and of events that left,
-whose deletion was cut short. They only take room. A page is deleted when all of this holds, so that
-no page that is or will be needed ever is:
+died leave such pages behind: pages of a batch whose snapshot was never committed, and pages of
+events that left, whose deletion was interrupted. They only use space. A page is deleted if all of
+these conditions hold, so that no page is deleted that is or will be needed:
 
-1. No snapshot of the last committed batch names it, down to where earlier snapshots reach back
-   (``retain``), nor one of an expired key whose pages are still to be deleted; that is found out
-   twice, when it is noted and when it is deleted.
-2. It was noted for the first time at least a grace period ago: a task that was given up, but still
-   runs, may still be writing.
-3. Every batch that had started when it was noted is committed by now. A batch that broke off is
-   run again and writes the same pages under the same keys, however long ago it did so first.
-4. Every index of the query can be read, and every inner page of its window if it is one by
-   itself; else nobody knows what is needed.
+1. No snapshot of the last committed batch names the page, including the earlier snapshots that it
+   reaches back to (``retain``) and those of expired keys whose pages are still to be deleted. This
+   is checked twice: when the page is recorded and when it is deleted.
+2. The page was first recorded at least a grace period ago: a task that Spark has given up on may
+   still be running, and writing.
+3. Every batch that had started when the page was recorded is committed by now. An interrupted batch
+   runs again and writes the same pages under the same keys, however long ago it first did so.
+4. Every index of the query can be read, and for a standalone window every inner page; otherwise it
+   is unknown which pages are needed.
 
-When each page was first seen is noted in ``gc.json`` in the output folder.
+The time at which each page was first seen is recorded in ``gc.json`` in the output folder.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def inspect(folder: Path, store: str | None, limit: int, key: str | None = None)
 def list_windows(
     spark: SparkSession, checkpoint: Path, address: str, limit: int, key: str | None = None
 ) -> snapshots.Listing:
-    """The first windows of a checkpoint by their keys and the totals of all, or that of one key."""
+    """List the first windows of a checkpoint by key, with totals; or only the window of ``key``."""
     listing, saved = snapshots.Listing(limit), saved_snapshots(spark, checkpoint, address)
     with open_pages(spark, checkpoint, address) as store:
         keyed = [OpaqueKeys(snapshot, store) for snapshot in saved]
@@ -98,34 +98,34 @@ def list_windows(
 
 
 def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> snapshots.Totals:
-    """What a store holds, whoever wrote it."""
+    """Return how many pages and bytes a store has, from all writers."""
     if not is_state_url(address):
         return snapshots.store_totals(address)
-    # On disk are all versions of the state that Spark retains.
+    # The disk has all versions of the state that Spark retains.
     size = snapshots.disk_bytes(checkpoint / "state")
     return snapshots.Totals(read_pages(spark, checkpoint).count(), size)
 
 
 @spark_errors()
 def check(folder: Path, store: str | None, repair: bool) -> int:
-    """Print the damage by page and a summary; the exit code.
+    """Print the damage by page and a summary; return the exit code.
 
-    Reads every page of every window once; tables of many keys twice, where some of the keys have a
-    standalone window. Of these inner pages can be rebuilt; tables cannot.
+    Reads every page of every window once, and tables of many keys twice if some of the keys have a
+    standalone window. Inner pages of standalone windows can be rebuilt; tables cannot.
     """
     checkpoint, address = locate(folder, store)
     in_state = is_state_url(address)
     if repair and in_state:
         raise InvalidRequest(
             f"--repair: the pages are in Spark's own state ({address}), which only the query can "
-            "write: leave --repair out, and if a page is damaged, roll the query back to an "
-            "older batch of its checkpoint"
+            "write: leave --repair out. If a page is damaged, roll the query back to an older "
+            "batch of its checkpoint"
         )
     unnamed = read_job(folder) is None
     if repair and unnamed:
         raise InvalidRequest(
-            "--repair: a page is rebuilt by the windows' own aggregations, which a checkpoint "
-            "does not contain: in your program restore the window of the damaged key, and call "
+            "--repair: rebuilding a page needs the windows' aggregations, which a checkpoint "
+            "does not contain: in your program, restore the window of the damaged key and call "
             "mta.audit.audit(window, repair=True)"
         )
     session = local_session()
@@ -143,17 +143,18 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
     left = snapshots.sum_up(found, plural(keys, "key"), address, repair)
     inner = any(damage.level and not isinstance(damage, KeyedDamage) for damage in found.left)
     if inner and not repair and not in_state and not unnamed:
-        say("what can be rebuilt, --repair does")
+        say("--repair rebuilds what can be rebuilt")
     return left
 
 
 def windows_of(
     folder: Path, saved: list[tuple[str, bytes]], store: PageStore
 ) -> Iterator[tuple[str, AnyWindow | Opaque]]:
-    """Every key's window, or windows, of the aggregations and policies in the job's note.
+    """Yield every key's window, with the aggregations and policies in the job's note.
 
-    A query of one's own has no such note; then as its snapshots alone tell them. No store call.
-    Raises CorruptSnapshot, and SnapshotMismatch where the note is not the run's.
+    The query of a user's program has no such note; then the windows are those that the snapshots
+    describe. Makes no store call. Raises CorruptSnapshot, and SnapshotMismatch if the note is not
+    of this run.
     """
     job = read_job(folder)
     if job is None:
@@ -172,7 +173,7 @@ def windows_of(
 
 
 class Sighting(NamedTuple):
-    """When a page that no snapshot names was first seen, and the last batch started by then."""
+    """When a page that no snapshot names was first seen, and the last batch started before that."""
 
     seconds: float
     batch: int
@@ -180,20 +181,20 @@ class Sighting(NamedTuple):
 
 @spark_errors()
 def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool = False) -> None:
-    """Note the pages that no snapshot names, print them, and delete those that have been so long.
+    """Record and print the pages that no snapshot names, and delete those unneeded long enough.
 
-    Lists the store's keys, and reads every inner page, and the pages found once for their size.
+    Lists the store's keys, and reads every inner page, and the found pages once for their size.
     """
     checkpoint, address = locate(folder, store)
     note_facts(left_out=[])
     if is_state_url(address):
         note_facts(store=address, unneeded=[], unneeded_bytes=0, deleted=0, to_delete=0)
-        say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
-        say("          went with it, and Spark deletes those of old batches with their state.")
+        say(f"store     {address}: nothing to collect. Pages of an uncommitted batch are gone,")
+        say("          and Spark deletes the pages of old batches together with their state.")
         return
     until = time.time() - _seconds("--grace", grace)
     with open_store(address) as pages:
-        # In this order: a page in the list was written by a batch that had started by then.
+        # The order matters: a page in the list was written by a batch that had already started.
         keys = list(pages.keys())
         started, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
         saved = saved_snapshots(local_session(), checkpoint, address)
@@ -208,7 +209,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool 
         live |= needed_by_published(pages, keys)
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         orphans += unneeded_records(pages, keys, query_id(checkpoint))
-        # Where tables are damaged, standalone windows of their keys are not known either.
+        # If tables are damaged, the standalone windows of their keys are unknown too.
         unsure = [key for key in orphans if {key.partition("/")[0], _prefix(key)} & damaged.keys()]
         orphans = sorted(set(orphans) - set(unsure))
         now = Sighting(time.time(), started)
@@ -235,8 +236,8 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool 
 
 
 def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sighting]:
-    """When each page was first seen, of those that are still unneeded; kept in the file."""
-    remedy = "delete it, and pages wait from now on for as long as --grace says"
+    """Return when each page that is still unneeded was first seen, and record this in the file."""
+    remedy = "delete it; then the grace period (--grace) of all pages starts again"
     earlier = read_note(path, remedy) if path.is_file() else {}
     first = {}
     for key in orphans:
@@ -250,7 +251,7 @@ def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sightin
 
 
 def _prefix(key: str) -> str:
-    """What the names of all windows of one query begin with: its id and its plan."""
+    """Return the common prefix of the names of a query's windows: the query's id and its plan."""
     return key.partition("/")[0].partition(":")[0]
 
 
@@ -273,12 +274,12 @@ def migrate(
     buckets: int | None,
     time_limit: str,
 ) -> None:
-    """Make a new checkpoint of an old one, and say how the query goes on."""
+    """Create a new checkpoint from an old one, and print how to continue the query."""
     seconds = _seconds("--time-limit", time_limit)
     if read_job(checkpoint) is not None or read_job(checkpoint.parent) is not None:
         raise InvalidRequest(
-            f"{checkpoint} is of 'mta run', which records its store and cannot continue "
-            "elsewhere: use another --output for another run"
+            f"{checkpoint} belongs to 'mta run', which records its store and cannot continue "
+            "elsewhere: start another run with another --output"
         )
     locate(checkpoint, store)
     ping_home(to or store, write=True)
@@ -289,27 +290,29 @@ def migrate(
     home = without_credentials(to or store)
     say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
     say(f"store     {home}")
-    say(f"go on     with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
-    say("          Once it has, the old checkpoint must not be started again.")
+    say(f"continue  with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
+    say("          After that, do not start the query from the old checkpoint again.")
 
 
 # What a checkpoint holds
 
 
 def locate(folder: Path, store: str | None) -> tuple[Path, str]:
-    """The checkpoint and the store's address, for an output folder or a checkpoint of Spark.
+    """Return the checkpoint and the store's address, of an output folder or a Spark checkpoint.
 
-    The store has answered, before Spark is started.
+    This pings the store, before Spark is started.
     """
     job = read_job(folder)
     checkpoint = folder if job is None else folder / "checkpoint"
     if not (checkpoint / "state").is_dir():
         raise InvalidRequest(f"{folder} is neither an output folder of 'mta run' nor a checkpoint")
     if not has_commits(checkpoint):
-        raise InvalidRequest(f"{folder} has no committed batch yet: run again until one has ended")
+        raise InvalidRequest(
+            f"{folder} has no committed batch yet: run the query until a batch is finished"
+        )
     address = store or (job and str(job["store"]))
     if not address:
-        raise InvalidRequest("name the store of this checkpoint with --store")
+        raise InvalidRequest("give the store of this checkpoint with --store")
     ping_home(address)
     return checkpoint, address
 

@@ -1,7 +1,7 @@
-"""The command ``mta`` with Spark: ``run``, ``demo``, and the other commands on what a run has left.
+"""The command ``mta`` with Spark: ``run``, ``demo``, ``migrate``, and other commands for runs.
 
-Spark and its libraries are imported only when a command runs that needs them, so that the others
-work, and ``mta --help``, where only the core of the package is installed.
+Spark and its libraries are imported only when a command needs them. So ``mta --help`` and the other
+commands work if only the core of the package is installed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RUN_EXAMPLES = """examples:
 
 
 def command_line() -> CommandLine:
-    """``mta`` with every command."""
+    """Return the command line of ``mta`` with all commands."""
     # PySpark does not fully support pandas 3 yet, and warns at each use.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     line = CommandLine()
@@ -51,7 +51,7 @@ def command_line() -> CommandLine:
     ))  # fmt: skip
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
-        help="for a run: how long a page must have been unneeded; default: 1 hour",
+        help="for a run: how long a page must be unneeded before it is deleted; default: 1 hour",
     )  # fmt: skip
     for name, of_runs_alone in (("inspect", ""), ("check", ""), ("gc", "grace")):
         line.commands[name].set_defaults(command=_of_a_run(name, of_runs_alone))
@@ -60,7 +60,7 @@ def command_line() -> CommandLine:
 
 
 def _serve(published: str, store: str | None, **options: Any) -> None:
-    """Serve what is published under a name, or by a run, whose output folder is given."""
+    """Serve what is published under a name, or by the run in an output folder."""
     folder = next((f for f in (Path(published), Path(published, "run")) if read_job(f)), None)
     if folder is None:
         serving.serve(published, store, **options)
@@ -68,7 +68,7 @@ def _serve(published: str, store: str | None, **options: Any) -> None:
     job = read_job(folder) or {}
     if not job.get("publish"):
         raise InvalidRequest(
-            f"the run in {folder} publishes nothing: run it again with a name, as in "
+            f"the run in {folder} publishes nothing: run it again with a name, such as "
             "'mta run --publish features'"
         )
     serving.serve(str(job["publish"]), store or str(job["store"]), **options)
@@ -90,7 +90,7 @@ def _add_demo(parser: ArgumentParser) -> None:
     for option, what in (("--key", "key column"), ("--time", "time column")):
         parser.add_argument(option, metavar="COL", help=f"the {what} of --data; default: guessed")
     parser.add_argument("--time-format", metavar="PATTERN",
-                        help="as Spark writes it, such as dd/MM/yyyy HH:mm; default: guessed"
+                        help="a Spark pattern such as dd/MM/yyyy HH:mm; default: guessed"
                         )  # fmt: skip
     parser.add_argument("--value", nargs=1, metavar="COL",
                         help="the value column of --data; default: guessed")  # fmt: skip
@@ -104,7 +104,7 @@ def _add_migrate(parser: ArgumentParser) -> None:
         "checkpoint", type=Path, help="the checkpoint folder of a stopped query; it is not changed"
     )
     parser.add_argument(
-        "target", type=Path, help="a new folder for the checkpoint to continue with"
+        "target", type=Path, help="a new folder for the checkpoint to continue from"
     )
     parser.add_argument("--store", metavar="URL", required=True, help="the store of the pages")
     parser.add_argument("--to", metavar="URL", help="the store for the pages; default: the same")
@@ -112,7 +112,7 @@ def _add_migrate(parser: ArgumentParser) -> None:
         "--buckets",
         metavar="N",
         type=at_least_one,
-        help="how many buckets the query will have; default: as before",
+        help="how many buckets the query will have; default: unchanged",
     )
     parser.add_argument(
         "--time-limit", metavar="TIME", default="30 minutes",
@@ -121,8 +121,8 @@ def _add_migrate(parser: ArgumentParser) -> None:
 
 
 def _with_spark(module: str, name: str) -> Command:
-    """The command of a module that needs Spark; raises MissingDependency where libraries clash."""
-    import_module("spark_integration.versions")  # first, as it says which does not suit another
+    """Return a command that needs Spark. Raises MissingDependency if libraries conflict."""
+    import_module("spark_integration.versions")  # first, because its error names the conflict
     command: Command = getattr(import_module(f"spark_integration.cli.{module}"), name)
     return command
 
@@ -144,7 +144,7 @@ def _demo(data: Path | None, events: int, keys: int, output: Path, **given: Any)
 
 
 def _of_a_run(name: str, of_runs_alone: str) -> Command:
-    """A command on what a run has left; on files it is as it was."""
+    """Return a command that also works for runs; for files it is unchanged."""
 
     def command(path: Path | list[Path], store: str | None, **options: Any) -> int | None:
         paths = path if isinstance(path, list) else [path]
@@ -160,7 +160,7 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
             if store is not None:
                 raise
             hint = (
-                "a run's note has no passwords: give the store's whole address with --store, or "
+                "a run records no passwords: give the store's full address with --store, or "
                 f"set {PASSWORD}"
             )
             raise StoreAccessDenied(f"{error}; {hint}") from error

@@ -1,4 +1,4 @@
-"""``mta demo``: the whole path on a generated stream, or on data of your own, and then a check."""
+"""``mta demo``: run on a generated stream or on your data, then inspect and check the results."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from stores.installing import pip_install
 
 AGGREGATIONS = ("peak=max({0})", "mean=mean({0})", "spread=stddev({0})")
 MARK = "made-by-mta-demo"
-#: What its windows are published as.
+#: The name under which the windows are published.
 NAME = "demo"
 CHECKED_KEYS = 3
-#: pandas updates its sums step by step, and so rounds differently; a maximum has no rounding.
+#: pandas updates its sums step by step, so it rounds differently; a maximum needs no rounding.
 TOLERANCE = {"max": 0.0, "min": 0.0, "count": 0.0, "stddev": 1e-6}
 
 
 class DemoFailed(WindowStoreError, AssertionError):
-    """The results are not those of pandas: report this as a bug."""
+    """The results differ from those of pandas: report this as a bug."""
 
 
 def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> None:
-    """Generate a stream (or take ``data``), run, inspect, and compare with pandas."""
+    """Generate a stream (or use ``data``), run, inspect, and compare with pandas."""
     _clean(folder)
     if data is None:
         say(f"== generate: about {events:,} events of {keys} power meters over 30 days")
@@ -60,20 +60,20 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
         job = job.replace(agg=tuple(text.format(job.value[0]) for text in AGGREGATIONS))
     say(f"\n== run: a window of {job.windows} for every key, one result row per event")
     run(job)
-    say("\n== inspect: the windows as their snapshots describe them")
+    say("\n== inspect: the windows, as their snapshots describe them")
     spark = local_session()
     inspect(job.folder, job.store, 10)
-    say("\n== check: every result of some keys against pandas")
+    say("\n== check: compare every result of a few keys with pandas")
     check(spark, job)
     say(f"\nlook at   {job.folder / 'plot.png'}")
     if find_spec("uvicorn") is None:
-        say(f"          its windows in a browser need the extra 'serve': {pip_install('serve')}")
+        say(f"          to see the windows in a browser, first: {pip_install('serve')}")
     else:
-        say(f"          its windows in a browser: {own_command()} serve {quote(str(folder))}")
+        say(f"          or the windows in a browser: {own_command()} serve {quote(str(folder))}")
 
 
 def check(spark: SparkSession, job: Job) -> None:
-    """Compare the results of a few keys, every row, with pandas. Raises DemoFailed."""
+    """Compare all result rows of a few keys with pandas. Raises DemoFailed."""
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     results, key = read_results(spark, job), key_column(job)
     some = results.select(key).distinct().orderBy(F.xxhash64(key)).limit(CHECKED_KEYS)
@@ -88,7 +88,7 @@ def check(spark: SparkSession, job: Job) -> None:
 
 
 def _sorted(rows: pd.DataFrame, job: Job) -> pd.DataFrame:
-    """In the order in which a window takes events: by time, then by the other columns."""
+    """Sort rows as a window adds them: by time, then by the other columns."""
     rows = rows.dropna(subset=[str(job.time), *job.value])
     return rows.sort_values([str(job.time), *job.value]).reset_index(drop=True)
 
@@ -98,8 +98,10 @@ def _compare(
 ) -> None:
     columns = [str(job.time), *job.value]
     if not got[columns].equals(sent[columns]):
-        raise DemoFailed(f"key {key}: {len(sent):,} events, but {len(got):,} results: report this")
-    # Among events alike in time and value the order does not show, but each has its own result.
+        raise DemoFailed(
+            f"key {key}: {len(sent):,} events, but {len(got):,} results: report this as a bug"
+        )
+    # Events with equal times and values have no visible order, but each has another result.
     alone = ~got.duplicated(columns, keep=False).to_numpy()
     for aggregation in aggregations:
         expected = _rolling(sent, aggregation, job)[alone]
@@ -109,7 +111,9 @@ def _compare(
         try:
             np.testing.assert_allclose(found, expected, tolerance, tolerance * scale)
         except AssertionError as error:
-            raise DemoFailed(f"key {key}: {aggregation}, report this: {error}") from error
+            raise DemoFailed(
+                f"key {key}: {aggregation} differs from pandas, report this as a bug: {error}"
+            ) from error
     names = ", ".join(aggregation.name for aggregation in aggregations)
     say(f"          {key}: {len(got):,} events, {names} as in pandas")
 
@@ -120,7 +124,8 @@ def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.ND
     known = isinstance(policy, CountWindow | TimeWindow) and policy.end == NEWEST
     if not known or getattr(policy, "closed", "right") != "right":
         raise InvalidRequest(
-            f"the demo compares windows that end with the row, such as '24 hours', not {policy!r}"
+            f"the demo can check only windows that end with the row, such as '24 hours', not "
+            f"{policy!r}"
         )
     if isinstance(policy, CountWindow):
         window = series.rolling(policy.size, min_periods=1)
@@ -133,9 +138,9 @@ def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.ND
 
 
 def _clean(folder: Path) -> None:
-    """Empty the demo's folder; refuse to delete what a demo did not make."""
+    """Empty the demo's folder; refuse to delete files that no demo wrote."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
-        raise InvalidRequest(f"{folder} holds other files: choose another --output")
+        raise InvalidRequest(f"{folder} contains other files: choose another --output")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / MARK).touch()

@@ -1,4 +1,4 @@
-"""The small expressions of the command line: ``peak=max(watts)``, ``24 hours``, ``1000 events``."""
+"""The expressions of the command line: ``peak=max(watts)``, ``24 hours``, ``1000 events``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _AGGREGATION = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _HALF_FILTER = re.compile(r"\)\s*filter\b", re.IGNORECASE)
-#: What stands between quotes in an expression of SQL, a name in backticks, or a plain name.
+#: A quoted text in an SQL expression, a name in backticks, or a plain name.
 _TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`((?:[^`]|``)*)`|(\w+)""", re.DOTALL)
 _KEYWORD = re.compile(r"\w+\s*=\s*(.+)", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
-#: What may stand behind a size: ``closed left``, ``delay 1 hour``, ``exclude current``, a zone.
+#: What may follow a size: ``closed left``, ``delay 1 hour``, ``exclude current``, a zone.
 _BOUND = re.compile(r"\s*(closed|delay|ties|exclude|zone|offset)\s+(.+?)\s*")
-#: Durations may have other commas.
+#: A comma before a bound; durations may contain other commas.
 _COMMA = re.compile(r",(?=\s*(?:closed|delay|ties|exclude|zone|offset)\b)")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 _TO_DATE = re.compile(r"\s*(\w+)\s+to\s+date\s*")
-#: The aggregations whose results have the value's unit and size.
+#: The aggregations whose results have the unit and scale of the value.
 _LIKE_THE_VALUE = frozenset({
     "max", "min", "mean", "avg", "geomean", "first", "last", "median", "quantile", "mode", "lag",
     "nth_value", "decayed_mean", "time_weighted_mean",
@@ -45,13 +45,13 @@ class Aggregation:
     name: str
     function: str
     column: str
-    """Empty where it reads none, as ``count(*)``."""
+    """Empty if no column is read, as for ``count(*)``."""
     more: tuple[str, ...] = ()
-    """Further columns that it reads."""
+    """Further columns that are read."""
     arguments: str = ""
-    """What stands behind the columns, as ``0.9``."""
+    """The arguments after the columns, such as ``0.9``."""
     condition: str = ""
-    """Of which rows it is, as an expression of Spark SQL; empty for all."""
+    """The filter of the rows, as a Spark SQL expression; empty for all rows."""
 
     def __str__(self) -> str:
         inside = ", ".join(filter(None, [self.column or "*", *self.more, self.arguments]))
@@ -60,39 +60,40 @@ class Aggregation:
 
     @property
     def like_the_value(self) -> bool:
-        """Whether the result has the value's unit and size, so that a plot has both on one axis."""
+        """Return whether the result has the unit and scale of the value, for a common plot axis."""
         return self.function in _LIKE_THE_VALUE
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of values that are read; a count of rows reads none."""
+        """Return the value columns that are read; a count of rows reads none."""
         return (self.column, *self.more) if self.column else ()
 
     @property
     def counts(self) -> bool:
-        """Whether it counts rows or values, and so needs no numbers."""
+        """Return whether this counts rows or values, which need not be numbers."""
         return isinstance(self.monoid(), mta.Count)
 
     @property
     def counts_values(self) -> bool:
-        """Whether it counts the values of a column, which may be of any type."""
+        """Return whether this counts the values of a column, which may have any type."""
         return bool(self.column) and self.counts
 
     def pair(self, time: str) -> tuple[Any, ...]:
-        """It as ``sliding_aggregate`` takes it; some read the column of the time before the values.
+        """Return the columns, the aggregation and the filter, as for ``sliding_aggregate``.
 
-        That column is of timestamps by then. The filter is the name of its column.
+        Some aggregations read the time column before the values; it has timestamps by then. The
+        filter is given as the name of its column.
         """
         times = (time,) if _reads_times(self.monoid()) else ()
         filters = (filter_column(self.name),) if self.condition else ()
         return ((*times, *self.columns), self._text, *filters)
 
     def mentions(self, name: str) -> bool:
-        """Whether the filter may read a column: names in its text are compared without case."""
+        """Return whether the filter may read a column; names are compared without case."""
         return name.lower() in _names_in(self.condition)
 
     def monoid(self) -> AbstractMonoid:
-        """What computes it."""
+        """Return the monoid that computes the aggregation."""
         return named(self._text)
 
     @property
@@ -101,15 +102,15 @@ class Aggregation:
 
 
 def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
-    """``[name=]function[(column, ...)] [filter (where condition)]``.
+    """Parse ``[name=]function[(column, ...)] [filter (where condition)]``.
 
-    The column defaults to the first of ``values``; ``count``, as ``count(*)``, reads none. Behind
-    the columns may be arguments, as in ``quantile(watts, 0.9)``. Raises InvalidRequest.
+    The column defaults to the first of ``values``; ``count``, like ``count(*)``, reads no column.
+    Arguments may follow the columns, as in ``quantile(watts, 0.9)``. Raises InvalidRequest.
     """
     match = _AGGREGATION.fullmatch(text)
     if match is None or _HALF_FILTER.search(match[3] or ""):
         raise InvalidRequest(
-            f"--agg {text!r} is not of the form name=function(column), with a filter behind it "
+            f"--agg {text!r} is not of the form name=function(column), or with a filter "
             "name=function(column) filter (where condition)"
         )
     name, function, inside, condition = match.groups()
@@ -126,7 +127,7 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
         raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
     columns = columns or [values[0]]
     count = max(_count_of_values(monoid), 1)
-    if count == 1:  # a name may have commas
+    if count == 1:  # a column's name may contain commas
         columns = [", ".join(columns)]
     if len(columns) != count:
         raise InvalidRequest(
@@ -137,7 +138,7 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
 
 
 def _names_in(condition: str) -> set[str]:
-    """The names in an expression of SQL in lower case: columns, functions and words."""
+    """Return the names in an SQL expression in lower case: columns, functions and keywords."""
     found = (match.groups() for match in _TOKEN.finditer(condition))
     return {
         (plain or quoted.replace("``", "`")).lower()
@@ -151,14 +152,14 @@ def _as_name(text: str) -> str:
 
 
 def _split(inside: str) -> tuple[list[str], str]:
-    """What is in the parentheses: columns, and from the first literal after one the arguments."""
+    """Split the content of the parentheses into columns and, from the first literal, arguments."""
     parts = [part.strip() for part in inside.split(",")] if inside else []
     at = next((at for at in range(1, len(parts)) if _is_literal(parts[at])), len(parts))
     return parts[:at], ", ".join(parts[at:])
 
 
 def _is_literal(text: str) -> bool:
-    """Whether a text is a number, a quoted text, or a keyword with one."""
+    """Return whether a text is a number, a quoted text, or a keyword argument with one of these."""
     keyword = _KEYWORD.fullmatch(text)
     try:
         ast.literal_eval(keyword[1] if keyword else text)
@@ -173,18 +174,19 @@ def _reads_times(monoid: AbstractMonoid) -> bool:
 
 
 def _count_of_values(monoid: AbstractMonoid) -> int:
-    """How many columns of values a monoid reads, beside that of the time."""
+    """Return how many value columns a monoid reads, without the time column."""
     if not isinstance(monoid.inputs, Record):
         return 1
     return sum(not isinstance(schema, Times) for schema in monoid.inputs.schemas)
 
 
 def parse_window(text: str) -> Any:
-    """``24 hours`` as a TimeWindow, ``1000 events`` or ``2^20 events`` as a CountWindow.
+    """Parse a window.
 
-    ``session 30 minutes`` as a SessionWindow. Behind a comma may be where the window ends:
-    ``24 hours, closed left, delay 1 hour``, or ``100 events, exclude current``. With a zone, as
-    ``3 months, zone Europe/Berlin``, it is a CalendarWindow, and so is ``month to date``.
+    ``24 hours`` is a TimeWindow, ``1000 events`` or ``2^20 events`` is a CountWindow, and ``session
+    30 minutes`` is a SessionWindow. Bounds can follow after commas: ``24 hours, closed left, delay
+    1 hour``, or ``100 events, exclude current``. With a zone, as in ``3 months, zone
+    Europe/Berlin``, the window is a CalendarWindow, and so is ``month to date``.
     """
     size, *behind = _COMMA.split(text)
     events, session, to_date = _events(size), _SESSION.fullmatch(size), _TO_DATE.fullmatch(size)
@@ -202,29 +204,29 @@ def parse_window(text: str) -> Any:
         return mta.CountWindow(events, **bounds)
     except (ValueError, TypeError) as error:
         raise InvalidRequest(
-            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes'; by the "
-            "calendar '3 months, zone Europe/Berlin' or 'month to date'; and behind it ', closed "
-            "left', ', delay 1 hour' or ', exclude current' where it ends before the row "
+            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes', or for "
+            "calendar windows '3 months, zone Europe/Berlin' or 'month to date'; append ', closed "
+            "left', ', delay 1 hour' or ', exclude current' if the window ends before the row "
             f"({error})"
         ) from error
 
 
 def _bounds(texts: Sequence[str]) -> dict[str, Any]:
-    """The arguments that are written behind a size."""
+    """Return the arguments that follow a size."""
     found: dict[str, Any] = {}
     for text in texts:
         match = _BOUND.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text.strip()!r} is no bound")
+            raise ValueError(f"{text.strip()!r} is not a bound")
         name, value = match.groups()
         if name == "exclude" and value != "current":
-            raise ValueError(f"{text.strip()!r} is no bound")
+            raise ValueError(f"{text.strip()!r} is not a bound")
         found |= {"exclude_current": True} if name == "exclude" else {name: value}
     return found
 
 
 def parse_windows(texts: str | Sequence[str]) -> Any:
-    """The policy of ``24 hours``, or of several ``name=24 hours`` a dictionary by their names."""
+    """Return the policy of ``24 hours``, or a dictionary of policies for several ``name=size``."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     if len(texts) == 1 and "=" not in texts[0]:
         return parse_window(texts[0])
@@ -233,15 +235,14 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
         name, equals, size = (part.strip() for part in text.partition("="))
         if not equals or not name or name in windows:
             raise InvalidRequest(
-                f"--window {text!r}: each of multiple windows has a name of its own, such as "
-                "'day=24 hours'"
+                f"--window {text!r}: multiple windows need different names, such as 'day=24 hours'"
             )
         windows[name] = parse_window(size)
     return windows
 
 
 def parse_every(text: str) -> int | str | mta.EveryPeriod:
-    """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``emit_every``.
+    """Return the value of ``emit_every``: 100 for ``100 events``; ``1 minute`` stays unchanged.
 
     A period may have an offset and a zone: ``1 day, offset 9h30m, zone America/New_York``.
     """
@@ -260,6 +261,6 @@ def parse_every(text: str) -> int | str | mta.EveryPeriod:
 
 
 def _events(text: str) -> int | None:
-    """What ``1000 events`` or ``2^20 rows`` count; None for a text of another form."""
+    """Return the number in ``1000 events`` or ``2^20 rows``; None for other texts."""
     match = _COUNT.fullmatch(text)
     return int(int(match[1]) ** int(match[2] or 1)) if match else None

@@ -1,4 +1,4 @@
-"""Spark's failures without their stack traces, which go to the log."""
+"""Report Spark's failures without their stack traces, which go to the log."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from mta.cli.exits import FULL_DISK
 from stores.errors import WindowStoreError
 
 MAKE_ROOM = (
-    "make room on the disk of the output folder, and where Spark has its temporary files "
-    "(spark.local.dir), and run again: it continues where it was"
+    "make room on the disk of the output folder, and on the disk of Spark's temporary files "
+    "(spark.local.dir), and run the command again: it continues where it stopped"
 )
 
 
 class RunFailed(WindowStoreError, RuntimeError):
-    """Spark stopped with an error: correct the cause and run again, it continues where it was."""
+    """Spark stopped with an error: correct the cause and run again, to continue from there."""
 
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn an exception of Spark into a RunFailed that tells its cause."""
+    """Turn an exception of Spark into a RunFailed with the cause."""
     try:
         yield
     except PySparkException as error:
@@ -33,7 +33,7 @@ def spark_errors() -> Iterator[None]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Without what Spark logs of a refused expression, as JSON among a command's output."""
+    """Suppress the JSON that Spark would log for a refused expression."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -43,18 +43,18 @@ def unlogged() -> Iterator[None]:
 
 
 def explain(error: PySparkException) -> str:
-    """The cause at the bottom of a failed query's stack traces, without the stacks."""
+    """Return the cause at the bottom of a failed query's stack traces, without the traces."""
     text = str(error).partition("=== Streaming Query ===")[0].strip()
     if "Traceback (most recent call last)" in text:
-        # The last line of a Python traceback is the first that is not indented.
+        # The last line of a Python traceback is the first line that is not indented.
         last = text.rpartition("Traceback (most recent call last):\n")[2]
         if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
             return re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip())
     if raised := re.search(r"InvalidInput: .+?(?=(?: SQLSTATE: \w+)*$)", text, re.MULTILINE):
-        return raised[0]  # of an expression of ours, around which Spark's versions put their words
+        return raised[0]  # our own text, around which Spark's versions add different words
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
     cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
-    # Which file could not be read is in the error, and why in the cause of its cause.
+    # The error names the file that could not be read; the cause of its cause says why.
     below = _snapshot(error)
     if full := next((words for words in FULL_DISK if words in f"{text}\n{below}"), None):
         return f"{cause.partition(full)[0].strip()}\n{full}: {MAKE_ROOM}".strip()
@@ -62,7 +62,7 @@ def explain(error: PySparkException) -> str:
 
 
 def _snapshot(error: BaseException) -> str:
-    """What the last of an error's causes says, as far as Spark tells them, else nothing."""
+    """Return the text of the last known cause of an error, '' if no cause is known."""
     cause = getattr(error, "_cause", None)
     if cause is None:
         return ""

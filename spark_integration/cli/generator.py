@@ -1,8 +1,8 @@
-"""A made-up but plausible stream: power meters that report their load about once a minute.
+"""Generate a plausible stream: power meters that report their load about once a minute.
 
-Each meter has its own size, daily rhythm and noise; there are weekends, short spikes of up to three
-times the load, and hours of silence when a meter is down. The same arguments always give the same
-files.
+Each meter has its own size, daily rhythm and noise. There are weekends, short spikes of up to three
+times the load, and hours without reports when a meter is down. The same arguments always give the
+same files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Meters:
 
     @classmethod
     def make(cls, events: int, keys: int, days: float = 30.0, seed: int = 1) -> Meters:
-        """``keys`` meters that report about ``events`` times together."""
+        """Return ``keys`` meters that make about ``events`` reports in total."""
         random = np.random.default_rng(seed)
         down_from = random.uniform(0, days * DAY, (keys, 2))
         return cls(
@@ -57,11 +57,11 @@ class Meters:
 
     @property
     def slots(self) -> int:
-        """How many reports a meter makes, if it is never down."""
+        """Return how many reports a meter makes if it is never down."""
         return round(self.days * DAY / self.interval)
 
     def events(self, first: int, last: int) -> pa.Table:
-        """The reports of all meters in the slots ``first`` to ``last``, in the order of time."""
+        """Return the reports of all meters in the slots ``first`` to ``last``, in order of time."""
         keys = len(self.size)
         random = np.random.default_rng([self.seed, first])
         shape = (keys, last - first)
@@ -86,7 +86,7 @@ class Meters:
         )
 
     def _load(self, seconds: Floats) -> Floats:
-        """The load without noise: a morning and an evening peak, less of both at weekends."""
+        """Return the load without noise: a morning and an evening peak, lower at weekends."""
         hour = (seconds % DAY) / 3600
         weekday = np.where((seconds // DAY) % 7 < 5, 1.0, 0.75)
         evening = np.exp(-0.5 * ((hour - self.evening[:, None]) / 2.5) ** 2)
@@ -98,7 +98,7 @@ class Meters:
 def write_stream(
     folder: Path, events: int, keys: int, *, rows_per_file: int = 100_000, fmt: str = "parquet"
 ) -> int:
-    """Write the stream as files in the order of time; returns the exact number of events."""
+    """Write the stream as files in order of time; return the exact number of events."""
     folder.mkdir(parents=True)
     meters = Meters.make(events, keys)
     written = 0

@@ -1,4 +1,4 @@
-"""What ``mta run`` is asked to do: from options, a TOML file and defaults to one checked value."""
+"""The options of ``mta run``, from the command line, a TOML file and defaults."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from spark_integration.errors import CorruptState, InvalidRequest
 from stores.address import without_credentials
 from stores.files import replace_file
 
-#: The titles of the options in the help, by the first one below each.
+#: The titles of the groups of options in the help, by the first option of each group.
 GROUPS = {"format": "columns", "agg": "windows", "output": "output", "follow": "running"}
-#: What a checkpoint depends on.
+#: The options that a checkpoint depends on.
 FIXED = (
     "key", "key_from_file_name", "time", "time_unit", "value", "carry", "agg", "window", "store",
     "emit", "write",
 )  # fmt: skip
-#: These change the columns of the results, and of Spark's state, by being so or not; else not.
+#: The options of which only one value changes the columns of the results or of Spark's state.
 DECISIVE = {
     "on_late": "side", "on_ahead": "side", "idle": "keep", "allowed_lateness": None,
     "emit_updates": False,
@@ -77,7 +77,7 @@ class Job:
     agg: tuple[str, ...] = _option(
         (),
         "max, mean, sum, count, std, median, quantile(COL, 0.9), ... (see docs/catalogue.md), "
-        "followed by an optional filter (where CONDITION); default: max and mean of each value",
+        "optionally followed by filter (where CONDITION); default: max and mean of each value",
         "NAME=FUNCTION(COL)",
     )
     window: tuple[str, ...] = _option(
@@ -97,8 +97,8 @@ class Job:
     )
     on_late: Literal["raise", "drop", "side"] = _option(
         "raise",
-        "whether a row older than the last one of its key stops the run, is dropped, or is marked "
-        "late",
+        "whether a row that is older than the last row of its key stops the run, is dropped, or "
+        "is marked late",
     )
     allowed_lateness: str | None = _option(
         None,
@@ -107,7 +107,7 @@ class Job:
         "TIME",
     )
     emit_updates: bool = _option(
-        False, "emit a row again, marked, when a late one changes it; default: no"
+        False, "emit a row again, marked, when a late row changes its results; default: no"
     )
     max_ahead: str | None = _option(
         None,
@@ -120,8 +120,7 @@ class Job:
     on_invalid: Literal["raise", "drop"] = _option(
         "raise",
         "whether rows without a readable key or time, or with an invalid value, stop the run or "
-        "are "
-        "dropped",
+        "are dropped",
     )
     nulls: Literal["skip", "raise", "drop_row", "accept"] = _option(
         "skip",
@@ -130,16 +129,16 @@ class Job:
     )
     nan: Literal["skip", "raise", "propagate"] = _option(
         "skip",
-        "whether a NaN is a missing value, is invalid (see --on-invalid), or makes results NaN",
+        "whether a NaN counts as missing, is invalid (see --on-invalid), or makes results NaN",
     )
     min_samples: int | None = _option(
         None, "results with fewer values are null; default: none", "N"
     )
     idle: Literal["keep", "expire", "emit"] = _option(
-        "keep", "whether keys with an empty time window stay, expire, or expire with a last row"
+        "keep", "whether keys with an empty time window are kept, expire, or expire with a last row"
     )
     watermark: str = _option(
-        "10 minutes", "for --idle: the maximum delay between rows of different keys", "TIME"
+        "10 minutes", "for --idle: the maximum delay between the rows of different keys", "TIME"
     )
 
     output: str = _option("mta-output", "where results, pages and the checkpoint go", "DIR")
@@ -149,14 +148,14 @@ class Job:
         "WHEN",
     )
     emit: Literal["all", "last"] = _option(
-        "all", "whether to emit a row for each event, or the last one of each key and batch"
+        "all", "whether to emit a row for each event, or the last row of each key and batch"
     )
     write: Literal["parquet", "csv"] = _option("parquet", "the format of the results")
     plot: bool = _option(True, "whether to draw plot.png at the end; default: yes")
     plot_keys: int | None = _option(None, "how many keys the plot shows; default: up to 3", "N")
     overwrite: bool = _option(
         False,
-        "start over: delete the files of earlier runs in the output folder; default: continue it",
+        "start over, deleting the files of an earlier run in the output folder; default: continue",
     )
 
     follow: bool = _option(
@@ -164,7 +163,7 @@ class Job:
     )
     files_per_batch: int | None = _option(
         None,
-        "how many files to read together; default: about 500,000 rows, or all for their order",
+        "how many files a batch reads; default: about 500,000 rows, or all files to sort them",
         "N",
     )
     cores: int | None = _option(None, "how many cores to use; default: all", "N")
@@ -172,32 +171,32 @@ class Job:
 
     @classmethod
     def from_options(cls, given: Mapping[str, Any]) -> Self:
-        """The options given, over those of the ``--config`` file, over the defaults."""
+        """Return the job: the given options override the ``--config`` file and the defaults."""
         options = {name: value for name, value in given.items() if value not in (None, [])}
         if not any("=" in text for text in options.get("window", "=")):
-            options["window"] = options["window"][-1:]  # as of any option, the last one counts
+            options["window"] = options["window"][-1:]  # as for any option, the last one counts
         if "config" in options:
             options = {**read_config(Path(options.pop("config"))), **options}
         job = cls(**{name: _value(name, value) for name, value in options.items()})
         if not job.input:
-            raise InvalidRequest("no input: name a file or a folder, or 'input' in the config file")
+            raise InvalidRequest("no input: give a file or a folder, or 'input' in the config file")
         if job.key and job.key_from_file_name:
             raise InvalidRequest("give either --key or --key-from-file-name, not both")
         return job
 
     @property
     def folder(self) -> Path:
-        """The output folder; everything that the job writes by itself lies in it."""
+        """Return the output folder, which has all files that the job writes."""
         return Path(self.output)
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint: which files were read, and the snapshots of all windows."""
+        """Return Spark's checkpoint, with the list of read files and the windows' snapshots."""
         return self.folder / "checkpoint"
 
     @property
     def result_folder(self) -> Path:
-        """The result rows, as Parquet or CSV files."""
+        """Return the folder of the result rows, as Parquet or CSV files."""
         return self.folder / "results"
 
     @property
@@ -206,19 +205,19 @@ class Job:
 
     @property
     def store_url(self) -> str:
-        """Where the pages lie; by default in the output folder, on local disk."""
+        """Return the URL of the pages' store, by default on local disk in the output folder."""
         return self.store or f"file://{(self.folder / 'pages').absolute()}"
 
     def described(self) -> dict[str, Any]:
         return asdict(self) | {"store": without_credentials(self.store_url)}
 
     def save(self) -> None:
-        """Note the job in its folder, for ``mta inspect`` and the next run."""
+        """Save the job in its folder, for ``mta inspect`` and the next run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         replace_file(self.folder / "job.json", json.dumps(self.described(), indent=1) + "\n")
 
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
-        """The settings that a checkpoint depends on and that are not as they were ``earlier``."""
+        """Return the settings that a checkpoint depends on and that differ from ``earlier``."""
         now, was = self.described(), earlier.get
         changed = [name for name in FIXED if _text(now[name]) != _text(was(name))]
         changed += [
@@ -237,7 +236,7 @@ _HINTS = get_type_hints(Job)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of a job. Without defaults: what is not given may be in the config file."""
+    """Add the options of a job, without defaults, because the config file may have them."""
     group: Any = parser
     for each in fields(Job)[1:]:
         if each.name in GROUPS:
@@ -256,7 +255,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The options in a TOML file; the keys are the long options' names."""
+    """Return the options in a TOML file; its keys are the names of the long options."""
     try:
         config = tomllib.loads(path.read_text())
     except OSError as error:
@@ -266,7 +265,8 @@ def read_config(path: Path) -> dict[str, Any]:
     options = {name.replace("-", "_"): value for name, value in config.items()}
     if unknown := sorted(options.keys() - _HINTS.keys()):
         raise InvalidRequest(
-            f"--config {path}: unknown {', '.join(unknown)}; it can hold {', '.join(_HINTS)}"
+            f"--config {path}: unknown options {', '.join(unknown)}; it can have "
+            f"{', '.join(_HINTS)}"
         )
     for option in ("agg", "window"):
         if isinstance(options.get(option), dict):
@@ -275,24 +275,24 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def read_job(folder: Path) -> dict[str, Any] | None:
-    """The job that an earlier run noted in its output folder, if there is one.
+    """Return the job that an earlier run saved in its output folder, None without one.
 
-    Raises CorruptState for a note that is damaged.
+    Raises CorruptState if the saved job is damaged.
     """
     note = folder / "job.json"
     if not note.is_file():
         return None
-    return read_note(note, "write it again as the run had it, or start the run with --overwrite")
+    return read_note(note, "restore the file, or start the run with --overwrite")
 
 
 def read_note(path: Path, remedy: str) -> dict[str, Any]:
-    """What a command noted in a file of its own. Raises CorruptState, with what to do."""
+    """Return the content of a file that a command saved. Raises CorruptState with the remedy."""
     try:
         found = json.loads(path.read_text())
-    except ValueError as error:  # of the bytes or of the JSON
+    except ValueError as error:  # invalid bytes or invalid JSON
         raise CorruptState(f"{path} is damaged ({error}): {remedy}") from error
     if not isinstance(found, dict):
-        raise CorruptState(f"{path} is damaged (it holds no JSON object): {remedy}")
+        raise CorruptState(f"{path} is damaged (it is not a JSON object): {remedy}")
     return found
 
 
@@ -306,7 +306,7 @@ def _value(name: str, value: Any) -> Any:
     hint = _HINTS[name]
     if choices := _choices(name):
         if value not in choices:
-            raise InvalidRequest(f"{name} is {value!r}; it can be {', '.join(choices)}")
+            raise InvalidRequest(f"{name} is {value!r}: it must be one of {', '.join(choices)}")
         return value
     if several := get_origin(hint) is tuple:
         value = tuple(value) if isinstance(value, list | tuple) else (value,)

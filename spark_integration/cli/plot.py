@@ -1,7 +1,7 @@
-"""The picture at the end: a key's values and their aggregates over time.
+"""The plot at the end of a run: a key's values and their aggregates over time.
 
-Whatever the number of rows, Spark reduces them to the least and greatest value in each of about a
-thousand stretches of time per key, which is all that a picture of that width can show.
+Spark divides the time of each key into about a thousand intervals, and reduces the rows of each
+interval to the least and the greatest value. A plot of that width cannot show more.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 from spark_integration.cli.expressions import Aggregation
 
 STRETCHES = 1000
-#: Panels of a picture and the keys in it, unless more are asked for.
+#: The number of panels in a plot, and the default number of keys.
 PANELS, KEYS = 4, 3
-WORDY = 3  # so many curves have room for their whole names
+WORDY = 3  # up to this many curves, there is room for their full names
 LEGEND_COLUMNS = 5
 VALUE_COLOUR = "#7c8fa1"
 COLOURS = ("#d1495b", "#1f5fa8", "#2f8f5b", "#8a4fa3", "#c9822b", "#3b9aa8")
@@ -39,9 +39,9 @@ def draw(
     path: Path,
     most: int | None = None,
 ) -> str | None:
-    """Write the picture of the first keys to ``path``: of ``most``, or of a few.
+    """Write a plot of the first keys to ``path``: of ``most`` keys, or of a few.
 
-    Returns which they are, such as "3 of 13 keys"; None where there is nothing to show.
+    Returns how many keys it shows, such as "3 of 13 keys"; None if there is nothing to show.
     """
     panels = _panels(aggregations)
     count = most or max(1, min(KEYS, PANELS // len(panels)))
@@ -58,7 +58,7 @@ def draw(
 
 
 def which_of(shown: int, total: int) -> str:
-    """How many keys are in a picture.
+    """Return a text for how many keys a plot shows.
 
     >>> which_of(3, 13), which_of(1, 1)
     ('3 of 13 keys', '1 key')
@@ -69,7 +69,7 @@ def which_of(shown: int, total: int) -> str:
 
 
 def _panels(aggregations: Sequence[Aggregation]) -> list[list[Aggregation]]:
-    """What shares an axis: the results on the values' scale by column, every other alone."""
+    """Group the aggregations by axis: those on the values' scale by column, the others alone."""
     by_column: dict[str, list[Aggregation]] = {}
     for aggregation in aggregations:
         if aggregation.like_the_value:
@@ -86,13 +86,13 @@ def _columns(panel: Sequence[Aggregation]) -> list[str]:
 def _extremes(
     results: DataFrame, key: str, time: str, columns: Sequence[str], keys: Sequence[object]
 ) -> pd.DataFrame:
-    """Per key and stretch of time: the first time, and each column's least and greatest value."""
+    """Return the first time and each column's least and greatest value per key and interval."""
     chosen = results.where(F.col(f"`{key}`").isin(keys))
     micros = F.unix_micros(F.col(f"`{time}`"))
     ends = chosen.groupBy(F.col(f"`{key}`")).agg(F.min(micros), F.max(micros)).collect()
     if not ends:
         return pd.DataFrame()
-    # Each key has stretches of its own: they may be years apart.
+    # Each key has its own intervals: the keys' times may be years apart.
     stretches = (
         F.when(
             F.col(f"`{key}`") == F.lit(one),
@@ -143,7 +143,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     column = panel[0].column
     colours = COLOURS if panel[0].like_the_value else COLOURS[2:]
-    # Rows of boundaries (--emit-every '1 minute') have results alone.
+    # Rows of boundaries (--emit-every '1 minute') have results but no values.
     if panel[0].like_the_value and rows[f"max {column}"].notna().any():
         axes.plot(*_line(rows, column), color=VALUE_COLOUR, linewidth=0.8, label=column)
     styles = [(colour, line) for line in ("-", "--", ":") for colour in colours]
@@ -152,7 +152,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
         label = str(aggregation).replace("=", " = ") if len(panel) <= WORDY else aggregation.name
         axes.plot(*line, dashes, color=colour, linewidth=1.2, label=label)
     axes.set_ylabel(column if panel[0].like_the_value else panel[0].name)
-    # On the line of the title and those above it, so that it covers no curve.
+    # On the line of the title and above, so that the legend covers no curve.
     legend = axes.legend(
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
@@ -166,7 +166,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
 
 
 def _line(rows: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Down and up through each stretch, with a gap where events are missing for long."""
+    """Return a line down and up through each interval, with gaps where events are missing."""
     times = rows["time"].to_numpy("datetime64[us]")
     spacing = np.diff(times).astype(np.int64)
     wide = spacing > 10 * np.median(spacing) if len(spacing) else np.empty(0, bool)

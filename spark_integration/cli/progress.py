@@ -1,4 +1,4 @@
-"""How far a run has come: files, rows and rows that cannot be used, batch by batch."""
+"""The progress of a run: files, rows and rows that cannot be used, batch by batch."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from spark_integration.cli.stream import INPUT_METRICS
 from spark_integration.sliding import METRICS
 
 POLL_SECONDS = 0.25
-#: What a store says to callers who keep their windows, and so what it has not sent yet.
+#: What a write buffer's error promises to callers that keep their windows.
 _HELD = re.compile(r"[;:] \d+ bytes are held and will be sent when it is back: retry then")
 _WHAT_TO_DO = (
-    "nothing is lost: when the cause is removed, start the same command again, and it goes on "
+    "nothing is lost: when the cause is removed, start the same command again; it continues "
     "after the last finished batch"
 )
 
 
 @dataclass
 class Reason:
-    """Why some rows could not be used: how many they are, and which was the first."""
+    """Why some rows could not be used: the reason, their number, and the first of them."""
 
     text: str
     rows: int = 0
     example: dict[str, Any] = field(default_factory=dict)
 
     def describe(self, unit: str) -> str:
-        """One line; ``unit`` is what the number of a row counts in its file."""
+        """Return a line of text; ``unit`` is what row numbers count in a file, "line" or "row"."""
         found = f": {self.example['found']!r}" if self.example.get("found") else ""
         where = f"{self.example['file']}, {unit} {self.example['row']:,}"
         return f"{self.rows:,} x {self.text}, first in {where}{found}"
@@ -47,7 +47,7 @@ class Reason:
 
 @dataclass
 class Progress:
-    """What the query has read so far, in seconds of the clock or, ``follow``, of work."""
+    """What the query has read so far; ``seconds`` are of the clock or, with ``follow``, of work."""
 
     rows: int = 0
     late: int = 0
@@ -55,9 +55,9 @@ class Progress:
     invalid: int = 0
     batches: int = 0
     files: int = 0
-    """Files with content that were read by this run and those before it."""
+    """The files with content that this run and earlier runs have read."""
     all_files: int | None = None
-    """None for a folder that is being filled."""
+    """The number of files in the input; None for a folder that receives new files."""
     reasons: Sequence[Reason] = ()
     seconds: float = 0.0
     busy_seconds: float = 0.0
@@ -69,7 +69,7 @@ class Progress:
         self.earlier = self.files
 
     def update(self, query: StreamingQuery) -> None:
-        """Take in the batches that have ended since the last call."""
+        """Add the batches that have ended since the last call."""
         for progress in query.recentProgress:
             if progress["batchId"] > self.last_batch and progress["numInputRows"]:
                 metrics = progress["observedMetrics"]
@@ -89,11 +89,11 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Rows per second."""
+        """Return the rows per second."""
         return self.rows / self.seconds if self.seconds else 0.0
 
     def line(self) -> str:
-        """The state of a run that goes on."""
+        """Return a line about a run that is not finished."""
         of = "" if self.all_files is None else f" of {self.all_files:,}"
         left, read = "", self.files - self.earlier
         if self.all_files is not None and read:
@@ -110,7 +110,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """A time to wait, as people say it.
+    """Return a waiting time as text.
 
     >>> duration(8.2), duration(200), duration(9000)
     ('8 s', '3 min', '2.5 h')
@@ -121,7 +121,7 @@ def duration(seconds: float) -> str:
 
 
 def files_done(checkpoint: Path, files: Sequence[Path]) -> int:
-    """How many of the files were read by batches that a checkpoint's query has committed."""
+    """Return how many of the files the committed batches of a checkpoint have read."""
     batch = last_batch(checkpoint / "commits")
     if batch < 0:
         return 0
@@ -138,7 +138,7 @@ def follow_query(
 ) -> None:
     """Show the progress until the query ends or ``stop`` is set. Raises RunFailed.
 
-    ``by_work`` counts only the seconds of work, not those of waiting for files.
+    ``by_work`` counts only the seconds of work, without the wait for files.
     """
     line, began = ProgressLine(), time.monotonic()
     while query.isActive and not stop.wait(POLL_SECONDS):
@@ -156,11 +156,11 @@ def follow_query(
         cause = without_held_pages(explain(failure))
         raise RunFailed(f"{cause}\n{_WHAT_TO_DO}") from failure
     if progress.stopped:
-        say("stopped; the same command continues from here")
+        say("stopped; run the same command to continue from here")
 
 
 def without_held_pages(cause: str) -> str:
-    """A store's error, without its promise to send pages, which ends with the process.
+    """Remove from a store's error the promise to send pages, which ends with the process.
 
     >>> without_held_pages("no page; 7 bytes are held and will be sent when it is back: retry then")
     'no page'
@@ -169,7 +169,7 @@ def without_held_pages(cause: str) -> str:
 
 
 def _doing(query: StreamingQuery) -> str:
-    """What Spark does now, and how much of its present stages is done."""
+    """Return what Spark is doing, and how many tasks of its current stages are done."""
     message = str(query.status["message"]).partition("[")[0].strip()
     text = message[:1].lower() + message[1:]
     context = SparkContext._active_spark_context

@@ -1,9 +1,9 @@
-"""One input file to chunks of its rows: CSV by RFC 4180, JSON, and Parquet.
+"""Read an input file in chunks of rows: CSV by RFC 4180, JSON, or Parquet.
 
-The driver reads its sample with the same functions with which Spark's workers read everything, so
-both see the same rows. Python's own csv and json modules read text: they are strict about bytes,
-quotes and the end of a file, and they know the line, which Spark's readers do not. A file that
-cannot be read raises InvalidInput with its name, the line and what to do.
+The driver reads its sample with the same functions as Spark's workers read the files, so both see
+the same rows. Python's own csv and json modules read text: unlike Spark's readers, they are strict
+about bytes, quotes and the end of a file, and they know the line. A file that cannot be read raises
+InvalidInput, with the file's name, the line and what to do.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from spark_integration.errors import InvalidInput
 
 CHUNK_ROWS = 1 << 15
 PARTS = pa.schema({"path": pa.string(), "first": pa.int64(), "end": pa.int64()})
-#: A part of a Parquet file that one core reads is at least as long, uncompressed.
+#: The minimum size, uncompressed, of a part of a Parquet file that one core reads.
 PART_BYTES = 128 << 20
 COMMON_DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows are written in the files."""
+    """The format of the files."""
 
     format: str
     delimiter: str = ","
     quote: str = '"'
-    """Empty where a quote is an ordinary character."""
+    """Empty if quotes are ordinary characters."""
     encoding: str = "utf-8"
 
     @property
     def codec(self) -> str:
-        """The encoding, which passes over the byte order mark of UTF-8."""
+        """Return the name of the encoding, which skips the byte order mark of UTF-8."""
         name = codecs.lookup(self.encoding).name
         return "utf-8-sig" if name == "utf-8" else name
 
     def cells(self, lines: Iterable[str]) -> Any:
-        """A ``csv.reader`` of these lines."""
+        """Return a ``csv.reader`` of these lines."""
         how: dict[str, Any] = {"quotechar": self.quote} if self.quote else {}
         how["quoting"] = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         return csv.reader(lines, delimiter=self.delimiter, strict=True, **how)
@@ -58,12 +58,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a file: its columns, and the line (Parquet: the row) at which each one is."""
+    """Some rows of a file: their columns, and the line (Parquet: the row number) of each row."""
 
     columns: dict[str, Any]
     rows: Sequence[int]
     malformed: dict[int, str] = field(default_factory=dict)
-    """What is wrong with a row as a whole, by its place in the chunk."""
+    """What is wrong with a whole row, by its place in the chunk."""
 
 
 def read_chunks(
@@ -73,11 +73,11 @@ def read_chunks(
     size: int = CHUNK_ROWS,
     groups: range | None = None,
 ) -> Iterator[Chunk]:
-    """The rows of a file in chunks of at most ``size``, with these columns or all of them.
+    """Yield the rows of a file in chunks of at most ``size``, with these columns or all of them.
 
-    ``groups`` are the row groups to read of a Parquet file, by default all. Text is lists of
-    ``str`` and None, Parquet is Arrow arrays. A file without rows gives one empty chunk, one
-    without columns none. Raises InvalidInput.
+    ``groups`` are the row groups to read from a Parquet file, by default all. Columns of text files
+    are lists of ``str`` and None, columns of Parquet files are Arrow arrays. A file without rows
+    gives one empty chunk, a file without columns gives none. Raises InvalidInput.
     """
     with named_errors(path, layout):
         if layout.format == "parquet":
@@ -125,8 +125,8 @@ def _csv_chunks(
                 )
         except csv.Error as error:
             raise InvalidInput(
-                f"{path}, the row that starts in line {end + 1}: {error}: close its quotes, write "
-                "a quote within quotes twice, or give --quote '' if quotes are ordinary characters"
+                f"{path}, the row that starts in line {end + 1}: {error}: close its quotes, double "
+                "each quote inside quotes, or give --quote '' if quotes are ordinary characters"
             ) from error
 
 
@@ -155,7 +155,7 @@ def _json_chunks(
 
 
 def _json_rows(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Each object with its line, or its number in an array; a text says what is none."""
+    """Yield the line, or the number in an array, of each object; other values become a text."""
     line = 0
     for line, row in enumerate(text, 1):
         stripped = row.strip()
@@ -173,7 +173,7 @@ def _json_rows(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any] |
 def _json_object(text: str) -> dict[str, Any] | str:
     try:
         row = json.loads(text)
-        if "\\u" in text:  # half of a surrogate pair is no text
+        if "\\u" in text:  # half of a surrogate pair is not valid text
             json.dumps(row, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         return f"{text.strip()[:80]} ({error})"
@@ -187,14 +187,14 @@ def _json_array(path: Path, text: str, line: int) -> Iterator[tuple[int, dict[st
             json.dumps(rows, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"{path}: not a JSON array ({error}): write an array of objects, or an object per line"
+            f"{path}: not a JSON array ({error}): write an array of objects, or one object per line"
         ) from error
     for number, row in enumerate(rows, 1):
         yield number, row if isinstance(row, dict) else json.dumps(row)[:80]
 
 
 def _json_cell(value: Any) -> str | None:
-    """The text of a JSON value; an empty text counts as missing, as an empty cell of CSV does."""
+    """Return the text of a JSON value; an empty text counts as missing, like an empty CSV cell."""
     if value is None or isinstance(value, str):
         return value or None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -221,7 +221,7 @@ def _parquet_chunks(
 
 
 def split_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The parts of Parquet files: path, first row group, and the one after the last."""
+    """Yield parts of Parquet files: the path, the first row group, and the one after the last."""
     for path in listed_paths(batches):
         with named_errors(path, Layout("parquet")):
             meta = pq.read_metadata(path)
@@ -235,20 +235,20 @@ def split_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def listed_paths(batches: Iterable[pa.RecordBatch]) -> Iterator[Path]:
-    """The files that Spark lists, as ``file:/in/a.csv``."""
+    """Yield the paths of the files that Spark lists, such as ``file:/in/a.csv``."""
     for batch in batches:
         for path in batch.column(0).to_pylist():
             yield Path(path.removeprefix("file://").removeprefix("file:"))
 
 
 def _present(path: Path, there: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:
-    """``names``, or all columns. Raises InvalidInput if one is not there, or there twice."""
+    """Return ``names``, or all columns. Raises InvalidInput if a name is missing or repeated."""
     for name in names or ():
         if there.count(name) != 1:
             what = "several columns" if name in there else "no column"
             raise InvalidInput(
                 f"{path} has {what} {name!r}; its columns are {', '.join(there)}: every file of "
-                "the input has the columns that the command names, each once"
+                "the input must have each column that the command names exactly once"
             )
     return list(dict.fromkeys(there)) if names is None else names
 
@@ -262,14 +262,14 @@ def _open_text(path: Path, layout: Layout) -> TextIO:
 
 @contextmanager
 def named_errors(path: Path, layout: Layout) -> Iterator[None]:
-    """Turn what a library raises about the file into InvalidInput."""
+    """Turn a library's errors about the file into InvalidInput."""
     try:
         yield
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{path}, line {_line_of(path, layout)}: the bytes {error.object[error.start :][:4]!r} "
-            f"are not {layout.encoding}: give --encoding, as latin-1, cp1252 or utf-16, or correct "
-            "the file"
+            f"are not {layout.encoding}: give --encoding, such as latin-1, cp1252 or utf-16, or "
+            "correct the file"
         ) from error
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
@@ -280,7 +280,7 @@ def named_errors(path: Path, layout: Layout) -> Iterator[None]:
 
 
 def _line_of(path: Path, layout: Layout) -> int:
-    """The line of the first bytes that are not of the encoding; linear in the file."""
+    """Return the line of the first bytes that the encoding cannot decode; linear in the file."""
     decoder, lines = codecs.getincrementaldecoder(layout.codec)(), 1
     with _open_text(path, layout) as text:
         while True:

@@ -1,8 +1,8 @@
-"""The rows that a run takes from its files, as Spark's workers give them to Spark.
+"""The rows that a run reads from its files, as Spark's workers pass them to Spark.
 
 - A row that cannot be used has a ``reason``, the text that was ``found``, and its file and line.
-- A text is a number where Python's ``float`` reads it and it has no underscore.
-- A column that several files hold as different kinds of values raises InvalidInput.
+- A text is a number if Python's ``float`` reads it and it has no underscore.
+- A column with different kinds of values in several files raises InvalidInput.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from spark_integration.cli.readers import Chunk, Layout, listed_paths, named_err
 from spark_integration.errors import InvalidInput
 
 UTC_MICROS = pa.timestamp("us", "UTC")
-#: The columns that follow those of the rows: where each row is, and why it cannot be used.
+#: The last columns of the rows: where each row is, and why it cannot be used.
 ORIGIN = pa.schema(
     {"file": pa.string(), "row": pa.int64(), "reason": pa.string(), "found": pa.string()}
 )
 MALFORMED = "the row cannot be read"
-#: A folder of a null value, as Hive and Spark name it.
+#: The name of the folder for null values in Hive and Spark.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which columns of the files make the rows, and as what."""
+    """Which columns of the files are read, and with which types."""
 
     layout: Layout
     roots: tuple[Path, ...]
-    """The inputs; the folders below them may hold columns, as ``device=7``."""
+    """The inputs; the names of folders below them may contain columns, such as ``device=7``."""
     key: str | None
-    """None where all rows have the key ``all``, or each file's name."""
+    """None if all rows have the key ``all``, or the name of their file."""
     key_from_file_name: bool
     endings: tuple[str, ...]
-    """What a file's name ends with that is no part of the key."""
+    """The endings of files' names that are not part of the key."""
     time: str
     values: tuple[str, ...]
     needed: frozenset[str]
     """The values that aggregations read."""
     required: frozenset[str]
-    """Those of them that no row may miss."""
+    """The values that every row must have."""
     nan: Nan
     carried: tuple[str, ...]
-    """What counts and filters read beside the values, and what goes to the results."""
+    """The other columns that counts and filters read, and those that go to the results."""
     types: dict[str, pa.DataType]
-    """The types of key, time and carried columns; the values are doubles."""
+    """The types of the key, the time and the carried columns; values are doubles."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The rows' columns: c0, the key, c1, the time, then values, carried ones and ORIGIN."""
+        """Return the rows' columns: c0 (key), c1 (time), then values, carried columns, ORIGIN."""
         types = [self.types.get(self.key or "", pa.string()), self.types[self.time]]
         types += [pa.float64() for _ in self.values]
         types += [self.types[name] for name in self.carried]
@@ -65,7 +65,7 @@ class Selection:
 
     @property
     def reasons(self) -> list[str]:
-        """Every reason for which a row cannot be used."""
+        """Return all reasons for which a row may be unusable."""
         names = (self.key, self.time, *self.values)
         return [
             MALFORMED,
@@ -75,18 +75,18 @@ class Selection:
         ]
 
     def read_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the files whose paths are given, for mapInArrow."""
+        """Yield the rows of the files with these paths, for mapInArrow."""
         for path in listed_paths(batches):
             yield from self.read(path)
 
     def read_parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of what ``split_files`` gives, for mapInArrow."""
+        """Yield the rows of the parts that ``split_files`` yields, for mapInArrow."""
         for batch in batches:
             for part in batch.to_pylist():
                 yield from self.read(Path(part["path"]), range(part["first"], part["end"]))
 
     def read(self, path: Path, groups: range | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, or of some row groups of it. Raises InvalidInput."""
+        """Yield the rows of a file, or of some of its row groups. Raises InvalidInput."""
         partitions = partitions_of(path, self.roots)
         names = [self.key, self.time, *self.values, *self.carried]
         wanted = list(dict.fromkeys(n for n in names if n is not None and n not in partitions))
@@ -122,7 +122,7 @@ class Selection:
 
 
 class _Faults(dict[int, tuple[str, str]]):
-    """The first reason against each row, and what was found there."""
+    """The first reason why each row cannot be used, and the text that was found there."""
 
     def add(self, found: dict[int, str], reason: str) -> None:
         for at, text in found.items():
@@ -141,21 +141,21 @@ class _Faults(dict[int, tuple[str, str]]):
 
 
 def missing_reason(name: str) -> str:
-    """The reason against a row without a key, a time or a value."""
+    """Return the reason for a row without a key, a time or a value."""
     return f"no {name}"
 
 
 def _no_number(name: str) -> str:
-    return f"{name} is no number"
+    return f"{name} is not a number"
 
 
 def unreadable_time(name: str) -> str:
-    """The reason against a row whose time is a text of another form."""
+    """Return the reason for a row whose time is a text in another format."""
     return f"{name} cannot be read as a time"
 
 
 def partitions_of(path: Path, roots: Iterable[Path]) -> dict[str, str | None]:
-    """The columns that stand in the names of the folders below an input, always as text.
+    """Return the columns in the names of the folders below an input, always as text.
 
     >>> partitions_of(Path("/in/device=007/a.csv"), [Path("/in")])
     {'device': '007'}
@@ -174,7 +174,7 @@ def _without(name: str, endings: Iterable[str]) -> str:
 
 
 def to_number(cell: Any) -> float:
-    """A cell as a double, NaN included. Raises ValueError or TypeError for what is no number.
+    """Return a cell as a double, possibly NaN. Raises ValueError or TypeError for other cells.
 
     >>> [to_number(cell) for cell in (" 7 ", "1e3", "-.5", "inf", 3)]
     [7.0, 1000.0, -0.5, inf, 3.0]
@@ -185,7 +185,7 @@ def to_number(cell: Any) -> float:
 
 
 def is_number(cell: Any) -> bool:
-    """Whether a cell that is not missing is a number."""
+    """Return whether a cell that is not missing is a number."""
     try:
         to_number(cell)
     except (TypeError, ValueError):
@@ -194,9 +194,9 @@ def is_number(cell: Any) -> bool:
 
 
 def to_numbers(cells: Any, path: Path, name: str, nan: Nan) -> tuple[pa.Array, dict[int, str]]:
-    """A column as doubles, null for missing, blank and wrong cells, and the wrong ones.
+    """Return a column as doubles, with nulls for missing, blank and wrong cells, and wrong cells.
 
-    A NaN is null, or wrong, or stays, as ``nan`` says.
+    ``nan`` says whether a NaN becomes null, is wrong, or stays.
     """
     if isinstance(cells, pa.Array):
         family = _family(cells.type)
@@ -209,7 +209,7 @@ def to_numbers(cells: Any, path: Path, name: str, nan: Nan) -> tuple[pa.Array, d
             null = pa.scalar(None, pa.float64())
             return pc.if_else(are, null, doubles), dict.fromkeys(found, "nan")
         if family not in ("text", "null"):
-            raise InvalidInput(f"{path}: the column {name!r} holds {cells.type}, not numbers")
+            raise InvalidInput(f"{path}: the column {name!r} contains {cells.type}, not numbers")
         cells = cells.to_pylist()
     numbers: list[float | None] = []
     wrong = {}
@@ -229,7 +229,7 @@ def to_numbers(cells: Any, path: Path, name: str, nan: Nan) -> tuple[pa.Array, d
 
 
 def type_in_results(kind: pa.DataType) -> pa.DataType:
-    """As what a Parquet column of this type is carried; wide enough for what other files hold."""
+    """Return the type for carrying a Parquet column, wide enough for the values of other files."""
     family = _family(kind)
     if family == "number":
         if pa.types.is_decimal(kind):
@@ -243,18 +243,18 @@ def type_in_results(kind: pa.DataType) -> pa.DataType:
 
 
 def type_of_time(kind: pa.DataType, what: str) -> pa.DataType:
-    """As what a time column of this type is read. Raises InvalidInput for what holds no times."""
+    """Return the type for reading a time column. Raises InvalidInput if it cannot have times."""
     family = _family(kind)
     if family == "time":
         return UTC_MICROS
     if family in ("text", "number", "null"):
         return pa.string()
     hint = ": write date and time in one column" if pa.types.is_time(kind) else ""
-    raise InvalidInput(f"{what} holds {kind}, not timestamps, dates, numbers or text{hint}")
+    raise InvalidInput(f"{what} contains {kind}, not timestamps, dates, numbers or text{hint}")
 
 
 def _family(kind: pa.DataType) -> str:
-    """Types whose values are converted into each other without a change of what they mean."""
+    """Return the family of a type; conversions in a family do not change what values mean."""
     is_a = pa.types
     if is_a.is_dictionary(kind):
         return _family(kind.value_type)
@@ -268,7 +268,7 @@ def _family(kind: pa.DataType) -> str:
 def _as(
     kind: pa.DataType, cells: Any, path: Path, name: str, families: tuple[str, ...] = ()
 ) -> pa.Array:
-    """A column as this type. Raises InvalidInput if the file has another kind of values."""
+    """Return a column as this type. Raises InvalidInput if the file has another kind of values."""
     if not isinstance(cells, pa.Array):
         cells = pa.array(cells, pa.string())
     if pa.types.is_dictionary(cells.type):
@@ -278,10 +278,10 @@ def _as(
         of_day = pa.types.is_time(there) and kind == pa.string() and not families
         if not of_day and _family(there) not in ("null", *(families or [_family(kind)])):
             raise pa.ArrowInvalid("another kind of values")
-        # Spark has no nanoseconds; what is finer than a microsecond is cut off.
+        # Spark has no nanoseconds, so times are truncated to microseconds.
         return cells.cast(kind, safe=str(there).partition(",")[0] != "timestamp[ns")
     except pa.ArrowInvalid as error:
         raise InvalidInput(
-            f"{path}: the column {name!r} holds {there}, in the first file {kind} ({error}): "
-            "write all files with one type"
+            f"{path}: the column {name!r} contains {there}, but {kind} in the first file "
+            f"({error}): write all files with the same type"
         ) from error

@@ -1,4 +1,4 @@
-"""``mta run``: files in, one result row per event out, pages in a store, a summary and a plot."""
+"""``mta run``: from files to one result row per event, with pages in a store, and a plot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from stores.files import open_no_link
 
 CLAIM = ".running"
 PLOT = "plot.png"
-#: A column that says which rows a filter passes.
+#: The name of a column that says which rows pass a filter.
 MARK = "__passes"
 
 try:
@@ -54,15 +54,15 @@ except ImportError:  # Windows has none
 
 @spark_errors()
 def run(job: Job) -> Progress:
-    """Run the job to the end of its input (``follow``: until a signal) and report."""
+    """Run the job to the end of its input (with ``follow``, until a signal), and report."""
     source = sources.open_source(job)
     job = sources.resolve_columns(job, source)
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     arguments = _arguments(job, aggregations)
-    Options(**arguments)  # raises for what does not go together, before anything is done
+    Options(**arguments)  # raises an error for options that conflict, before anything is done
     with claimed(job.folder):
         ping_home(job.store_url, write=True)  # before an earlier run is deleted
-        if any(agg.condition for agg in aggregations):  # so are filters that Spark cannot read
+        if any(agg.condition for agg in aggregations):  # also before: filters are checked by Spark
             with_conditions(stream.read_input(_spark(job), job, source), aggregations, job)
         _prepare_folder(job)
         _announce(job, source)
@@ -73,8 +73,8 @@ def run(job: Job) -> Progress:
             batching = sources.plan_batches(job, source)
             if batching.out_of_order:
                 say(
-                    "the files' modification times do not follow their events' times: "
-                    f"all {batching.files} files are read in one batch, to be sorted there"
+                    "the order of the files' modification times is not the order of their events: "
+                    f"all {batching.files} files are read and sorted in one batch"
                 )
             rows = _with_watermark(stream.read_input(spark, job, source, batching.files), job)
             progress = _new_progress(job, source)
@@ -93,7 +93,7 @@ def _spark(job: Job) -> SparkSession:
 
 
 def _new_progress(job: Job, source: sources.Source) -> Progress:
-    """Nothing yet, but what earlier runs have done."""
+    """Return the progress at the start, which includes the files that earlier runs have read."""
     files = [path for path in source.files if path.stat().st_size]
     return Progress(
         files=files_done(job.checkpoint, files),
@@ -103,23 +103,23 @@ def _new_progress(job: Job, source: sources.Source) -> Progress:
 
 
 def _check_yield(job: Job, source: sources.Source, progress: Progress) -> None:
-    """Raises InvalidInput if an input that the command names gave nothing."""
+    """Raises InvalidInput if an input that the command names gave no rows."""
     if job.follow or progress.stopped:
         return
     if source.empty:
         raise InvalidInput(
-            f"no rows in {', '.join(map(str, source.empty))}: take it out of the command, or see "
-            "why it is empty; the rows of the other inputs are in the results"
+            f"no rows in {', '.join(map(str, source.empty))}: remove it from the command, or find "
+            "out why it is empty; the rows of the other inputs are in the results"
         )
     if progress.rows and progress.invalid == progress.rows:
         raise InvalidInput(
-            f"none of the {plural(progress.rows, 'row')} read could be used: see the reasons "
+            f"none of the {plural(progress.rows, 'row')} could be used: see the reasons "
             "above, and the options --time-format, --delimiter and --encoding"
         )
 
 
 def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
-    # The results have the value columns that no aggregation reads all the same.
+    # The results also have the value columns that no aggregation reads.
     unread = set(job.value).difference(*(agg.columns for agg in aggregations))
     return {
         "by": sources.key_column(job),
@@ -147,7 +147,7 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
 def with_conditions(
     rows: DataFrame, aggregations: Sequence[Aggregation], job: Job
 ) -> dict[str, tuple[Any, ...]]:
-    """The aggregations with their filters as expressions over the rows.
+    """Return the aggregations, with their filters as expressions over the rows.
 
     Raises InvalidRequest for a filter that Spark cannot read, or that is not boolean.
     """
@@ -165,15 +165,15 @@ def with_conditions(
             if not isinstance(kind, BooleanType):
                 raise InvalidRequest(
                     f"--agg {str(agg)!r}: the filter is {kind.simpleString()}, not boolean: write "
-                    "a condition, as status = 'declined'; what only filters read in CSV and JSON "
-                    "is text"
+                    "a condition, such as status = 'declined'; in CSV and JSON, columns that only "
+                    "filters read are text"
                 )
             found[agg.name] = columns, monoid, condition
     return found
 
 
 def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
-    """The rows under the watermark that tells which keys are idle, where that is asked."""
+    """Return the rows with a watermark for finding idle keys, if the job needs it."""
     if job.idle == "keep":
         return rows
     try:
@@ -184,27 +184,27 @@ def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
 
 
 def read_results(spark: SparkSession, job: Job) -> DataFrame:
-    """The committed result rows of the job."""
+    """Return the committed result rows of the job."""
     reader = spark.read.option("header", "true").option("inferSchema", "true")
     return reader.format(job.write).load(str(job.result_folder))
 
 
 def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> list[Aggregation]:
-    """The result columns: each aggregation once, or once for each of multiple windows."""
+    """Return the result columns: each aggregation once, or once for each of multiple windows."""
     windows = policies_of(parse_windows(texts))
     return [replace(agg, name=result_name(agg.name, w)) for agg in aggregations for w in windows]
 
 
 def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:
-    """Plot the results of a run into its folder, where matplotlib is installed."""
+    """Plot the results of a run into its folder, if matplotlib is installed."""
     try:
         from spark_integration.cli.plot import draw
     except ImportError:
-        say("no plot: matplotlib is not installed (the extra 'plots' brings it)")
+        say("no plot: matplotlib is not installed (install the extra 'plots')")
         return
     path = job.folder / PLOT
     values = ", ".join(job.value)
-    # Rows of boundaries have results alone.
+    # Rows of boundaries have results but no values.
     alone = job.emit_every or not values
     shown = f"aggregates of {values or 'rows'}" if alone else f"{values}, and its aggregates"
     over = "sliding windows," if "=" in job.windows else "a sliding window of"
@@ -214,7 +214,7 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         results = results.where("not late")
     if job.on_ahead == "side":
         results = results.where("not ahead")
-    if job.emit_updates:  # a picture of all rows would show both results of an event
+    if job.emit_updates:  # a plot of all rows would show both results of an event
         results = results.where("not corrected")
     if job.idle == "emit" and job.value:  # rows about idle keys have no values
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
@@ -227,10 +227,10 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Hold the folder, which is made if need be; raises InvalidRequest where another one holds it.
+    """Lock the folder, creating it if needed; raises InvalidRequest if another run has locked it.
 
-    The lock is the kernel's and ends with the process, however it dies; the file stays. On a file
-    system, or a system, without such locks nothing is held.
+    The kernel releases the lock when the process ends, however it ends; the file stays. On a system
+    or a file system without such locks, nothing is locked.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -244,11 +244,11 @@ def claimed(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise InvalidRequest(
-                f"another 'mta run' (process {file.read().strip()}) works in {folder}: "
-                "wait for its end, or choose another --output"
+                f"another 'mta run' (process {file.read().strip()}) is using {folder}: wait until "
+                "it ends, or choose another --output"
             ) from None
         except OSError as error:
-            say(f"{folder} cannot be locked ({error.strerror}): run no other 'mta run' there")
+            say(f"{folder} cannot be locked ({error.strerror}): do not run another 'mta run' there")
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -258,22 +258,24 @@ def claimed(folder: Path) -> Iterator[None]:
 def _prepare_folder(job: Job) -> None:
     earlier = read_job(job.folder)
     if job.overwrite and earlier is not None:
-        # Only what a run makes is removed, and only where one has been.
+        # Remove only what a run writes, and only if there was a run.
         for name in ("results", "checkpoint", "pages"):
             shutil.rmtree(job.folder / name, ignore_errors=True)
-    if not job.checkpoint.exists():  # the settings of a run that never began bind nobody
-        # Beside old results Spark would, in silence, not write the batches that these have.
+    if not job.checkpoint.exists():  # the settings of a run that never started do not matter
+        # Spark would silently skip batches that the old results already have.
         if (job.result_folder / "_spark_metadata").exists():
             raise InvalidRequest(
-                f"{job.result_folder} holds the results of a run whose checkpoint is gone: "
+                f"{job.result_folder} contains the results of a run whose checkpoint is gone: "
                 "choose another --output, or delete that folder"
             )
     elif earlier is None:
-        raise InvalidRequest(f"{job.folder} holds a checkpoint of something else: choose --output")
+        raise InvalidRequest(
+            f"{job.folder} contains a checkpoint of another program: choose another --output"
+        )
     elif differences := job.differences(earlier):
         raise InvalidRequest(
-            f"{job.folder} holds a run with other settings ({'; '.join(differences)}): "
-            "choose another --output, or --overwrite to delete that run"
+            f"{job.folder} contains a run with other settings ({'; '.join(differences)}): "
+            "choose another --output, or give --overwrite to delete that run"
         )
     try:
         job.save()
@@ -293,7 +295,7 @@ def _announce(job: Job, source: sources.Source) -> None:
 
 
 def _periods(job: Job) -> str:
-    """When results come, where that is not after each row."""
+    """Return the period of results as text; empty if each row has a result."""
     return "" if job.emit_every is None else f", every {job.emit_every}"
 
 
@@ -314,9 +316,9 @@ def _report(
         say(f"done      {progress}")
     elif not progress.stopped:
         say(
-            "nothing new: every file of the input has been read already"
+            "nothing new: all files of the input have already been read"
             if started
-            else "no rows: the files of the input hold none"
+            else "no rows: the files of the input are empty"
         )
     if progress.late:
         marked = job.on_late == "side"
@@ -329,8 +331,8 @@ def _report(
         for reason in filter(lambda reason: reason.rows, progress.reasons):
             say(f"          {reason.describe(stream.unit_of(source))}")
         if others := progress.invalid - sum(reason.rows for reason in progress.reasons):
-            say(f"          {others:,} x a value that an aggregation does not take")
-    if has_commits(job.checkpoint) and INSTALLED >= (4, 0):  # else nothing reads a checkpoint
+            say(f"          {others:,} x a value that an aggregation does not accept")
+    if has_commits(job.checkpoint) and INSTALLED >= (4, 0):  # older ones read no checkpoint
         say(f"windows   {list_windows(spark, job.checkpoint, job.store_url, limit=0)}")
         say(f"store     {store_totals(spark, job.checkpoint, job.store_url)}")
     say(f"results   {job.result_folder}")

@@ -1,12 +1,12 @@
-"""Input files: which they are, what their columns hold, and how many a micro-batch reads.
+"""Input files: which they are, what their columns contain, and how many a micro-batch reads.
 
-A stream needs its schema before it starts, so a sample of the first file tells it. Text columns
-stay text except where a number or a time is asked for: keys such as ``007`` keep their zeros.
+A stream needs its schema before it starts, so it comes from a sample of the first file. Text
+columns stay text unless a number or a time is needed: keys such as ``007`` keep their zeros.
 
-Spark reads files in the order of their modification times, and inside a micro-batch the rows are
-sorted by event time. So where the files' times follow each other in the order in which Spark reads
-them, a few files at a time are right; where they do not (unpacked archives, the parts of one Spark
-job), only one batch of all files puts the events in order.
+Spark reads files in the order of their modification times, and the rows of a micro-batch are sorted
+by event time. If the event times of the files are in that order too, a batch can read a few files.
+Otherwise (unpacked archives, the parts of one Spark job), only a single batch of all files puts the
+events in order.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ SUFFIXES = {
     "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
     "parquet": (".parquet", ".pq"),
 }
-#: Texts such as 20240131 and 20240131120000, which are no counts of seconds or milliseconds.
+#: Texts such as 20240131 and 20240131120000, which are not counts of seconds or milliseconds.
 _CALENDAR = re.compile(
     r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])[0-5]\d([0-5]\d)?)?"
 )
-KEY_COLUMN = "key"  # where the key is the file's name, or there is only one
+KEY_COLUMN = "key"  # if the key is the file's name, or there is only one key
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Source:
     layout: Layout
     sample: pd.DataFrame
     schema: pa.Schema | None
-    """The types of a Parquet file; the columns of other files are text."""
+    """The schema of a Parquet file; the columns of other files are text."""
     empty: tuple[Path, ...]
-    """The inputs that hold no row."""
+    """The inputs without rows."""
 
     @property
     def format(self) -> str:
@@ -75,7 +75,7 @@ class Source:
 
 
 def open_source(job: Job) -> Source:
-    """Find the job's files and look into the first; raises InvalidRequest if that fails."""
+    """Find the job's files and sample the first one; raises InvalidRequest if that fails."""
     inputs = tuple(Path(name).absolute() for name in job.input)
     for path in inputs:
         if not os.path.lexists(path):
@@ -84,13 +84,15 @@ def open_source(job: Job) -> Source:
     if not found:
         raise InvalidRequest(
             f"no CSV, JSON or Parquet file in {', '.join(map(str, inputs))}"
-            + (": put the first one there, it tells the columns" if job.follow else "")
+            + (": put the first file there, which defines the columns" if job.follow else "")
         )
     formats = sorted({fmt for _, fmt in found})
     if len(formats) > 1:
-        raise InvalidRequest(f"the input holds {' and '.join(formats)} files: choose with --format")
+        raise InvalidRequest(
+            f"the input contains {' and '.join(formats)} files: choose one format with --format"
+        )
     layout = layout_of(job, formats[0])
-    # In the order in which Spark will read them.
+    # Sort them in the order in which Spark will read them.
     files = sorted({path for path, _ in found}, key=lambda path: (path.stat().st_mtime_ns, path))
     first, sample = _first_sample(files, layout)
     partitions = partitions_of(first, inputs)
@@ -102,7 +104,7 @@ def open_source(job: Job) -> Source:
 
 
 def layout_of(job: Job, fmt: str) -> Layout:
-    """How the job says that its files are written. Raises InvalidRequest."""
+    """Return the format of the files as the job describes it. Raises InvalidRequest."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(job.delimiter, job.delimiter)
     if len(delimiter) != 1 or delimiter in '\r\n"' or delimiter == job.quote:
         raise InvalidRequest(
@@ -116,17 +118,17 @@ def layout_of(job: Job, fmt: str) -> Layout:
     except LookupError as error:
         raise InvalidRequest(
             f"--encoding {job.encoding!r} is unknown: give utf-8, utf-16, latin-1, cp1252 or "
-            "another one that Python knows"
+            "another encoding that Python supports"
         ) from error
     return Layout(fmt, delimiter, job.quote, job.encoding)
 
 
 def resolve_columns(job: Job, source: Source) -> Job:
-    """The job with guessed columns filled in; InvalidRequest names the columns there are."""
+    """Return the job with guessed columns. Raises InvalidRequest, which lists the columns."""
     there_are = f"the columns are {', '.join(source.columns)}"
     time = job.time or _named(TIME_NAMES, source)
     if time is None:
-        raise InvalidRequest(f"name a column with --time; {there_are}")
+        raise InvalidRequest(f"choose a column with --time; {there_are}")
     asked = [parse_aggregation(text, job.value or ("",)) for text in job.agg]
     # An aggregation that names no column reads "", which stands for the guessed one.
     read = [name for each in asked if not each.counts for name in (each.column, *each.more)]
@@ -135,7 +137,7 @@ def resolve_columns(job: Job, source: Source) -> Job:
         numeric = _numeric(source, time, job.key)
         guessed = numeric[0] if len(numeric) == 1 else _named(VALUE_NAMES, source)
         if guessed is None:
-            raise InvalidRequest(f"name a column with --value; {there_are}")
+            raise InvalidRequest(f"choose a column with --value; {there_are}")
         value = (guessed,)
     texts = job.agg or [f"{function}({name})" for name in value for function in ("max", "mean")]
     aggregations = [parse_aggregation(text, value) for text in texts]
@@ -150,20 +152,20 @@ def resolve_columns(job: Job, source: Source) -> Job:
     for name in value:
         values = source.sample[name].dropna()
         if len(values) and not any(map(is_number, values)):
-            raise InvalidRequest(f"--value {name!r} holds {values.iloc[0]!r}, not numbers")
+            raise InvalidRequest(f"--value {name!r} contains {values.iloc[0]!r}, not numbers")
     _check_times(job, source, time)
     names = [key_column(job), time, *value, *job.carry, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(
             f"the result would have several columns {', '.join(repeated)}: "
-            "name the aggregations apart, as in peak=max(watts)"
+            "give the aggregations different names, as in peak=max(watts)"
         )
     resolved = job.replace(time=time, value=value, agg=tuple(map(str, aggregations)))
     return resolved.replace(time_unit=time_unit(resolved, source))
 
 
 def other_columns(job: Job, source: Source) -> tuple[str, ...]:
-    """The columns that only counts of values, and filters, read; of a job that is resolved."""
+    """Return the columns that only filters and counts of values read; for a resolved job."""
     own = {job.key, job.time, *job.value, *job.carry}
     asked = [parse_aggregation(text, job.value) for text in job.agg]
     return tuple(
@@ -174,7 +176,7 @@ def other_columns(job: Job, source: Source) -> tuple[str, ...]:
 
 
 def guess_job(job: Job, source: Source) -> Job:
-    """The job with key, time and value guessed from the sample, where they are not given."""
+    """Return the job with key, time and value guessed from the sample if they are not given."""
     time, key = job.time or _named(TIME_NAMES, source), job.key or _named(KEY_NAMES, source)
     if time is None:
         time = next((name for name in source.columns if _is_time(source.sample[name])), None)
@@ -188,14 +190,14 @@ def guess_job(job: Job, source: Source) -> Job:
 
 
 def key_column(job: Job) -> str:
-    """The name of the key in the results."""
+    """Return the name of the key column in the results."""
     return job.key or KEY_COLUMN
 
 
 def time_unit(job: Job, source: Source) -> TimeUnit | None:
-    """The unit of times that are numbers, stated or by their size; None for other times.
+    """Return the unit of numeric times, as given or judged by their size; None for other times.
 
-    Raises InvalidRequest if the numbers of the sample are of several sizes, or of none.
+    Raises InvalidRequest if the sizes of the sample's numbers suggest several units, or none.
     """
     cells = source.sample[str(job.time)].dropna()
     are_numbers = not job.time_format and len(cells) and all(map(is_number, cells))
@@ -206,7 +208,7 @@ def time_unit(job: Job, source: Source) -> TimeUnit | None:
     unit = units.pop()
     if units or unit is None:
         raise InvalidRequest(
-            f"--time {job.time!r} holds numbers from {cells[numbers.idxmin()]} to "
+            f"--time {job.time!r} contains numbers from {cells[numbers.idxmin()]} to "
             f"{cells[numbers.idxmax()]}, whose unit is ambiguous: set --time-unit to "
             f"one of {', '.join(TIME_UNITS)}"
         )
@@ -214,26 +216,26 @@ def time_unit(job: Job, source: Source) -> TimeUnit | None:
 
 
 def describe_time(job: Job, source: Source) -> str:
-    """The time column, and what its numbers count."""
+    """Return the name of the time column, with the unit of its numbers."""
     unit = time_unit(job, source)
     return str(job.time) + ("" if unit is None else f" ({TIME_UNITS[unit]} since 1970)")
 
 
 @dataclass(frozen=True)
 class Batching:
-    """How many files a micro-batch reads, and whether that is all of them for the order's sake."""
+    """How many files a micro-batch reads, and whether it reads all because they are unordered."""
 
     files: int
     out_of_order: bool = False
 
 
 def plan_batches(job: Job, source: Source) -> Batching:
-    """About half a million rows to a batch, or everything in one where the order needs it."""
+    """Plan about half a million rows per batch, or one batch if the order requires it."""
     if job.files_per_batch is not None:
         return Batching(job.files_per_batch)
     rows = sum(path.stat().st_size for path in source.files) / _bytes_per_row(source)
     fitting = max(1, round(ROWS_PER_BATCH * len(source.files) / max(rows, 1)))
-    # A key that is a file of its own has no other file to be out of order with.
+    # If each key is one file, no other file can be out of order with it.
     if fitting >= len(source.files) or job.key_from_file_name or _in_order(job, source):
         return Batching(fitting)
     return Batching(len(source.files), out_of_order=True)
@@ -244,7 +246,7 @@ def _files(path: Path, fmt: str | None) -> list[tuple[Path, str]]:
     if path.is_file():
         guessed = fmt or _format_of(path)
         if guessed is None:
-            raise InvalidRequest(f"cannot tell the format of {path.name}: choose with --format")
+            raise InvalidRequest(f"the format of {path.name} is unknown: choose it with --format")
         return [(path, guessed)]
     found = []
     for file in _shown_files(path):
@@ -256,7 +258,7 @@ def _files(path: Path, fmt: str | None) -> list[tuple[Path, str]]:
 
 
 def _shown_files(folder: Path) -> Iterator[Path]:
-    """The files in a folder and below it, without hidden ones; raises InputDenied."""
+    """Yield the files in a folder and below it, except hidden ones; raises InputDenied."""
 
     def refuse(error: OSError) -> None:
         _require_readable(Path(error.filename))
@@ -286,10 +288,10 @@ def _below(path: Path, files: Sequence[Path]) -> list[Path]:
 
 
 def _first_sample(files: Sequence[Path], layout: Layout) -> tuple[Path, pd.DataFrame]:
-    """Of the first file with rows, else of the first with columns, and which file that is."""
+    """Return the first file with rows, or else with columns, and its sample."""
     without_rows = None
     for file in files:
-        if file.stat().st_size:  # Spark passes over the others
+        if file.stat().st_size:  # Spark skips empty files
             sample = _sample(file, layout)
             if len(sample):
                 return file, sample
@@ -315,7 +317,7 @@ def _has_rows(path: Path, layout: Layout) -> bool:
 
 
 def _named(names: Sequence[str], source: Source) -> str | None:
-    """The column with the first of these names that there is."""
+    """Return the first of these names that is a column."""
     by_lower_name = {name.lower(): name for name in source.columns}
     return next((by_lower_name[name] for name in names if name in by_lower_name), None)
 
@@ -345,7 +347,7 @@ def _read_as_times(cells: pd.Series) -> pd.Series:
 
 
 def _check_times(job: Job, source: Source, time: str) -> None:
-    """Raises InvalidRequest if the sample's times are of a form that has to be named."""
+    """Raises InvalidRequest if the sample's times have a format that must be given."""
     cells = source.sample[time].dropna()
     if source.schema is not None and time in source.schema.names:
         type_of_time(source.schema.field(time).type, f"--time {time!r}")
@@ -362,24 +364,23 @@ def _check_times(job: Job, source: Source, time: str) -> None:
             return
         example = "dd/MM/yyyy HH:mm"
     raise InvalidRequest(
-        f"--time {time!r} holds {wrong.iloc[0]!r}: describe its format with --time-format, for "
-        "example "
-        f"{example!r}"
+        f"--time {time!r} contains {wrong.iloc[0]!r}: describe its format with --time-format, for "
+        f"example {example!r}"
     )
 
 
 def _in_order(job: Job, source: Source) -> bool:
-    """Whether each file's times are known, and not before those of the file before it."""
+    """Return whether each file's times are known, and not before those of the previous file."""
     span = _parquet_span if source.format == "parquet" else _text_span
     try:
         spans = [span(path, source, str(job.time)) for path in source.files if path.stat().st_size]
         return all(before[1] <= after[0] for before, after in pairwise(spans))
     except (TypeError, ValueError, LookupError, AttributeError):
-        return False  # there are none, or they are of different kinds
+        return False  # there are no times, or they are of different kinds
 
 
 def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
-    """The least and the greatest time in a Parquet file, from its footer."""
+    """Return the least and the greatest time in a Parquet file, from its footer."""
     metadata = pq.read_metadata(path)
     column = metadata.schema.names.index(time)
     groups = [metadata.row_group(at).column(column) for at in range(metadata.num_row_groups)]
@@ -388,9 +389,9 @@ def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
 
 
 def _text_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
-    """The times in the first and the last line; a file that is sorted by time lies between them."""
+    """Return the times in the first and the last line: the range of a file sorted by time."""
     if path.suffix.lower() == ".gz":
-        raise ValueError("the last line could only be reached through all others")
+        raise ValueError("reading the last line would require reading the whole file")
     layout = source.layout
     with path.open("rb") as file:
         lines = [file.readline() for _ in range(1 + (layout.format == "csv"))]

@@ -1,8 +1,8 @@
-"""The stream or batch of a run's rows: Spark lists the files, its workers read them.
+"""The stream or batch of a run's rows: Spark lists the files, and its workers read them.
 
-Spark notes in the checkpoint which files it has read. Its own readers are not used, as they replace
-bytes that they cannot decode, swallow what follows an open quote, read numbers by Java's rules, and
-do not know lines.
+Spark records in the checkpoint which files it has read. Its own readers are not used, because they
+replace bytes that they cannot decode, swallow the text after an unclosed quote, read numbers by
+Java's rules, and do not know line numbers.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from spark_integration.cli.sources import (
 )
 from spark_integration.errors import InvalidRequest
 
-#: What Spark's list of files has of each.
+#: The columns of Spark's list of files.
 LISTED = "path string, modificationTime timestamp, length long, content binary"
 #: The name of the counts of rows that cannot be used, in a query's ``observedMetrics``.
 INPUT_METRICS = "input"
 _NANOSECONDS: dict[TimeUnit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-#: Parquet files beyond this are read by several cores.
+#: Several cores read Parquet files that are larger than this.
 LARGE_FILE = 32 << 20
 
 
 def read_input(
     spark: SparkSession, job: Job, source: Source, files_per_batch: int | None = None
 ) -> DataFrame:
-    """The input as rows of key, time, values, carried columns, and those of counts and filters.
+    """Return the input: key, time, values, carried columns, and columns for counts and filters.
 
-    A stream of ``files_per_batch`` files at a time, or without it everything as one batch. A row
-    that cannot be used fails the query with its file and line, or, with ``on_invalid="drop"``, has
-    no time and is counted in the stream's ``INPUT_METRICS``; so is one without a value, by
-    ``nulls``.
+    The result is a stream that reads ``files_per_batch`` files at a time, or by default a batch. A
+    row that cannot be used fails the query with its file and line; with ``on_invalid="drop"``, it
+    has no time instead and is counted in the stream's ``INPUT_METRICS``. ``nulls`` says the same
+    for rows without a value.
     """
-    # Spark would otherwise pass over a new file that is a week older than the newest, in silence.
+    # Otherwise Spark would silently skip a new file that is a week older than the newest one.
     options = {"maxFileAge": "36500d", "recursiveFileLookup": "true"}
-    # Spark takes one path, and one that does not start with a slash as relative.
+    # Spark accepts only one path, and treats a path without a leading slash as relative.
     path = "/{" + ",".join(_glob(file).removeprefix("/") for file in source.files) + "}"
     if len(source.inputs) == 1:
         path = _glob(source.inputs[0])
@@ -108,7 +108,7 @@ def read_input(
 
 
 def select_columns(job: Job, source: Source) -> Selection:
-    """What the readers take from the files. Raises InvalidRequest for a type that has no use."""
+    """Return what to read from the files. Raises InvalidRequest for an unusable type."""
     time, schema = str(job.time), source.schema
     carried = (*job.carry, *other_columns(job, source))
     types = {name: pa.string() for name in (job.key, time, *carried) if name is not None}
@@ -120,8 +120,8 @@ def select_columns(job: Job, source: Source) -> Selection:
             from_arrow_type(types[name])
         except PySparkTypeError as error:
             raise InvalidRequest(
-                f"the column {name!r} holds {kind}, a type unknown to Spark: leave it out, or "
-                "write it as text"
+                f"the column {name!r} contains {kind}, a type that Spark does not know: leave the "
+                "column out, or write it as text"
             ) from error
     used = [parse_aggregation(text, job.value) for text in job.agg]
     unfiltered = {name for each in used if not each.condition for name in each.columns}
@@ -142,7 +142,7 @@ def select_columns(job: Job, source: Source) -> Selection:
 
 
 def _counts(reasons: Sequence[str]) -> list[Column]:
-    """For each reason how many rows there are, and the first of them as JSON."""
+    """Return for each reason the number of rows, and the first of them as JSON."""
     origin = F.struct(*(name for name in ORIGIN.names if name != "reason"))
     columns = []
     for at, reason in enumerate(reasons):
@@ -153,12 +153,12 @@ def _counts(reasons: Sequence[str]) -> list[Column]:
 
 
 def _fault(source: Source) -> Column:
-    """What an error says of a row that cannot be used."""
+    """Return the text of the error about a row that cannot be used."""
     shown = F.regexp_replace("found", r"\s", " ")
     found = F.when(F.length("found") > 0, F.concat(F.lit(": '"), shown, F.lit("'")))
     hint = F.lit(
-        "; correct it, or drop and count such rows with --on-invalid drop, those without a value "
-        "with --nulls drop_row"
+        "; correct it, or drop and count such rows with --on-invalid drop, or with --nulls "
+        "drop_row rows without a value"
     )
     at = F.concat(F.lit(f", {unit_of(source)} "), F.col("row").cast("string"), F.lit(": "))
     return F.concat(
@@ -167,12 +167,12 @@ def _fault(source: Source) -> Column:
 
 
 def unit_of(source: Source) -> str:
-    """What the number of a row counts in its file."""
+    """Return what row numbers count in a file: "row" or "line"."""
     return "row" if source.format == "parquet" else "line"
 
 
 def time_column(job: Job, source: Source) -> Column:
-    """The time column ``c1`` as a timestamp: from text, from a number since 1970, or as it is."""
+    """Return the time column ``c1`` as a timestamp: from text, a number since 1970, or as it is."""
     if select_columns(job, source).types[str(job.time)] == UTC_MICROS:
         return F.col("c1")
     unit = time_unit(job, source)
@@ -184,10 +184,10 @@ def time_column(job: Job, source: Source) -> Column:
 
 
 def _glob(path: Path) -> str:
-    """The path as a pattern that matches only itself."""
+    """Return a pattern that matches only this path."""
     return re.sub(r"([\\*?\[\]{},])", r"\\\1", str(path))
 
 
 def _any_case(ending: str) -> str:
-    """A pattern of the ending in upper and lower case."""
+    """Return a pattern for the ending in upper and lower case."""
     return "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in ending)

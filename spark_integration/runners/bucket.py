@@ -1,8 +1,8 @@
 """The step for one bucket of keys, for all ways in which Spark calls it.
 
-Under Spark's streaming state a bucket goes on from its state (``streaming``, ``stateful``). Over a
-batch DataFrame every key's window starts empty and ends with the query: the windows are in their
-task's memory, beside the rows of their bucket, and no store is opened. So a large batch wants many
+In a streaming query, a bucket continues from its state (``streaming``, ``stateful``). In a batch
+query, every key's window starts empty and ends with the query: the windows are in the memory of
+their task, next to the rows of their bucket, and no store is opened. So a large batch needs many
 ``buckets``; Spark limits the rows of one bucket to 2 GiB, unless
 ``spark.sql.execution.arrow.useLargeVarTypes`` is set.
 """
@@ -34,7 +34,7 @@ class After(NamedTuple):
 
     state: bytes
     timer: int | None
-    """In milliseconds."""
+    """When Spark calls the bucket again, in milliseconds."""
     results: pd.DataFrame
 
 
@@ -46,13 +46,13 @@ def advance_bucket(
     store: PageStore,
     reached: int,
 ) -> After:
-    """The step for a bucket, by its packed rows or, where there are none, by time alone.
+    """Run the step for a bucket, with its packed rows or, without rows, only because of time.
 
-    ``reached`` is Spark's watermark, in milliseconds. It begins at 1970 and never goes below: with
-    earlier events there is none.
+    ``reached`` is Spark's watermark, in milliseconds. It is 0, and there is no watermark, until
+    events are later than 1970.
     """
     settle()
-    # By position: on the way through pandas, PySpark may lose names that begin with "_".
+    # By position: PySpark may lose column names that begin with "_" on the way through pandas.
     blobs = [blob for part in parts for blob in part.iloc[:, 1]]
     rows = from_blobs(blobs) if blobs else plan.row_schema.empty_table()
     watermark = reached * 1000 if reached > 0 else None
@@ -63,7 +63,7 @@ def advance_bucket(
 
 
 def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
-    """Packed rows to packed results; ``step`` runs once per bucket."""
+    """Return the packed results of packed rows; ``step`` runs once per bucket."""
 
     def advance(bucket: pa.Table) -> pa.Table:
         settle()
@@ -82,7 +82,7 @@ def _advanced(
     store: PageStore,
     watermark: int | None,
 ) -> tuple[Advanced, pa.Table]:
-    """Return the results of the step, packed, with the counts of its store calls."""
+    """Run the step, and return its packed results, which include the counts of its store calls."""
     metered = MeteredStore(store)
     after = step(before, rows, plan, metered, watermark)
     pages = metered.page_counts(after.promotions, after.merges)

@@ -1,12 +1,13 @@
 """Labels of buckets, by which Spark spreads them evenly over its partitions.
 
 Spark puts a group into the partition ``pmod(hash(key), partitions)``. The hashes of the numbers 0
-to 63 are as uneven as any: of 64 buckets in 8 partitions one would have 12, and the batch would
-wait for it. So what Spark groups by is not a bucket's number but its label, the whole number whose
-hash is the bucket's number. Then the partition is ``bucket % partitions``, whatever that number is.
+to 63 are unevenly spread: of 64 buckets in 8 partitions, one partition would have 12, and the batch
+would wait for it. So Spark does not group by the number of a bucket but by its label, the whole
+number whose hash is the bucket's number. Then the partition is ``bucket % partitions``, for any
+number of partitions.
 
-The hash is Murmur3 (32 bits, seed 42) of the label's two words. Every step of it can be undone, so
-that for each number there is one label whose upper word is 0.
+The hash is Murmur3 (32 bits, seed 42) of the label's two words. Every step of the hash can be
+inverted, so each number has exactly one label whose upper word is 0.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _INTO, _ON, _STEP, _ONE, _OTHER, _ADDED = (
 
 @cache
 def label_of(bucket: int) -> int:
-    """The label of a bucket, from 0 to 2 ** 32 - 1.
+    """Return the label of a bucket, from 0 to 2 ** 32 - 1.
 
     >>> label_of(0), label_of(1)
     (958104307, 3029212710)
@@ -41,7 +42,7 @@ def label_of(bucket: int) -> int:
 
 
 def bucket_of(label: int) -> int:
-    """The bucket of a label, also of numpy's: its hash.
+    """Return the bucket of a label, which is the label's hash; the label may be a numpy integer.
 
     >>> bucket_of(label_of(63))
     63

@@ -1,6 +1,6 @@
 """The store calls and pages of a bucket's step, as counts of the query.
 
-The counts stand beside those of rows in ``observedMetrics``, summed over all buckets of a batch.
+They are in ``observedMetrics``, next to the counts of rows, as sums over all buckets of a batch.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class PageCounts(NamedTuple):
     bytes_read: int = 0
     bytes_written: int = 0
     pages_cached: int = 0
-    """Pages that were read from memory."""
+    """The number of pages that were read from memory."""
     store_micros: int = 0
-    """How long all tasks waited for the store, in microseconds."""
+    """How long all tasks together waited for the store, in microseconds."""
     promotions: int = 0
-    """Windows that became standalone, less those that were expired."""
+    """The number of windows that became standalone, minus expired standalone windows."""
     merges: int = 0
-    """Runs of pages that were merged into others."""
+    """The number of runs of pages that were merged into others."""
 
 
 NO_PAGES = PageCounts()
 
 
 class MeteredStore(CountingStore):
-    """Counts pages, and how long the caller waits."""
+    """A store that counts pages, and measures how long the caller waits."""
 
     def __init__(self, store: PageStore) -> None:
         super().__init__(store)
@@ -77,7 +77,7 @@ class MeteredStore(CountingStore):
         return page
 
     def page_counts(self, promotions: int, merges: int) -> PageCounts:
-        """Return the counts, with what became of the windows."""
+        """Return the counts of pages, together with these counts of windows and runs."""
         counts = self.counts
         return PageCounts(
             counts.get.pages - counts.missing,

@@ -1,15 +1,15 @@
 """Rows to blobs and back, so that Spark moves a few large values instead of many small rows.
 
-Spark pays about 2.4 us for each row that it hands to a grouped Python function and a millisecond
-for each group, but only tens of nanoseconds for a row inside an Arrow batch. So the rows of one
-bucket of keys travel as one blob (an Arrow IPC stream), and the grouped function sees one or a few
-rows per bucket, which it knows by its label (``labels``).
+Spark takes about 2.4 us for each row that it passes to a grouped Python function, and a millisecond
+for each group, but only tens of nanoseconds for a row in an Arrow batch. So the rows of one bucket
+of keys are sent as one blob (an Arrow IPC stream), and the grouped function gets one or a few rows
+per bucket, which are grouped by the bucket's label (``labels``).
 
     rows (hash, key, ...)  --pack-->  (label, blob)  --step-->  (blob, ...)  --unpack-->  rows
 
-Spark wakes a bucket by event time only if its input has a column under a watermark. Such packed
-rows get one, that is always null: Spark knows the watermark from the rows before packing, and has
-no rows to take for late here, which is the step's to judge.
+Spark calls a bucket by event time only if its input has a column with a watermark. So packed rows
+get such a column, which is always null: Spark knows the watermark from the rows before packing, and
+cannot drop packed rows as late. The step decides which rows are late.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from spark_integration.runners.metrics import NO_PAGES, PageCounts
 from spark_integration.runners.workers import settle, state_partitions
 from spark_integration.step.results import Counts
 
-# Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.
+# Columns of packed rows. A user's columns may have the same names, because they are in the blobs.
 LABEL, BLOB, TIME = "__label", "__blob", "__time"
-# Of packed results: what is counted is one column, as each costs Python a conversion per bucket.
+# The column of packed results with all counts: each column costs a conversion per bucket.
 NUMBERS = "__counts"
 
-#: What is counted, as the query's ``observedMetrics`` name it, in the order of ``NUMBERS``.
+#: The names of the counts in the query's ``observedMetrics``, in the order of ``NUMBERS``.
 COUNTS = (*Counts._fields, *PageCounts._fields)
 RESULT_SCHEMA = f"{BLOB} binary, {NUMBERS} array<long>"
 
-# A cut makes one blob per bucket: large enough that a blob holds thousands of rows at 64 buckets,
-# small enough that a task holds tens of megabytes whatever its partition weighs.
+# After this many rows or bytes, a task writes one blob per bucket. The limits are large enough for
+# thousands of rows per blob with 64 buckets, and small enough that a task needs only tens of
+# megabytes, whatever the size of its partition.
 CUT_ROWS = 1 << 18
 CUT_BYTES = 64 << 20
 # Blobs of results stay far below Spark's limit of 2 GiB for one value and for one Arrow batch.
@@ -42,7 +43,7 @@ BLOB_ROWS = 1 << 18
 
 
 def to_blobs(parts: Iterable[pa.Table]) -> pa.Array:
-    """Each table as one Arrow IPC stream, all in one binary array; one copy of the columns."""
+    """Return each table as an Arrow IPC stream, all in one binary array; copies columns once."""
     sink = pa.BufferOutputStream()
     offsets = [0]
     for part in parts:
@@ -54,14 +55,14 @@ def to_blobs(parts: Iterable[pa.Table]) -> pa.Array:
 
 
 def from_blobs(blobs: Iterable[bytes | pa.Buffer]) -> pa.Table:
-    """The rows of at least one blob as one table; the columns are views of the blobs."""
+    """Return the rows of at least one blob as one table; its columns are views of the blobs."""
     return pa.concat_tables(pa.ipc.open_stream(blob).read_all() for blob in blobs)
 
 
 def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -> pa.Table:
-    """A step's results as rows (blob, counts) of at most ``BLOB_ROWS`` results.
+    """Return a step's results as rows (blob, counts), with at most ``BLOB_ROWS`` results each.
 
-    The counts stand in the first row, whose blob is null if there are no results.
+    The counts are in the first row, whose blob is null if there are no results.
     """
     parts = [rows.slice(at, BLOB_ROWS) for at in range(0, rows.num_rows, BLOB_ROWS)]
     blobs = to_blobs(parts) if parts else pa.nulls(1, pa.binary())
@@ -72,13 +73,13 @@ def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -
 def pack(
     batches: Iterable[pa.RecordBatch], names: Sequence[str], buckets: int, timed: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a key's hash and columns become rows (label, blob), for mapInArrow.
+    """Turn rows with a key's hash and columns into rows (label, blob), for mapInArrow.
 
-    A key's bucket is its hash modulo ``buckets``, or where that is 0 the query's state partitions.
-    ``names`` are the columns' names in the blobs: PySpark's mapInArrow takes no name with a dot.
-    ``timed`` adds the column of nulls that stands under the watermark.
+    A key's bucket is its hash modulo ``buckets``, or if that is 0, modulo the number of the query's
+    state partitions. ``names`` are the columns' names in the blobs: PySpark's mapInArrow accepts no
+    names with dots. ``timed`` adds the column of nulls that has the watermark.
 
-    Holds at most ``CUT_ROWS`` rows or ``CUT_BYTES`` bytes, and one incoming batch more.
+    At most ``CUT_ROWS`` rows or ``CUT_BYTES`` bytes, plus one incoming batch, are in memory.
     """
     settle()
     buckets = buckets or state_partitions()
@@ -98,7 +99,7 @@ def pack(
 
 
 def _packed(rows: pa.Table, names: Sequence[str], buckets: int, timed: bool) -> pa.RecordBatch:
-    # A stable sort of 16-bit numbers is a radix sort: linear, and rows keep their order.
+    # A stable sort of 16-bit numbers is a radix sort: it is linear, and rows keep their order.
     numbers = (rows.column(0).to_numpy() % buckets).astype(np.uint16)
     order = np.argsort(numbers, kind="stable")
     content = rows.select(range(1, rows.num_columns)).combine_chunks().take(pa.array(order))
@@ -115,7 +116,7 @@ def _packed(rows: pa.Table, names: Sequence[str], buckets: int, timed: bool) -> 
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows inside a column ``__blob``, for mapInArrow; one blob at a time is in memory."""
+    """Yield the rows in a column ``__blob``, for mapInArrow; one blob at a time is in memory."""
     settle()
     for batch in batches:
         for blob in batch.column(BLOB):

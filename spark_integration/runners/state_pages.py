@@ -1,18 +1,18 @@
 """Pages in Spark's own state store, ``spark://state``, without a server.
 
-The pages of a bucket of keys are a map in the state of that bucket, beside the snapshots that name
-them (``streaming.py``). Spark commits both together, and takes both back together: a batch that
-failed leaves no page behind, and an older state has the pages that its snapshots name.
+The pages of a bucket of keys are a map in the state of that bucket, next to the snapshot that names
+them (``streaming.py``). Spark commits both together and rolls both back together: a failed batch
+leaves no page behind, and an older state has the pages that its snapshot names.
 
-    state of a bucket    state      one value, see ``states.py``
-                         pages      the page's key -> its bytes, see ``mta/page.py``
+    state of a bucket    state      one value, see ``step/states.py``
+                         pages      the page's key -> its bytes, see ``mta/pages/page.py``
 
-Every page is a call from Python to Java, as Spark's protocol has none for several: about 45 us to
-put 4 KB, 85 us to get and 30 us to remove them. (Requests sent 32 at a time before reading the
-answers save a fifth of that, by means that PySpark does not promise.) So puts and deletes wait for
-``flush``, where a page that came and went meanwhile is never put; and pages that were read are kept
-for the next time, which often comes soon (a window by time looks at a page for its times, then for
-its values).
+Every page needs a call from Python to Java, because Spark's protocol has no call for several pages:
+about 45 us to put 4 KB, 85 us to get them and 30 us to remove them. (Sending 32 requests before
+reading the answers would save a fifth of that, but relies on internals of PySpark.) So puts and
+deletes wait for ``flush``, and a page that is put and deleted before the flush is never sent. Pages
+that were read are cached, because they are often read again soon: a time window reads the times of
+a page, and then its values.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:  # PySpark 3.5 has none
     from pyspark.sql.streaming.stateful_processor import MapState
 
 URL = "spark://state"
-#: The variables of a bucket's state, and the columns of the second one's rows.
+#: The variables of a bucket's state, and the columns of the rows of the second variable.
 STATE, PAGES = "state", "pages"
 KEY, PAGE = "key", "page"
 
 _CAPABILITIES = Capabilities(
-    # Durable with Spark's commit of the batch, not before it.
+    # Pages become durable when Spark commits the batch, not before.
     durable=False,
     shared=False,
     max_key_bytes=1024,
@@ -48,7 +48,7 @@ _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 
 
 def is_state_url(url: str) -> bool:
-    """Return whether pages go to Spark's state. Raises InvalidStoreURL for other addresses.
+    """Return whether a URL means that pages go to Spark's state.
 
     Raises InvalidStoreURL for other spark:// addresses.
     """
@@ -57,7 +57,7 @@ def is_state_url(url: str) -> bool:
     if url != URL:
         parse(url)
         raise InvalidStoreURL(
-            f"spark:// has one store, {URL}: pages in the query's own state, without options"
+            f"the only spark:// store is {URL}, for pages in the query's own state, without options"
         )
     return True
 
@@ -65,9 +65,9 @@ def is_state_url(url: str) -> bool:
 class StatePages(PageStore):
     """The pages of one bucket, for one call of the state function.
 
-    ``flush`` hands them to Spark, whose commit of the batch makes them durable. Up to
-    ``write_buffer`` bytes of puts and deletes wait for it; beyond that they are sent at once.
-    ``cache`` is how many bytes of pages that were read are kept.
+    ``flush`` passes them to Spark, whose commit of the batch makes them durable. Up to
+    ``write_buffer`` bytes of puts and deletes wait for the flush; beyond that, they are sent
+    immediately. ``cache`` is how many bytes of pages that were read are cached.
     """
 
     url = URL
@@ -80,16 +80,16 @@ class StatePages(PageStore):
         self._cached: OrderedDict[str, bytes] = OrderedDict()  # the least recently read first
         self._cached_bytes = 0
         self._closed = False
-        # The calls share one socket, where each answer follows its request.
+        # The calls share one socket, on which each answer follows its request.
         self._lock = threading.Lock()
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return that pages belong to the task until Spark commits the batch; no call."""
+        """Return the capabilities: pages belong to the task until Spark commits the batch."""
         return _CAPABILITIES
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one call for each that is not in memory.
+        """Return the pages in the order of the keys; one call for each page not in memory.
 
         Raises InvalidKey, StoreClosed, StoreUnavailable.
         """
@@ -166,7 +166,7 @@ class StatePages(PageStore):
         return (key for key in found if key.startswith(prefix))
 
     def flush(self) -> None:
-        """Send everything to Spark; one call for each page that was put or deleted.
+        """Send all pending puts and deletes to Spark; one call for each page.
 
         Raises StoreClosed, StoreUnavailable.
         """
@@ -174,14 +174,14 @@ class StatePages(PageStore):
             self._send()
 
     def close(self) -> None:
-        """Flush, and refuse later calls."""
+        """Flush; later calls are refused."""
         if not self._closed:
             self.flush()
             self._closed = True
 
     @contextmanager
     def _calls(self) -> Iterator[None]:
-        """Hold the lock during calls of one thread to Java."""
+        """Lock while one thread calls Java, and turn its errors into StoreUnavailable."""
         with self._lock:
             if self._closed:
                 raise StoreClosed(f"{self.url} was closed: each task opens its own")
@@ -189,8 +189,8 @@ class StatePages(PageStore):
                 yield
             except (PySparkException, OSError, EOFError) as error:
                 raise StoreUnavailable(
-                    f"Spark's state store failed ({error}); nothing of this "
-                    "batch is committed, Spark runs it again: see the executor's log for the cause"
+                    f"Spark's state store failed ({error}): nothing of this batch is committed, "
+                    "and Spark runs it again; see the executor's log for the cause"
                 ) from error
 
     def __repr__(self) -> str:

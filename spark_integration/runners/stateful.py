@@ -1,6 +1,6 @@
-"""The step over a state of several variables, the snapshots and a map of pages.
+"""The step with a state of two variables, the snapshot and a map of pages.
 
-For ``spark://state`` alone, which needs PySpark 4.0 or later.
+It is used only for ``spark://state``, which needs PySpark 4.0 or later.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PAGE_SCHEMA = StructType().add(PAGE, BinaryType())
 
 
 class StateWithPages(StatefulProcessor):
-    """Runs the step on a bucket's state of several variables; Spark makes one for each task."""
+    """Runs the step with a bucket's snapshot and pages; Spark creates one for each task."""
 
     def __init__(self, plan: Plan, step: Step) -> None:
         self._plan, self._step = plan, step
 
     def init(self, spark: StatefulProcessorHandle) -> None:
-        """Name the state's variables; Spark calls it on the driver too."""
+        """Declare the variables of the state; Spark calls this on the driver too."""
         self._timers = spark
         #: The timer that fired.
         self._fired: int | None = None
@@ -47,7 +47,7 @@ class StateWithPages(StatefulProcessor):
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        """Advance a bucket by its packed rows."""
+        """Advance a bucket with its packed rows."""
         saved, reached = self._state.get(), timerValues.getCurrentWatermarkInMs()
         before = None if saved is None else bytes(saved[0])
         pages = StatePages(self._pages)
@@ -68,9 +68,9 @@ class StateWithPages(StatefulProcessor):
             self._fired = None
 
     def _set_timer(self, wanted: int | None) -> None:
-        """Set the only timer of the bucket, for when the watermark is later than ``wanted``."""
+        """Set the only timer of the bucket, which fires once the watermark passes ``wanted``."""
         if wanted is not None and wanted == self._fired:
-            # Spark deletes the timer that fired, and another one of the same moment with it
+            # Spark deletes the timer that fired, together with any other timer at that moment.
             wanted += 1
         present = list(self._timers.listTimers())
         for timer in present:
@@ -86,8 +86,8 @@ class StateWithPages(StatefulProcessor):
 class StateAsGiven(StateWithPages):
     """Writes the state and the pages of each bucket for ``mta migrate``, instead of a step.
 
-    A row has a label, a time, and a state, or the name of a page and the page; by position, as
-    PySpark may lose names that begin with "_".
+    A row has a label, a time, and either a state, or the name of a page and the page. Columns are
+    read by position, because PySpark may lose names that begin with "_".
     """
 
     def __init__(self) -> None: ...

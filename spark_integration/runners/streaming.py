@@ -1,24 +1,24 @@
 """The step with Spark's streaming state, one bucket of keys at a time.
 
-| pages | Spark calls by | a bucket's state |
+| pages | Spark operator | state of a bucket |
 |---|---|---|
-| in a store | ``applyInPandasWithState`` | a value, the snapshots |
-| in the state, ``spark://state`` | ``transformWithStateInPandas`` | a value, and a map of pages |
+| in a store | ``applyInPandasWithState`` | a value, the snapshot |
+| in the state, ``spark://state`` | ``transformWithStateInPandas`` | the value, and a map of pages |
 
-With packed rows, 64 buckets and 300 KB of state in each, both are equally fast (about 1.05 s for a
-batch of 500,000 rows on two cores, most of it outside of them). The first needs neither protobuf
-nor the RocksDB provider, and its value comes and goes with the rows instead of through a socket of
-its own. It has no map, which pages need.
+With packed rows, 64 buckets and 300 KB of state in each, both operators are equally fast (about
+1.05 s for a batch of 500,000 rows on two cores, most of it outside of the operators). The first
+needs neither protobuf nor the RocksDB provider, and its value is sent together with the rows
+instead of through a separate socket. But it has no map, which pages need.
 
-Exactly once: Spark commits the new states and its offsets together. A batch that did not commit
-leaves pages in a store that no state names; when it runs again, it writes the same pages. Pages in
-the state are committed with it; two attempts of a task each write to a copy of their own.
+Exactly once: Spark commits the new states and its offsets together. A batch that was not committed
+leaves pages in a store that no state names; when the batch runs again, it writes the same pages.
+Pages in the state are committed with the state; two attempts of a task write to different copies.
 
-Each bucket has one timer. Where idle keys expire, it is at the moment when the first
-of its keys becomes idle. Spark then calls it also in micro-batches that bring it no rows, and
-those that bring no rows at all are made when the watermark has moved. Where they are kept, and even
-where the stream has no watermark, the timer is there as well: so ``idle`` may change on a running
-checkpoint, whose state Spark would else take for another one.
+Each bucket has one timer. If idle keys expire, it is set to the moment when the first key of the
+bucket becomes idle. Then Spark calls the bucket even in micro-batches without rows for it; when the
+watermark has moved, Spark also runs micro-batches without any rows. The timer exists also if idle
+keys are kept, and even if the stream has no watermark. So ``idle`` can change for an existing
+checkpoint; without the timer, Spark would reject the state as a different one.
 """
 
 from __future__ import annotations
@@ -59,30 +59,31 @@ def check_encoding(spark: SparkSession) -> None:
     encoding = spark.conf.get(ENCODING, None) or ""
     if encoding.lower() == "avro":
         raise InvalidRequest(
-            f"{ENCODING} is {encoding!r}, by which Spark keeps no state of windows with pages in a "
-            "store: set it to 'unsaferow', Spark's default, or give store='spark://state'"
+            f"{ENCODING} is {encoding!r}, but with that encoding Spark cannot keep the state of "
+            "windows with pages in a store: set it to 'unsaferow', Spark's default, or use "
+            "store='spark://state'"
         )
 
 
 def check_session(spark: SparkSession) -> None:
     """Raises InvalidRequest or MissingDependency if a query's state cannot hold pages."""
-    require_spark_4(f"store={URL!r}", "give a store of its own, as file:///path or redis://host")
+    require_spark_4(f"store={URL!r}", "use another store, such as file:///path or redis://host")
     provider = spark.conf.get(PROVIDER, None)
     if provider and not provider.endswith("RocksDBStateStoreProvider"):
         raise InvalidRequest(
-            f"store is {URL}, but this session keeps state by {provider}, not in RocksDB: leave "
-            f"{PROVIDER} unset, or set it to {ROCKSDB}, before sliding_aggregate is called"
+            f"store is {URL}, but this session keeps state with {provider}, not in RocksDB: leave "
+            f"{PROVIDER} unset, or set it to {ROCKSDB}, before you call sliding_aggregate"
         )
     try:
         import_module(_MESSAGES)
     except ImportError as error:
         raise MissingDependency(
-            f"store is {URL}, for which PySpark needs protobuf ({error}): {pip_install('spark')}"
+            f"store is {URL}, which needs protobuf for PySpark ({error}): {pip_install('spark')}"
         ) from error
 
 
 def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
-    """Packed rows to packed results; ``step`` runs once per bucket and micro-batch."""
+    """Return the packed results of packed rows; ``step`` runs per bucket and micro-batch."""
     buckets = packed.groupBy(LABEL)
     if is_state_url(plan.store):
         # PySpark 3.5 does not have it

@@ -1,12 +1,13 @@
 """State of a Python worker process of Spark between tasks, and properties of its query.
 
-It keeps a few open stores, one per address. A worker serves many tasks and keys, so its connection,
+A worker keeps a few open stores, one per address. It serves many tasks and keys, so its connection,
 page cache and write buffer live in this module for as long as the worker does. Spark forks its
-workers: a store is opened here on first use, inside the worker, and a forked child never takes over
-its parent's. An open store holds connections, threads or a map of address space; so beyond ``MOST``
-of them those go that nobody uses, the least recently used ones first.
+workers: a store is opened on first use, inside the worker, and a forked child never uses the open
+store of its parent. An open store needs connections, threads or a map of address space. Therefore,
+if more than ``MOST`` stores are open, those without users are closed, the least recently used ones
+first.
 
-It knows the query by the properties that Spark gives a task. The number of state partitions is the
+A worker gets the query from the properties of Spark's tasks. The number of state partitions is the
 one that the query started with: Spark keeps it in the checkpoint, whatever the session's settings
 are when the query restarts.
 """
@@ -28,27 +29,28 @@ from stores.base import PageStore
 from stores.errors import WindowStoreError
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: The query's own settings of the number of state partitions, the first of which counts. From
-#: Spark 4.1 on, a query that restarts has it by the first name.
+#: The settings with the query's own number of state partitions; the first that is set counts. From
+#: Spark 4.1 on, a query that restarts has the number under the first name.
 _STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions", PARTITIONS
 #: Spark's own default.
 _UNSET = 200
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 MOST = 8
-"""Unused stores that stay open."""
+"""The number of open stores above which unused ones are closed."""
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_calls: tuple[int, int] = (0, 0)  # a process, and how many tasks it has started
+_calls: tuple[int, int] = (0, 0)  # the id of a process, and how many tasks it has started
 
 
 def settle() -> None:
-    """As a task begins: have the garbage collector pass over what is there to stay.
+    """Make the garbage collector skip all present objects; called when a task starts.
 
-    PySpark collects garbage after every task, through all objects of all modules. With pandas and
-    pyarrow that takes longer than a small task itself, and the next one waits for it. So what a
-    task finds here is no garbage. It is set aside at the first call, the second, the fourth, and so
-    on: the first steps import more modules, and what windows release later is seldom caught.
+    PySpark collects garbage after every task, and visits all objects of all modules. With pandas
+    and pyarrow, that takes longer than a small task, and the next task waits for it. Objects that
+    exist when a task starts are not garbage. They are frozen at the first call, the second, the
+    fourth, and so on: the first steps import more modules, and few of the objects that windows
+    release later are frozen.
     """
     global _calls
     process, calls = _calls
@@ -71,11 +73,11 @@ _open: OrderedDict[tuple[int, str], _Lease] = OrderedDict()  # the least recentl
 
 @contextmanager
 def executor_store(url: str) -> Iterator[PageStore]:
-    """Yield an open store for your own function that runs in Spark's workers.
+    """Yield an open store, for your own functions that run in Spark's workers.
 
-    It is opened once in a worker's process and shared by its tasks; it stays open after the block,
-    so do not close it. When the block ends without an error, all its pages are durable: one flush.
-    Raises what ``open_store`` raises, and the store's errors.
+    Each worker process opens the store once, and its tasks share it. The store stays open after the
+    block, so do not close it. When the block ends without an error, the store is flushed, and all
+    its pages are durable. Raises the errors of ``open_store`` and of the store.
 
     Args:
         url: The URL of the store.
@@ -89,7 +91,7 @@ def executor_store(url: str) -> Iterator[PageStore]:
 def store_of(url: str) -> Iterator[PageStore]:
     """Yield this process's open store at ``url``, which stays open for later tasks.
 
-    Raises what ``open_store`` raises.
+    Raises the errors of ``open_store``.
     """
     at = (os.getpid(), url)
     with _lock:

@@ -1,7 +1,7 @@
 """One micro-batch of one bucket of keys, without Spark.
 
-- ``step``: a bucket's state and rows in, its state and results out
-- ``rows``, ``results``, over ``columns``: what comes in, and what goes out
-- ``windows``, ``states``: the windows of a bucket's keys, and how Spark's state keeps them
-- ``starts``: what a stream goes on from
+- ``step``: from a bucket's state and rows to its new state and results
+- ``rows``, ``results``, based on ``columns``: the input and the output
+- ``windows``, ``states``: the windows of a bucket's keys, and their format in Spark's state
+- ``starts``: the windows from which a stream continues
 """

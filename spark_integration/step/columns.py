@@ -1,8 +1,8 @@
-"""Spark's columns as the windows read them, and back: keys, times, values and results.
+"""Convert Spark's columns for the windows, and back: keys, times, values and results.
 
-Nothing is changed on the way but by a rule that is stated here: where an aggregation works on
-doubles, decimals become the nearest ones; times become whole microseconds; and a result that its
-column cannot hold is an error.
+Values change only by these rules: if an aggregation computes with doubles, decimals become the
+nearest doubles; times become whole microseconds; and a result that does not fit into its column is
+an error.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 MICROS = 1_000_000
 DAY = 86400 * MICROS
-#: Times are below this on either side of 1970: the windows' limit, 146,000 years.
+#: Times are closer to 1970 than this: the windows' limit, 146,000 years.
 TIME_LIMIT = 1 << 62
-#: What stands for a value that is no time.
+#: The number for a value that is not a valid time.
 NO_TIME = np.iinfo(np.int64).min
-#: Decimals of so many digits are integers of 64 bits of their last place.
+#: Decimals of up to this many digits fit into 64-bit integers that count their last place.
 EXACT_DIGITS = 18
 
 
@@ -42,7 +42,7 @@ EXACT_DIGITS = 18
 
 
 def _raw(kind: pa.DataType) -> pa.DataType:
-    """Keys of a type as numbers, text or bytes, which msgpack writes in one way only."""
+    """Return the type for writing keys: numbers, text or bytes, unambiguous in msgpack."""
     if pa.types.is_date(kind):
         return pa.int32()
     if pa.types.is_temporal(kind):
@@ -51,16 +51,16 @@ def _raw(kind: pa.DataType) -> pa.DataType:
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A key column as msgpack writes it."""
+    """Return a key column as values that msgpack can write."""
     if pa.types.is_floating(column.type):
-        return pc.add(column, 0.0)  # -0.0 becomes 0.0, as Spark's own grouping has it
+        return pc.add(column, 0.0)  # -0.0 becomes 0.0, as in Spark's own grouping
     return column.cast(_raw(column.type))
 
 
 def packed_parts(column: pa.Array) -> list[pa.Array | pa.Scalar]:
-    """What, ``joined``, is each value of a plain key column as msgpack has it.
+    """Return parts that, ``joined``, are each value of a plain key column in msgpack.
 
-    Text and integers all at once.
+    Text and integers are converted as whole columns.
     """
     kind, packer = column.type, msgpack.Packer()
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -86,18 +86,18 @@ def packed_parts(column: pa.Array) -> list[pa.Array | pa.Scalar]:
     return [pa.array(map(packer.pack, column.to_pylist()), pa.large_binary())]
 
 
-#: From which integer on msgpack takes how many bytes.
+#: The integers at which the size in msgpack changes, and the sizes in bytes.
 _INT_STEPS = np.array([-(1 << 31), -(1 << 15), -128, -32, 128, 256, 1 << 16, 1 << 32])
 _INT_SIZES = np.array([9, 5, 3, 2, 1, 2, 3, 5, 9])
 
 
 def joined(parts: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
-    """Bytes side by side as one."""
+    """Concatenate the bytes of several columns, element by element."""
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
 
 
 def bytes_in(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """All the bytes of a column, and where each value's begin."""
+    """Return all bytes of a column, and where the bytes of each value begin."""
     if not len(column):
         return np.zeros(0, "u1"), np.zeros(1, np.int64)
     _, ends, blob = column.buffers()
@@ -107,29 +107,28 @@ def bytes_in(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
 
 
 def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.Array]:
-    """Packed keys as the columns they came from, of these types."""
+    """Return packed keys as the columns from which they came, with these types."""
     values = zip(*map(msgpack.unpackb, keys), strict=True)
     return [pa.array(list(v), _raw(t)).cast(t) for v, t in zip(values, types, strict=True)]
 
 
 def shown(key: bytes) -> str:
-    """A packed key as people write it, of several columns with commas between."""
+    """Return a packed key as text for users; the parts of several columns have commas between."""
     return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
 
 
 # --- times ----------------------------------------------------------------------------------------
 
 
-#: How many decimal places of each unit a microsecond is.
+#: The number of decimal places that a microsecond has in each unit.
 _PLACES: dict[TimeUnit, int] = {"s": 6, "ms": 3, "us": 0, "ns": -3}
 
 
 def to_micros(column: pa.ChunkedArray, unit: TimeUnit | None = None) -> Ints:
-    """Timestamps, dates or numbers without nulls as microseconds since 1970; linear.
+    """Return timestamps, dates or numbers without nulls as microseconds since 1970; linear.
 
-    Numbers count the unit, seconds unless it is given.
-    What is finer than a microsecond is rounded. What is no time, or beyond ``TIME_LIMIT``, is
-    ``NO_TIME``.
+    Numbers count the unit, by default seconds. Times are rounded to microseconds. Invalid times,
+    and times beyond ``TIME_LIMIT``, become ``NO_TIME``.
     """
     kind, places = column.type, _PLACES[unit or "s"]
     if pa.types.is_timestamp(kind):
@@ -137,7 +136,7 @@ def to_micros(column: pa.ChunkedArray, unit: TimeUnit | None = None) -> Ints:
     if pa.types.is_date(kind):
         return _in_range(column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype("i8"), DAY)
     if pa.types.is_decimal(kind):
-        if kind.scale > places:  # with room for what rounding carries over
+        if kind.scale > places:  # with an additional digit for rounding up
             finer = column.cast(pa.decimal256(76, kind.scale))
             column = pc.round(finer, places, "half_to_even").cast(pa.decimal128(38, places))
         digits, fit = _digits(column)
@@ -145,7 +144,7 @@ def to_micros(column: pa.ChunkedArray, unit: TimeUnit | None = None) -> Ints:
     if pa.types.is_floating(kind):
         with np.errstate(over="ignore"):
             micros = np.rint(column.to_numpy().astype("f8") * 10.0**places)
-        known = np.abs(micros) < TIME_LIMIT  # so no NaN
+        known = np.abs(micros) < TIME_LIMIT  # False for NaN
         return np.where(known, np.where(known, micros, 0).astype("i8"), NO_TIME)
     whole = column.cast(pa.int64()).to_numpy()
     if unit == "ns":
@@ -154,7 +153,7 @@ def to_micros(column: pa.ChunkedArray, unit: TimeUnit | None = None) -> Ints:
 
 
 def _in_range(whole: Ints, unit: int) -> Ints:
-    """So many units of microseconds as microseconds, or ``NO_TIME``."""
+    """Return numbers of ``unit`` microseconds as microseconds, or ``NO_TIME``."""
     most = (TIME_LIMIT - 1) // unit
     known = (whole >= -most) & (whole <= most)
     if known.all():
@@ -163,7 +162,7 @@ def _in_range(whole: Ints, unit: int) -> Ints:
 
 
 def from_micros(micros: Ints, kind: pa.DataType, unit: TimeUnit | None = None) -> pa.Array:
-    """What ``to_micros`` has made of a column of a type, turned back; linear."""
+    """Convert the result of ``to_micros`` back to the type of its column; linear."""
     places = _PLACES[unit or "s"]
     if pa.types.is_date(kind):
         moments = pa.array(micros, pa.int64()).cast(pa.timestamp("us"))
@@ -186,9 +185,9 @@ def from_micros(micros: Ints, kind: pa.DataType, unit: TimeUnit | None = None) -
 
 
 def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any:
-    """A value column as windows take it, with its nulls. Raises InvalidValue.
+    """Return a value column for windows, with its nulls. Raises InvalidValue.
 
-    With ``nulls="accept"`` a null is NaN, which only columns of doubles have.
+    With ``nulls="accept"``, nulls become NaN, which only columns of doubles can have.
     """
     found = read(column, name) if not pa.types.is_decimal(column.type) else _decimals(column, name)
     if nulls == "accept":
@@ -197,10 +196,10 @@ def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any
 
 
 def _decimals(column: pa.ChunkedArray, name: str) -> Column:
-    """Decimals as integers of their last place (3 ns per value).
+    """Return decimals as integers that count their last place (3 ns per value).
 
-    Those that are too long for that are the nearest doubles, read from their text (150 ns): Arrow's
-    own cast rounds twice, and misses the nearest one for one decimal in eight.
+    Decimals that are too long for that become the nearest doubles, read from their text (150 ns per
+    value): Arrow's own cast rounds twice, and returns another double for one decimal in eight.
     """
     kind, nulls = column.type, column.is_null().to_numpy() if column.null_count else None
     column = filled(column)
@@ -213,7 +212,7 @@ def _decimals(column: pa.ChunkedArray, name: str) -> Column:
 
 
 def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column with nothing in the place of nulls, where nobody looks at it: zeros, or no text."""
+    """Replace the nulls of a column by zeros, empty text or false, which are never read."""
     kind = column.type
     if not column.null_count:
         return column
@@ -224,7 +223,7 @@ def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
-    """Decimals as integers of their last place, and which of them these 64 bits hold."""
+    """Return decimals as 64-bit integers that count their last place, and which of them fit."""
     array = column.cast(pa.decimal128(38, column.type.scale)).combine_chunks()
     words = np.frombuffer(array.buffers()[1], "<i8", 2 * (array.offset + len(array)))
     low, high = words.reshape(-1, 2)[array.offset :].T
@@ -232,7 +231,7 @@ def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
 
 
 def as_input(values: Any, kind: pa.DataType) -> pa.Array:
-    """Values as an aggregation has read them, as a column of the type they came from."""
+    """Convert the values that an aggregation has read back to the type of their column."""
     if isinstance(values, NullableColumn):
         nulls, bare = values.nulls(), values.values
         if isinstance(bare, Scaled):
@@ -242,7 +241,7 @@ def as_input(values: Any, kind: pa.DataType) -> pa.Array:
     if len(values) and isinstance(values[0], Decimal):
         return pa.array(values, type=kind)
     if pa.types.is_decimal(kind):
-        # The double nearest to the largest decimal may be larger, and no decimal of the type.
+        # The double nearest to the largest decimal may be larger, and not fit into the type.
         most = np.nextafter(10.0 ** (kind.precision - kind.scale), 0)
         return pa.array(np.clip(values.astype("f8"), -most, most)).cast(kind, safe=False)
     if pa.types.is_integer(kind) and values.dtype.kind == "f":
@@ -259,14 +258,14 @@ def as_input(values: Any, kind: pa.DataType) -> pa.Array:
 def to_arrow(
     parts: Sequence[Results], kind: pa.DataType, name: str, keeps_nan: bool = False
 ) -> pa.Array:
-    """Results, key by key, as one column of the type that the query declared; linear.
+    """Return the results of all keys as one column of the type that the query declared; linear.
 
-    A NaN, as of the deviation of one value, is null, unless values may be NaN. A whole-number
-    column drops fractions. Raises ResultOutOfRange for a result that the type cannot hold.
+    A NaN, such as the deviation of one value, becomes null, unless values may be NaN. Results in
+    integer columns are truncated. Raises ResultOutOfRange for a result that does not fit.
     """
     if not parts:
         return pa.nulls(0, kind)
-    if len({part.dtype for part in parts}) > 1:  # numpy would make doubles of integers
+    if len({part.dtype for part in parts}) > 1:  # numpy would convert integers to doubles
         parts = [part.astype(object) for part in parts]
     joined = np.ma.concatenate if any(map(np.ma.isMaskedArray, parts)) else np.concatenate
     results, nulls = split(joined(parts))
@@ -279,7 +278,7 @@ def _to_arrow(results: Results, kind: pa.DataType, name: str, keeps_nan: bool) -
         if pa.types.is_string(kind) and results.dtype == object:
             return pa.array([None if r is None else str(r) for r in results], kind)
         if pa.types.is_floating(kind):
-            with np.errstate(over="ignore"):  # a float column has infinities
+            with np.errstate(over="ignore"):  # a float column can have infinities
                 results = results.astype(kind.to_pandas_dtype())
         if pa.types.is_boolean(kind):
             return pa.array(results.astype(np.bool_))
@@ -288,10 +287,10 @@ def _to_arrow(results: Results, kind: pa.DataType, name: str, keeps_nan: bool) -
                 results = results.astype("i1")
             elif results.dtype.kind == "f":
                 results = np.trunc(results)
-        return pa.array(results, kind, from_pandas=not keeps_nan)  # then NaN is null
+        return pa.array(results, kind, from_pandas=not keeps_nan)  # from_pandas: NaN is null
     except (pa.ArrowInvalid, OverflowError) as error:
         raise ResultOutOfRange(
-            f"aggregation {name!r} has a result that its column, of type {kind}, cannot hold "
-            f"({error}): choose a larger type by types={{...}}, or a monoid whose results are "
-            "doubles"
+            f"a result of aggregation {name!r} does not fit into its column of type {kind} "
+            f"({error}): choose a larger type with types={{...}}, or an aggregation whose results "
+            "are doubles"
         ) from error

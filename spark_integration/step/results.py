@@ -1,11 +1,11 @@
 """The rows that a step returns: the input's rows, with a column for each aggregation.
 
-There are four kinds of rows, in this order: rows with a result, which entered a window or, with a
-period for ``emit_every``, are boundaries; among them, with ``idle="emit"``, one for each moment at
-which a window became empty; with ``emit_updates``, marked updates of earlier rows, with their new
-results; and, with ``on_late="side"``, the late rows, marked, with nulls for results.
+There are several kinds of rows, in this order: rows with results, which entered a window or, with a
+period for ``emit_every``, are boundaries; among them, with ``idle="emit"``, a row for each moment
+at which a window became empty; with ``emit_updates``, marked updates of earlier rows, with their
+new results; and, with ``on_late="side"``, marked late rows, with null results.
 
-Updates are events whose results a late one has changed. A window stores the time of an event and
+Updates are events whose results a late event has changed. A window stores the time of an event and
 the values that aggregations read; so an update has these, the key and the results. Values have the
 types of the input.
 """
@@ -44,18 +44,17 @@ class Counts(NamedTuple):
 
     rows_read: int
     rows_dropped: int = 0
-    """Rows that are not in the results: invalid ones, and late ones unless they are emitted with a
-    mark.
-    """
+    """Rows that are not in the results: invalid rows, and late rows that are not emitted with a
+    mark."""
     rows_late: int = 0
-    """Rows too much older than their key's last one, or than keys of their bucket that were
-    expired."""
+    """Rows that are too much older than the last row of their key, or than expired keys of their
+    bucket."""
     rows_invalid: int = 0
-    """Rows without key, time or value, or with an invalid one."""
+    """Rows without a key, time or value, or with an invalid one."""
     rows_missing: int = 0
     """Retractions that matched no event."""
     rows_incomplete: int = 0
-    """Rows whose results may be incomplete, as windows or aggregations were changed."""
+    """Rows whose results may be incomplete, because windows or aggregations were changed."""
     rows_ahead: int = 0
     """Rows further ahead of the micro-batch's time than allowed."""
 
@@ -63,7 +62,7 @@ class Counts(NamedTuple):
 def counts_of(
     plan: Plan, read: int, before_cutover: int, ahead: int, done: Advance, incomplete: int
 ) -> Counts:
-    """Return the counts of rows, some of which were in the start of the windows, or ahead."""
+    """Return the counts of rows, including rows before the cutover and rows ahead."""
     options = plan.options
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
@@ -129,7 +128,7 @@ def _with_answers(
 
 
 def _of_peers(plan: Plan, found: Found, times: Ints) -> Found:
-    """Return results in which, for windows with ties, all peers have the result of the last."""
+    """Return results in which, for windows with ties, all peers have the last peer's result."""
     ends = np.flatnonzero(np.append((np.diff(found.of) != 0) | (np.diff(times) != 0), True))
     last = np.repeat(ends, np.diff(ends, prepend=-1))
     policies, outputs = plan.options.windows.values(), plan.monoid.outputs
@@ -154,7 +153,7 @@ def _to_arrow(plan: Plan, column: Any, name: str) -> pa.Array:
 
 
 def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
-    """Return rows of boundaries."""
+    """Return the rows for boundaries."""
     assert found.times is not None or not len(found)
     moments = np.zeros(0, np.int64) if found.times is None else found.times
     rows = _rows_of_keys(plan, [keys.packed(place) for place in found.of.tolist()], moments)
@@ -164,13 +163,13 @@ def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
 def _given_again(
     plan: Plan, group: Sorted, done: Advance, again: Found, schema: pa.Schema
 ) -> pa.Table:
-    """Return rows of earlier events; linear."""
+    """Return the rows for updates of earlier events; linear."""
     options = plan.options
     assert again.times is not None
     values: dict[str, Any] = plan.monoid.named(again.rows)
-    # The key's columns from any of its rows.
+    # Take the key columns from any row of the key.
     any_row = np.append(done.line, -1)[done.bounds[again.of]]
-    alone = np.flatnonzero(np.diff(done.bounds)[again.of] == 0)  # they only have retractions
+    alone = np.flatnonzero(np.diff(done.bounds)[again.of] == 0)  # these keys have only retractions
     any_row[alone] = done.retracted[np.searchsorted(done.retracted_of, again.of[alone])]
     of_keys = group.rows.take(pa.array(any_row))
     columns = {name: of_keys.column(name) for name in options.keys}
@@ -187,7 +186,7 @@ def _given_again(
 def _emptied(
     plan: Plan, done: Advance, group: Sorted, gone: Expired | None
 ) -> tuple[list[bytes], list[int], list[int]]:
-    """Return key and moment of windows that became empty, and the place of the next event."""
+    """Return the key and moment of windows that became empty, and the next event's place."""
     options = plan.options
     keys: list[bytes] = []
     moments: list[int] = []
@@ -195,7 +194,7 @@ def _emptied(
     lifetime = options.lifetime
     assert lifetime is not None
     if options.lateness is None and options.emit != "last" and done.last is not None:
-        # If events may be late, no moment is certain.
+        # If events may be late, no such moment is final.
         times = group.times[done.line]
         previous = np.empty_like(times)
         previous[1:] = times[:-1]
@@ -222,7 +221,7 @@ def _with_emptied(
     moments: Sequence[int],
     before: Sequence[int],
 ) -> pa.Table:
-    """Return rows, at ``given`` in the line, together with those of windows that became empty."""
+    """Return the rows, whose places are ``given``, with rows for windows that became empty."""
     if not keys:
         return rows
     emptied = _rows_of_keys(plan, keys, np.array(moments))
@@ -244,7 +243,7 @@ def _marked(
     again: pa.Table | None = None,
     retracted: pa.Table | None = None,
 ) -> pa.Table:
-    """Return all rows, with columns that mark updates, and rows set aside, by these columns."""
+    """Return all rows, with columns that mark updates and the rows that are set aside."""
     options = plan.options
     parts = {"": rows}
     if again is not None:
@@ -279,7 +278,7 @@ def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
 
 
 def _as_times(plan: Plan, micros: Ints, schema: pa.Schema) -> pa.Array:
-    """Return microseconds as the time column of a schema."""
+    """Return microseconds as the time column of this schema."""
     options = plan.options
     return from_micros(micros, schema.field(options.on).type, options.time_unit)
 

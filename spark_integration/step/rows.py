@@ -1,8 +1,8 @@
-"""A bucket's rows in canonical order, split by key, in whole columns.
+"""A bucket's rows in canonical order, split by key, as whole columns.
 
-The rows of a micro-batch reach a worker in any order, and those of a replay or a speculative task
-in another one. Sorted by key, time and then every other column, the same rows always give the same
-pages, whose names are their content: so a replay writes nothing new.
+The rows of a micro-batch reach a worker in any order, and in a replay or a speculative task in
+another order. Sorted by key, time and then all other columns, the same rows always give the same
+pages. Pages are named by their content, so a replay writes nothing new.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from spark_integration.step.columns import (
 )
 from stores.errors import WindowStoreError
 
-#: The column of the time of the micro-batch, if needed; no user's column has this name.
+#: The column with the time of the micro-batch, if needed; no user's column has this name.
 NOW = "__now"
-#: The number of sampled rows for finding out whether most keys of a bucket have one row.
+#: The number of rows in the sample that shows whether most keys of a bucket have one row.
 _SOME = 1000
 _ERRORS: dict[str, type[WindowStoreError]] = {
     "key": NullKey,
@@ -47,13 +47,13 @@ _ERRORS: dict[str, type[WindowStoreError]] = {
 
 @dataclass(frozen=True)
 class Sorted:
-    """Rows in canonical order; key i has the rows bounds[i] to bounds[i + 1]."""
+    """Rows in canonical order; key i has the rows from bounds[i] up to bounds[i + 1]."""
 
     rows: pa.Table
     times: Ints
-    """Microseconds since 1970 in UTC, or by the wall clock for a time without a zone."""
+    """Microseconds since 1970, in UTC or, for times without a zone, by the wall clock."""
     keys: Keys
-    """Each key's values as msgpack, without a type: one plan has one type of key."""
+    """Each key's values as msgpack, without a type, because a plan has one type of key."""
     bounds: Ints
 
     def key(self, number: int) -> str:
@@ -62,9 +62,9 @@ class Sorted:
 
 
 def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
-    """Return the rows that are not too far ahead of the micro-batch's time, and the others, if any.
+    """Split rows into those that are not too far ahead of the micro-batch's time, and the others.
 
-    Raises AheadEvent, unless these are dropped or set aside.
+    Raises AheadEvent, unless the others are dropped or set aside.
     """
     options = plan.options
     if options.ahead_by is None or NOW not in rows.column_names:
@@ -80,10 +80,10 @@ def split_ahead(rows: pa.Table, plan: Plan) -> tuple[pa.Table, pa.Table | None]:
         first = int(np.argmax(ahead))
         raise AheadEvent(
             f"{int(ahead.sum())} of {len(ahead)} rows of a bucket are ahead of the micro-batch's "
-            f"time, {clock(int(now[first]))}, by more than {as_text(options.ahead_by)}, the first "
-            f"by {options.on!r} at {clock(int(times[first]))}; correct the source's clock, or set "
-            "on_ahead='drop' to drop and count them, or on_ahead='side' to have them marked among "
-            "the results"
+            f"time, {clock(int(now[first]))}, by more than {as_text(options.ahead_by)}; the first "
+            f"has {options.on!r} {clock(int(times[first]))}; correct the source's clock, or set "
+            "on_ahead='drop' to drop and count such rows, or on_ahead='side' to emit them with a "
+            "mark"
         )
     return rows.filter(pa.array(~ahead)), rows.filter(pa.array(ahead))
 
@@ -94,11 +94,11 @@ def times_of(rows: pa.Table, plan: Plan) -> Ints:
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows that have a key and a time, and values as the plan wants them; linear.
+    """Return the rows that have a key and a time, and values if the plan requires them; linear.
 
-    With ``on_invalid="raise"`` other rows raise NullKey or InvalidTime, with ``nulls="raise"`` null
-    values InvalidValue, unless they are those of retractions. A time beyond ``TIME_LIMIT`` is none
-    (NaT as a number is such a one); a value's NaN is the window's to judge.
+    With ``on_invalid="raise"``, other rows raise NullKey or InvalidTime; with ``nulls="raise"``,
+    null values raise InvalidValue, except in retractions. A time beyond ``TIME_LIMIT`` is invalid,
+    and so is NaT, which is such a number. Windows handle NaN in values.
     """
     options = plan.options
     roles = {options.on: "time"}
@@ -120,7 +120,7 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
 
 
 def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
-    """Return the rows with a valid time; numbers without a unit must be plausible seconds."""
+    """Return the rows with valid times; numbers without a unit must be plausible seconds."""
     options = plan.options
     column = rows.column(options.on)
     known = times_of(rows, plan) != NO_TIME
@@ -131,7 +131,7 @@ def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
             what = doubt_of(column[int(np.argmin(known))].as_py())
     if known.all():
         return rows
-    what = f"have in {options.on!r} what is no time: {what}"
+    what = f"have no valid time in {options.on!r}: {what}"
     return _kept(rows, pa.array(known), "bad time", what, "time", plan)
 
 
@@ -152,7 +152,7 @@ def _kept(
 
 
 def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
-    """Return the rows by key, time, then all other sortable columns; O(rows * log rows)."""
+    """Sort the rows by key, time, and all other sortable columns; O(rows * log rows)."""
     options = plan.options
     rows = rows.combine_chunks()
     keys, codes = _keys_of(rows, options.keys)
@@ -175,7 +175,7 @@ def _order(
     first = int(times.min())
     span = int(times.max()) - first + 1
     if span * groups < 1 << 62:
-        # Key and time in one number: one vectorised sort instead of one per column.
+        # With key and time in one number, one vectorized sort replaces a sort per column.
         joint = codes * span + (times - first)
         order = np.argsort(joint)
         joint = joint[order]
@@ -191,16 +191,16 @@ def _order(
 def _order_ties(
     rows: pa.Table, order: Ints, same: npt.NDArray[np.bool_], leading: str | None
 ) -> None:
-    """Sort the runs of rows with equal key and time, in place, by all columns with an order.
+    """Sort runs of rows with equal key and time, in place, by all sortable columns.
 
-    Those that are true in the column ``leading`` come first.
+    Rows that are true in the column ``leading`` come first.
     """
     tied = np.concatenate((same, [False])) | np.concatenate(([False], same))
     at = np.flatnonzero(tied)
     starts = ~np.concatenate(([False], same))
     by = [i for i, field in enumerate(rows.schema) if not pa.types.is_nested(field.type)]
     some = rows.select(by).take(pa.array(order[at]))
-    # Named by position, as a user's column may have any name.
+    # Columns are named by position, because a user's column may have any name.
     columns = [pa.array(np.cumsum(starts)[at]), *some.columns]
     if leading is not None:
         columns.insert(1, pc.invert(pc.fill_null(some.column(leading), False)))
@@ -210,9 +210,9 @@ def _order_ties(
 
 
 def _keys_of(rows: pa.Table, names: tuple[str, ...]) -> tuple[Keys, Ints]:
-    """Return the keys of some rows, in order, and the place of each row's key among them."""
+    """Return the sorted keys of the rows, and the place of each row's key among them."""
     first = plain(rows.column(names[0]))
-    distinct = first.combine_chunks()  # several chunks if there are too many bytes
+    distinct = first.combine_chunks()  # still chunked if there are too many bytes
     if len(names) == 1 and isinstance(distinct, pa.Array) and _mostly_distinct(distinct):
         codes = np.arange(len(first))
     else:
@@ -220,7 +220,7 @@ def _keys_of(rows: pa.Table, names: tuple[str, ...]) -> tuple[Keys, Ints]:
     parts = packed_parts(distinct)
     for name in names[1:]:
         more, distinct = _encode(plain(rows.column(name)))
-        # At most rows * rows, so this fits; encoding again keeps the numbers small.
+        # The numbers are below rows * rows, so they fit; encoding them again keeps them small.
         joint = pa.array(codes * max(len(distinct), 1) + more)
         codes, pairs = _encode(pa.chunked_array([joint]))
         before, last = np.divmod(pairs.to_numpy(), max(len(distinct), 1))
@@ -233,23 +233,23 @@ def _keys_of(rows: pa.Table, names: tuple[str, ...]) -> tuple[Keys, Ints]:
 
 
 def _taken(parts: list[pa.Array | pa.Scalar], places: Ints) -> list[pa.Array | pa.Scalar]:
-    """Return parts of keys at some places; parts equal for all keys stay."""
+    """Return the parts of keys at some places; parts that are equal for all keys stay."""
     at = pa.array(places)
     return [part if isinstance(part, pa.Scalar) else part.take(at) for part in parts]
 
 
 def _mostly_distinct(column: pa.Array) -> bool:
-    """Return whether values have at most two rows each, judging from a sample.
+    """Return whether values have at most two rows each on average, judging by a sample.
 
-    Then comparing their bytes, which are hashed anyway, is faster.
+    Then it is faster to compare their bytes, which are hashed anyway.
     """
     count = len(column)
     if count < 2 * _SOME:
         return False
-    # One row of each stretch, at random, because rows may alternate.
+    # Sample one random row in each interval, because rows may alternate.
     places = (np.arange(_SOME) + np.random.default_rng(0).random(_SOME)) * (count / _SOME)
     distinct = len(pc.unique(column.take(pa.array(places.astype(np.int64)))))
-    # Of k values with as many rows each, so many rows have _SOME ** 2 / 2 k pairs of equal ones.
+    # With k values of equally many rows, the sample has _SOME ** 2 / 2 k pairs of equal values.
     return (_SOME - distinct) * count <= _SOME**2
 
 

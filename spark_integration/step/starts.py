@@ -40,7 +40,7 @@ PREFIX = "start."
 
 
 class Start(NamedTuple):
-    """A start as a page describes it."""
+    """The content of a page of a start."""
 
     buckets: int
     until: int | None
@@ -53,19 +53,19 @@ class Start(NamedTuple):
 
 
 def put_starts(store: PageStore, name: str, starts: dict[int, Start]) -> None:
-    """Write the pages of some buckets durably."""
+    """Write the pages of some buckets, and flush the store."""
     store.put_many({_key(name, bucket): start.encode() for bucket, start in starts.items()})
     store.flush()
 
 
 def begin(store: PageStore, name: str) -> None:
-    """Mark a start as incomplete until ``finish``."""
+    """Mark a start as incomplete until ``finish`` is called."""
     store.delete_many([_key(name, "whole")])
     store.flush()
 
 
 def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> None:
-    """Mark a start as complete; the buckets that were not written have no keys."""
+    """Mark a start as complete; buckets that were not written have no keys."""
     bare = start._replace(snapshot=b"")
     rest = [bucket for bucket in range(start.buckets) if bucket not in set(made)]
     for at in range(0, len(rest), 256):
@@ -75,30 +75,30 @@ def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> No
 
 
 def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
-    """Return the start of a bucket, or of the whole. Raises MissingPage and CorruptSnapshot."""
+    """Return the start of a bucket, or the common one. Raises MissingPage and CorruptSnapshot."""
     key = _key(name, "whole" if bucket is None else bucket)
     data = store.get_many([key])[0]
     if data is None:
         raise MissingPage(
-            f"there is no whole start {name!r} in {store.url} (page {key}): make it with "
-            "save_history, or name the store that has it"
+            f"there is no complete start {name!r} in {store.url} (page {key}): make it with "
+            "save_history, or give the store that has it"
         )
     return unseal(data, MAGIC, VERSION, "a start", _validated)
 
 
 def pages_of(store: PageStore, name: str) -> list[str]:
-    """Return all pages of a start; lists the store's keys. Raises MissingPage without any."""
+    """Return all pages of a start; lists the store's keys. Raises MissingPage if there are none."""
     own = re.escape(PREFIX + name)
     ours = re.compile(rf"{own}/(\d+|whole)|{own}\.[0-9a-f]{{8}}[:/].*")
     found = [key for key in store.keys(PREFIX + name) if ours.fullmatch(key)]
     if not found:
-        raise MissingPage(f"there is no start {name!r} in {store.url}: name the store that has it")
+        raise MissingPage(f"there is no start {name!r} in {store.url}: give the store that has it")
     return found
 
 
 @contextmanager
 def snapshot_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | None]:
-    """Return the first snapshot of a plan's bucket, and the store of its pages; None without any.
+    """Yield the snapshot from which a plan's bucket starts and the store of its pages, or None.
 
     Raises MissingPage, CorruptSnapshot and StateMismatch.
     """
@@ -113,22 +113,21 @@ def snapshot_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore
 
 
 def after_cutover(rows: pa.Table, plan: Plan) -> pa.Table:
-    """Return the rows that are not in the start."""
+    """Return the rows that are not already in the start."""
     if plan.start is None or plan.start.until is None:
         return rows
     return rows.filter(pa.array(times_of(rows, plan) >= plan.start.until))
 
 
 def require_suitable(start: Start, name: str, buckets: int, fixed: Fixed) -> None:
-    """Raises StateMismatch for a start of other keys, times or number of buckets."""
+    """Raises StateMismatch if a start has other keys, times or another number of buckets."""
     old = [("buckets", str(start.buckets)), *start.fixed]
     new = [("buckets", str(buckets)), *fixed]
     if old != [*map(tuple, new)]:
         shown = side_by_side(old, new, ("the start", "the query"))
         raise StateMismatch(
-            f"the start {name!r} does not match this query: save it with the settings of the "
-            "query, "
-            f"or use those of the start\n{shown}"
+            f"the start {name!r} does not match this query: save it with the query's settings, or "
+            f"use the settings of the start\n{shown}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The format of a bucket's state, as Spark's state store keeps it: the snapshot of its windows.
+"""The format of a bucket's state in Spark's state store: the snapshot of its windows.
 
     state   = xxh3_64(body) as 8 bytes, big-endian ++ body
     body    = msgpack array [magic, version, buckets, fixed, snapshot]
@@ -10,7 +10,7 @@
     snapshot = bytes that ``KeyedWindows.checkpoint`` returned; its keys are bytes, each the
               msgpack array of the values of the key columns (``rows``)
 
-The digest detects a damaged value, and ``buckets`` and ``fixed`` detect a checkpoint that was
+The digest shows whether a value is damaged; ``buckets`` and ``fixed`` show whether a checkpoint was
 written with other settings.
 """
 
@@ -25,7 +25,7 @@ import xxhash
 from mta.keyed.changes import side_by_side
 from spark_integration.errors import CorruptState, StateMismatch
 
-#: What must not change, line by line.
+#: The settings that must not change, line by line.
 Fixed = Sequence[tuple[str, str]]
 MAGIC = "mta-spark"
 VERSION = 1
@@ -33,7 +33,7 @@ _DIGEST_BYTES = 8
 
 
 class State(NamedTuple):
-    """The fields of a state, in order; the module describes them."""
+    """The fields of a state, in order; the module's docstring describes them."""
 
     buckets: int
     fixed: Fixed
@@ -48,7 +48,7 @@ class State(NamedTuple):
     def decode(cls, state: bytes) -> State:
         """Decode a state.
 
-        Raises CorruptState for damaged bytes, StateMismatch for other formats.
+        Raises CorruptState for damaged bytes, and StateMismatch for other formats.
         """
         body = memoryview(state)[_DIGEST_BYTES:]
         if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
@@ -60,30 +60,31 @@ class State(NamedTuple):
             content = msgpack.unpackb(body, strict_map_key=False)
         except (ValueError, msgpack.exceptions.UnpackException) as error:
             raise CorruptState(
-                f"a state value is no msgpack: {error}; report this as a bug"
+                f"a state value is not valid msgpack: {error}; report this as a bug"
             ) from error
         match content:
             case [str(magic), int(version), *_] if magic == MAGIC and version != VERSION:
                 raise StateMismatch(
-                    f"this checkpoint has state format {version}, this program knows {VERSION}: "
-                    "run the program's version that wrote it, or start with a new checkpoint folder"
+                    f"this checkpoint has state format {version}, but this program knows only "
+                    f"{VERSION}: run the version of the program that wrote the checkpoint, or "
+                    "start with a new checkpoint folder"
                 )
             case [str(magic), int(), int(buckets), list(fixed), bytes(snapshot)] if magic == MAGIC:
                 return cls(buckets, [_line(each) for each in fixed], snapshot)
         raise _foreign()
 
     def snapshot_for(self, buckets: int, fixed: Fixed) -> bytes:
-        """Return the snapshot for a query with these settings. Raises StateMismatch for others."""
+        """Return the snapshot. Raises StateMismatch unless the query's settings are these."""
         if self.buckets != buckets:
             raise StateMismatch(
-                f"this checkpoint spreads its keys over {self.buckets} buckets, the query asks for "
-                f"{buckets}: set buckets={self.buckets}, or start with a new checkpoint folder"
+                f"this checkpoint has {self.buckets} buckets, but the query has {buckets}: set "
+                f"buckets={self.buckets}, or start with a new checkpoint folder"
             )
         if self.fixed != [*map(tuple, fixed)]:
             shown = side_by_side(self.fixed, fixed, ("the checkpoint", "the query"))
             raise StateMismatch(
-                "this checkpoint holds the windows of other keys or times: restore these settings, "
-                f"or start with a new checkpoint folder\n{shown}"
+                "this checkpoint has windows of other keys or times: restore its settings, or "
+                f"start with a new checkpoint folder\n{shown}"
             )
         return self.snapshot
 
@@ -96,4 +97,6 @@ def _line(entry: object) -> tuple[str, str]:
 
 
 def _foreign() -> CorruptState:
-    return CorruptState("a state value is not of this project: the checkpoint is another query's")
+    return CorruptState(
+        "a state value was not written by this project: the checkpoint belongs to another query"
+    )

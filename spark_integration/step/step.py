@@ -1,13 +1,13 @@
-"""One micro-batch of one bucket of keys: its state and rows in, its state and results out.
+"""One micro-batch of one bucket of keys: from its state and rows to its new state and results.
 
-A pure function of its arguments and the pages in the store, free of Spark: the same state and the
-same rows, in any order, give the same state, the same results and the same pages. So a replay is
-harmless (a page is named by its content, so a replay writes it again under the same name), and
-Spark's commit of state and results together makes them exactly once.
+The step is a pure function of its arguments and the pages in the store, without Spark: the same
+state and the same rows, in any order, give the same new state, results and pages. So a replay is
+harmless: pages are named by their content, so it writes them again under the same names. Spark
+commits state and results together, so the results are exactly once.
 
-    rows of the bucket -> sorted by key and time -> KeyedWindows -> results beside the rows
+    rows of the bucket -> sorted by key and time -> KeyedWindows -> results next to the rows
 
-The pages are made durable by one flush at the end, before the state leaves the task.
+One flush at the end makes the pages durable, before the state leaves the task.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Advanced(NamedTuple):
     timer: int | None = None
     """Once the watermark is later than this, in microseconds, the step must run again."""
     promotions: int = 0
-    """Windows that became standalone, less those that were expired."""
+    """The number of windows that became standalone, minus expired standalone windows."""
     merges: int = 0
-    """Runs of pages that were merged into others."""
+    """The number of runs of pages that were merged into others."""
 
 
 class Step(Protocol):
@@ -61,14 +61,14 @@ def step(
     store: PageStore,
     watermark: int | None = None,
 ) -> Advanced:
-    """Advance the windows of all keys by their rows and return the results beside the rows.
+    """Advance the windows of all keys with their rows, and return the results next to the rows.
 
-    O(rows * log rows) for the sort, plus what ``KeyedWindows.extend`` costs. The results of a key
-    are in order of time: of all accepted rows, or of the last. ``watermark``, in microseconds, is
-    what the stream's event time has reached; keys that it finds idle are expired if the plan
-    says so, and their pages deleted by a later step. Raises NullKey, InvalidTime, InvalidValue,
-    LateEvent, AheadEvent, StateMismatch, CorruptState, and what the windows and the store raise;
-    nothing is lost then, since the old state still stands.
+    Costs O(rows * log rows) for the sort, plus the cost of ``KeyedWindows.extend``. The results of
+    a key are in order of time, for all accepted rows or only for the last one. ``watermark`` is the
+    watermark of the stream's event time, in microseconds. If the plan says so, keys that are idle
+    at the watermark are expired, and a later step deletes their pages. Raises NullKey, InvalidTime,
+    InvalidValue, LateEvent, AheadEvent, StateMismatch, CorruptState, and errors of the windows and
+    the store. After an error nothing is lost, because the old state remains valid.
     """
     options = plan.options
     before = None if state is None else State.decode(state).snapshot_for(plan.buckets, plan.fixed)
@@ -98,7 +98,7 @@ def step(
     if plan.part is not None:
         plan.part.write(store, snapshot)
     store.hurry()
-    # While its pages are being written; they are durable only after the flush.
+    # Compute the results while pages are being written; they are durable only after the flush.
     found = results_of(plan, group, done, gone, ahead)
     after = State(plan.buckets, plan.fixed, snapshot).encode()
     timer = windows.timer(watermark)

@@ -1,23 +1,23 @@
-"""The windows of one bucket of keys from Spark's state, and their micro-batch.
+"""The windows of one bucket of keys, from Spark's state, and a micro-batch of their rows.
 
-They are one ``KeyedWindows`` structure, whose snapshot of at most 64 KiB is in the state. Windows
-by count and time with monoids of columns are vectorized; for others each key has a standalone
+The windows are one ``KeyedWindows`` structure, whose snapshot of at most 64 KiB is in the state.
+Windows by count or time with monoids of columns are vectorized; otherwise each key has a standalone
 window, with the same calls.
 
-An idle key is expired: a window is empty once its newest event is as old as the window is long
-(``lifetime``), and a stream knows that this moment has passed when its watermark is later. In a
-micro-batch with rows of the key, the rows are added first: the key is expired only if its window is
-empty after them. Its pages are deleted once no state that Spark may restore has the key. Rows of
-keys without a window are late if they are older than the last moment at which an expired key's
-window became empty: the key may have been one of these. So rows older than the watermark may be
-late; other rows never are.
+Idle keys are expired. A window is empty once its newest event is as old as the window is long
+(``lifetime``), and this moment has passed when the stream's watermark is later. In a micro-batch
+with rows of the key, the rows are added first: the key is expired only if its window is empty after
+that. The key's pages are deleted once no state that Spark may restore has the key. Rows of keys
+without a window are late if they are older than the last moment at which an expired key's window
+became empty, because their key may be an expired one. So rows older than the watermark may be late;
+other rows never are.
 
-If events may be late, the watermark must be past that moment by the lateness too (the
+If events may be late, the watermark must be later than that moment by the lateness too (the
 ``patience``): then no event within the lateness of the watermark can belong to the window.
 
-If results belong to boundaries (``Options.period``), a key is expired once the watermark is past
-the first one at which its window is empty: then all results up to it are emitted, as they would be
-with the key's next event, and events up to it are late.
+If results belong to boundaries (``Options.period``), a key is expired once the watermark is later
+than the first boundary at which its window is empty. Then all results up to this boundary are
+emitted, as they would be with the key's next event, and events up to the boundary are late.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Expired(NamedTuple):
     moments: Ints
     """The time at which the window of each became empty."""
     due: Found | None
-    """With a period, their results up to then."""
+    """With a period, their results up to that time."""
 
 
 class Windows:
-    """The windows of one bucket, from a snapshot or new."""
+    """The windows of one bucket, restored from a snapshot or new."""
 
     def __init__(
         self,
@@ -98,18 +98,18 @@ class Windows:
 
     @property
     def promotions(self) -> int:
-        """Return how many windows became standalone, less those that were expired."""
+        """Return how many windows became standalone, minus expired standalone windows."""
         return max(0, self.bucket.counts.standalone - self._standalone)
 
     @property
     def merges(self) -> int:
-        """Return how many runs of pages were merged; known after a checkpoint."""
+        """Return how many runs of pages were merged; valid after a checkpoint."""
         return len(self._runs - self._numbers())
 
     def incomplete(self, times: Ints) -> int:
         """Return how many events of these times may have incomplete results after a change.
 
-        All of them if no moment ends it, as with windows by count.
+        These are all events if it is unknown when results are complete, as with count windows.
         """
         moments = [each.complete_from for each in self.keyed.coverage().incomplete]
         whole = [moment for moment in moments if moment is not None]
@@ -118,7 +118,7 @@ class Windows:
         return int((times < max(whole).astype("i8")).sum()) if whole else 0
 
     def advance(self, group: Sorted) -> Advance:
-        """Add sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
+        """Add sorted rows. Raises InvalidValue and LateEvent if the plan says so."""
         plan, options = self.plan, self.plan.options
         codes = np.repeat(np.arange(len(group.keys)), np.diff(group.bounds))
         columns = {
@@ -144,9 +144,9 @@ class Windows:
         bad -= 0 if done.questions is None else len(done.questions)
         if bad and options.nulls != "drop_row":
             raise InvalidValue(
-                f"bad value: {bad} of {count} rows of a bucket hold a NaN, or what no aggregation "
-                "takes; filter them out, or set nulls='drop_row' to drop and count them, or for "
-                "NaN nan='skip' or nan='propagate'"
+                f"bad value: {bad} of {count} rows of a bucket contain a NaN, or a value that an "
+                "aggregation does not accept; filter them out, or set nulls='drop_row' to drop and "
+                "count them, or for NaN set nan='skip' or nan='propagate'"
             )
         return done
 
@@ -168,7 +168,7 @@ class Windows:
         return Expired(table, self._end_of(table.newest()), due)
 
     def _end_of(self, newest: Any) -> Any:
-        """Return when windows become empty after their newest events, or the next boundaries."""
+        """Return when windows with these newest events become empty, or the next boundaries."""
         options = self.plan.options
         assert options.lifetime is not None
         end, period = newest + options.lifetime, options.period
@@ -177,8 +177,8 @@ class Windows:
     def timer(self, watermark: int | None) -> int | None:
         """Return the watermark after which the bucket must be called; None for never.
 
-        Pages that are to be deleted are checked again with the next watermark. If keys are kept,
-        this is for a later query that expires them.
+        Pages with a pending deletion are checked again at the next watermark. If idle keys are
+        kept, the timer is for a later query that expires them.
         """
         options = self.plan.options
         if self.bucket.is_deleting:
@@ -190,7 +190,7 @@ class Windows:
 
 
 def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
-    """Return the windows without ties: others repeat their last peer's result (``results``)."""
+    """Return the windows without ties; ``results`` then repeats the last peer's result."""
     options = plan.options
     if isinstance(options.window, AbstractPolicy):
         return by_rows(options.window)
@@ -214,14 +214,14 @@ def _wanted(plan: Plan) -> Want:
 
 
 def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
-    """Return the error for retractions without a match, which names the first one's key."""
+    """Return the error for retractions without a match, which names the key of the first one."""
     place = int(missing.min())
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1
     key = group.key(number)
     return NoSuchEvent(
-        f"{len(missing)} retractions of a bucket find no event to take out, the first of key "
-        f"{key}, by {plan.options.on!r} at {clock(int(group.times[place]))}: it never came, was "
-        "taken out before, or has left; set on_missing='drop' to drop and count them"
+        f"{len(missing)} retractions of a bucket find no event to remove; the first is of key "
+        f"{key}, with {plan.options.on!r} {clock(int(group.times[place]))}: its event never came, "
+        "was already removed, or has left; set on_missing='drop' to drop and count such rows"
     )
 
 
@@ -229,29 +229,28 @@ def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
 
 
 def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent:
-    """Return the error for the first key with late rows: why they are late, and what helps."""
+    """Return the error for the first key with late rows: why they are late, and what to do."""
     options = plan.options
     place = int(np.argmax(late.mask))
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1
     first, end = group.bounds[number], group.bounds[number + 1]
     key = group.key(number)
     floor, last = int(late.floors[codes[place]]), int(late.newest[codes[place]])
-    remedy = "let the source deliver sooner, or set a greater allowed_lateness"
+    remedy = "make the source deliver sooner, or set a greater allowed_lateness"
     if options.asks is not None:
         remedy += ", or for questions a greater retain_for"
     if options.lateness is None:
-        remedy = "let the source deliver in order, or set allowed_lateness"
+        remedy = "make the source deliver in order, or set allowed_lateness"
     if last == NEVER:
-        old = f"older than {clock(floor)}, by which idle keys expired, and it may be one of them"
-        remedy = "let the source deliver sooner, or the watermark wait longer"
+        old = f"older than {clock(floor)}, when idle keys expired, perhaps including this one"
+        remedy = "make the source deliver sooner, or increase the delay of the watermark"
     elif floor == last - options.patience:
         by = f"more than {options.patience / 1e6} s " if options.patience else ""
-        old = f"{by}older than its last one, at {clock(last)}"
+        old = f"{by}older than its last event, at {clock(last)}"
     else:
-        old = f"older than {clock(floor)}, before which no event is kept"
+        old = f"older than {clock(floor)}, before which no event is retained"
     return LateEvent(
-        f"{int(late.mask[first:end].sum())} of {end - first} events of key {key} are {old}, the "
-        f"oldest by {options.on!r} at {clock(int(group.times[place]))}; {remedy}, or set "
-        "on_late='drop' to drop and count them, or on_late='side' to have them marked among the "
-        "results"
+        f"{int(late.mask[first:end].sum())} of {end - first} events of key {key} are {old}; the "
+        f"oldest has {options.on!r} {clock(int(group.times[place]))}; {remedy}, or set "
+        "on_late='drop' to drop and count such rows, or on_late='side' to emit them with a mark"
     )

@@ -1,16 +1,18 @@
-"""What every page store must do, as tests to subclass.
+"""What every page store must do, as a class of tests to subclass.
 
     class TestMyStore(PageStoreConformance):
         def open(self):
             return MyStore(...)
 
-pytest collects the class. Each test opens the store by ``open()``, some of them twice, and both
-must see the same pages; keys begin with a group of the test's own, so that a server can be shared.
-The attributes say what does not apply, and the ``raw`` hooks let the tests look behind the store.
+pytest collects the class. Each test opens the store by ``open()``. Some tests open it twice, and
+both stores must see the same pages. The keys of each test begin with a unique group, so that tests
+can share a server. The attributes say which tests do not apply, and the ``raw`` hooks give the
+tests direct access to the stored pages.
 """
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import threading
@@ -28,43 +30,43 @@ from stores.base import PageStore
 from stores.errors import InvalidKey, PageTooLarge, StoreClosed, UnsupportedOperation
 
 PATIENCE = 30
-"""Seconds before a child process counts as hung, or a page as never read ahead."""
+"""Seconds after which a child process counts as hung, or a page as never read ahead."""
 
 
 class PageStoreConformance:
-    """Subclass it and override ``open``."""
+    """The tests; subclass it and override ``open``."""
 
     reopens = True
-    """Pages survive ``close`` and are seen by a second ``open()``."""
+    """Whether pages survive ``close`` and a second ``open()`` sees them."""
     processes = True
-    """Another process sees the pages after ``flush``."""
+    """Whether another process sees the pages after ``flush``."""
     pickles = True
-    """An open store can be sent to another process."""
+    """Whether an open store can be sent to another process."""
     lists = True
-    """The server can list its keys; where it cannot, ``keys`` raises ``UnsupportedOperation``."""
+    """Whether the server can list its keys; otherwise ``keys`` raises ``UnsupportedOperation``."""
     sees_deletes = True
-    """A page that another process deletes is gone here too, even if this one has just put it."""
+    """Whether a page that another process deletes is gone here, even if just put by this one."""
     turns = 30
-    """How often each of six threads writes, reads and deletes some pages; other tests that repeat
-    what they do are as much longer or shorter."""
+    """How often each of six threads writes, reads and deletes some pages. Other tests that repeat
+    an action are longer or shorter in proportion."""
     secrets: tuple[str, ...] = ()
     """User names and passwords that must not be shown."""
 
     def open(self) -> PageStore:
-        """A store on the pages of this test."""
+        """Return a store with the pages of this test."""
         raise NotImplementedError
 
     def raw_get(self, key: str) -> bytes | None:
-        """The page as it lies behind the store."""
+        """Return the bytes that are stored for a key, without the store."""
         raise SkipTest("no raw access")
 
     def raw_delete(self, key: str) -> None:
-        """Take the page away behind the store's back."""
+        """Delete the stored bytes of a key, without the store."""
         raise SkipTest("no raw access")
 
     @contextmanager
     def holding(self, pages: Mapping[str, bytes], flushed: bool = True) -> Iterator[PageStore]:
-        """A store that is open and has these pages."""
+        """Yield an open store that has these pages."""
         with self.open() as store:
             store.put_many(pages)
             if flushed:
@@ -72,22 +74,22 @@ class PageStoreConformance:
             yield store
 
     def assert_keys(self, store: PageStore, prefix: str, expected: Iterable[str]) -> None:
-        """The store lists exactly these keys, if it lists any."""
+        """Assert that the store lists exactly these keys, if it can list keys."""
         if self.lists:
             assert sorted(store.keys(prefix)) == sorted(expected)
 
     @property
     def group(self) -> str:
-        """A key group of this test's own."""
+        """Return the key group of this test."""
         return self.__dict__.setdefault("_group", f"test-{uuid4().hex[:12]}")  # type: ignore[no-any-return]
 
     def pages(self, number: int, size: int = 100) -> dict[str, bytes]:
-        """Pages that differ, in no sorted order of keys."""
+        """Return different pages, whose keys are not sorted."""
         order = sorted(range(number), key=lambda i: (i * 7919) % 1009)
         return {f"{self.group}/{i:04d}": bytes([i % 256]) * size for i in order}
 
     def too_long(self, store: PageStore) -> str:
-        """A key of one character more than the store takes."""
+        """Return a key with one more character than the store accepts."""
         return f"{self.group}/".ljust(store.capabilities.max_key_bytes + 1, "k")
 
     # Round trips
@@ -108,7 +110,7 @@ class PageStoreConformance:
                 assert store.get_many(keys) == [pages.get(key) for key in keys]
 
     def test_pages_can_be_looked_at(self) -> None:
-        """As they are got, one look for all of them; what the look raises comes out of the call."""
+        """``view_many`` shows the pages of ``get_many`` in one call, and passes errors on."""
         pages = self.pages(20)
         first, last, *_ = pages
         missing = [f"{self.group}/no", first, f"{self.group}/none", last]
@@ -133,8 +135,22 @@ class PageStoreConformance:
                 keys = [*pages, f"{self.group}/more"]
                 assert store.view_many(keys, copied) == [*pages.values(), b"more"]
 
+    def test_event_loops_get_the_same_pages(self) -> None:
+        pages = self.pages(300)
+        keys = [*pages, f"{self.group}/none", min(pages)]
+
+        async def get(store: PageStore) -> None:
+            calls = [store.get_many_async(some) for some in (keys, keys[:3], keys[-2:])]
+            every, three, two = await asyncio.gather(*calls)
+            assert every == [pages.get(key) for key in keys]
+            assert (three, two) == (every[:3], every[-2:])
+
+        with self.holding(pages, flushed=False) as store:
+            for _ in range(2):
+                asyncio.run(get(store))
+
     def test_puts_and_deletes_in_any_order(self) -> None:
-        """The store is as a dictionary is, whatever was put, deleted and flushed before."""
+        """The store behaves like a dictionary, whatever was put, deleted and flushed before."""
         random, pages, there = Random(7), self.pages(8), dict[str, bytes]()
         with self.open() as store:
             for turn in range(10 * self.turns):
@@ -298,7 +314,7 @@ class PageStoreConformance:
                 store.put_many({key: page})
                 store.flush()
                 store.prefetch([key])
-                time.sleep(0.0002 * (turn % 5))  # under way, or landed
+                time.sleep(0.0002 * (turn % 5))  # still being fetched, or already cached
                 store.delete_many([key])
                 for _ in range(5):
                     assert store.peek(key) is None
@@ -380,6 +396,7 @@ class PageStoreConformance:
         store.close()
         calls: list[Callable[[], object]] = [
             lambda: store.get_many(list(pages)),
+            lambda: asyncio.run(store.get_many_async(list(pages))),
             lambda: store.put_many(pages),
             lambda: store.delete_many(pages),
             lambda: list(store.keys(self.group)),
@@ -479,24 +496,24 @@ class PageStoreConformance:
 
 
 class _Huge(bytes):
-    """A page that says it has a length that no test could hold."""
+    """A page that claims a length that no test could keep in memory."""
 
     def __len__(self) -> int:
         return 1 << 40
 
 
 def need(met: bool, why_not: str) -> None:
-    """Skip a test whose requirement the store does not meet, with the reason."""
+    """Skip a test, with the reason, if the store does not meet its requirement."""
     if not met:
         raise SkipTest(why_not)
 
 
-#: ``AssertionError`` unless what happens inside raises; it spares users pytest.
+#: Fails unless its block raises an error; with it, the tests do not need pytest.
 raises = TestCase().assertRaises
 
 
 def comes_into_memory(store: PageStore, key: str) -> bool:
-    """Whether a page is in memory some time after it was prefetched."""
+    """Return whether a page is in memory some time after it was prefetched."""
     deadline = time.monotonic() + PATIENCE
     while store.peek(key) is None and time.monotonic() < deadline:
         store.prefetch([key])
@@ -505,10 +522,10 @@ def comes_into_memory(store: PageStore, key: str) -> bool:
 
 
 def sent_through_a_pipe(store: PageStore) -> PageStore:
-    """The store as another process would receive it; no pages may come along."""
+    """Return the store as another process would receive it, which must not include pages."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     with receiver, sender, ThreadPoolExecutor(1) as pool:
-        # In a thread, as a pipe that is full of pages would stop who writes into it.
+        # In a thread, because a pipe that is full of pages would block its writer.
         sending = pool.submit(sender.send, store)
         while not receiver.poll(0.01):
             if sending.done():
@@ -520,7 +537,7 @@ def sent_through_a_pipe(store: PageStore) -> PageStore:
 
 
 def in_children(works: list[Callable[[], None]]) -> None:
-    """Do each piece of work in a fork of this process, all at once; they must all succeed."""
+    """Do each piece of work in a fork of this process, in parallel; all of them must succeed."""
     need(hasattr(os, "fork"), "this system cannot fork")
     fork = multiprocessing.get_context("fork")
     children = [fork.Process(target=work) for work in works]

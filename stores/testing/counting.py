@@ -1,4 +1,4 @@
-"""Counts what passes: for tests that hold a structure to its budget, and for statistics."""
+"""A store that counts calls: for tests of how many calls a structure makes, and for statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stores.forks import start_over_in_children
 
 @dataclass
 class Count:
-    """What one operation has moved."""
+    """The counts of one operation."""
 
     calls: int = 0
     pages: int = 0
@@ -22,7 +22,7 @@ class Count:
 
 @dataclass
 class Counts:
-    """What all operations have moved. ``missing`` are pages asked for that were not there."""
+    """The counts of all operations. ``missing`` counts requested pages that did not exist."""
 
     get: Count = field(default_factory=Count)
     put: Count = field(default_factory=Count)
@@ -36,8 +36,8 @@ class Counts:
 class CountingStore(WrapperStore):
     """A store that counts calls, pages and bytes of each successful operation, in ``counts``.
 
-    As the outermost wrapper it counts what a caller asks for, as the innermost what reaches the
-    store. A forked or unpickled one starts at zero.
+    As the outermost wrapper it counts a caller's requests, as the innermost the requests that reach
+    the store. A forked or unpickled copy starts at zero.
 
     Args:
         store: The store to count.
@@ -71,7 +71,7 @@ class CountingStore(WrapperStore):
         return self.store.view_many(keys, counted)
 
     def peek(self, key: str) -> bytes | None:
-        """No store call; a page that is in memory is counted as read by one."""
+        """Make no store call; a page that is in memory counts as read by a call."""
         page = self.store.peek(key)
         if page is not None:
             self._add("get", 1, len(page))
@@ -87,7 +87,7 @@ class CountingStore(WrapperStore):
         self._add("delete", len(keys))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Counts the call and each key that is taken."""
+        """Count the call, and each key that the caller takes."""
         found = self.store.keys(prefix)
         self._add("keys", 0)
         for key in found:

@@ -1,4 +1,4 @@
-"""A store that fails on demand: for your tests of what happens when the real one does.
+"""A store that fails on demand: for your tests of what happens when a real store fails.
 
     >>> from stores import FaultyStore, MemoryStore
     >>> store = FaultyStore(MemoryStore())
@@ -12,16 +12,16 @@
     >>> store.get_many(["g/1", "g/2"])
     [b'first', b'second']
 
-What it can do, one or several at a time:
+These methods can be combined:
 
-- ``fail``: the Nth call raises, once or for ever, before or after it was applied (a lost answer).
-- ``delay``: the Nth call, or every one, waits first.
+- ``fail``: the Nth call raises, once or always, before or after it is applied (a lost answer).
+- ``delay``: the Nth call, or every call from the Nth on, waits first.
 - ``hold``: writes are acknowledged, seen by reads, and applied later: out of order, some twice.
-- ``crash``: writes that were acknowledged but not flushed are forgotten.
-- ``corrupt``: a page is read with a flipped bit, or cut short.
-- ``heal``: all of this ends.
+- ``crash``: writes that were acknowledged but not flushed are lost.
+- ``corrupt``: a page is read with a flipped bit, or truncated.
+- ``heal``: end all of these.
 
-To let every call of a run fail once, count up until a run meets no failure:
+To let every call of a run fail once, count up until no call fails in a run:
 ``for n in count(1): store.fail(n); ...; if not store.fired: break``.
 
 Put it innermost, in place of the server. Thread safety: any number of threads.
@@ -44,7 +44,7 @@ from stores.errors import StoreUnavailable
 from stores.forks import start_over_in_children
 
 OPERATIONS = ("get", "put", "delete", "keys", "flush")
-"""The calls that are counted and can fail; ``prefetch`` is a hint and never does."""
+"""The calls that are counted and can fail; ``prefetch`` is a hint and never fails."""
 
 Write = tuple[str, bytes | None]
 """A key with its page, None for a delete."""
@@ -52,7 +52,7 @@ Write = tuple[str, bytes | None]
 
 @dataclass
 class _Plan:
-    """What happens at one of the next calls of some operations."""
+    """What happens at one of the next calls of certain operations."""
 
     operations: Sequence[str]
     nth: int
@@ -72,13 +72,13 @@ class _Plan:
 class FaultyStore(WrapperStore):
     """A store that fails, waits, reorders, loses and corrupts as planned.
 
-    ``calls`` counts the calls, ``fired`` the planned failures and corruptions that came true. A
-    forked or unpickled one starts without any plan.
+    ``calls`` counts the calls, and ``fired`` the planned failures and corruptions that happened. A
+    forked or unpickled copy starts without plans.
 
     Args:
         store: The store that does the work.
-        seed: The seed of the random order; the same one shuffles alike.
-        sleep: Waits a number of seconds.
+        seed: The seed of the random order; the same seed gives the same order.
+        sleep: A function that waits for a number of seconds.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class FaultyStore(WrapperStore):
         self.calls = 0
         self.fired = 0
 
-    # What to do wrong
+    # Plans
 
     def fail(
         self,
@@ -116,10 +116,10 @@ class FaultyStore(WrapperStore):
         error: BaseException | type[BaseException] | None = None,
         applied: bool = False,
     ) -> None:
-        """Have the ``nth`` call from now raise, and with ``forever`` every later one too.
+        """Make the ``nth`` call from now raise an error, and with ``forever`` every later call too.
 
-        Only calls of these ``operations`` count. ``error`` is raised in place of
-        ``StoreUnavailable``. With ``applied`` the call is made and only its answer lost.
+        Only calls of these ``operations`` count. ``error`` is raised instead of
+        ``StoreUnavailable``. With ``applied``, the call is made, and only its answer is lost.
         """
         self._plan(_Plan(operations, nth, forever, 0.0, error, True, applied))
 
@@ -131,23 +131,24 @@ class FaultyStore(WrapperStore):
         forever: bool = False,
         operations: Sequence[str] = OPERATIONS,
     ) -> None:
-        """Have the ``nth`` call from now wait first, and with ``forever`` every later one too."""
+        """Make the ``nth`` call from now wait first, and with ``forever`` every later call too."""
         self._plan(_Plan(operations, nth, forever, seconds))
 
     def hold(
         self, writes: int | None = None, *, shuffle: bool = False, duplicates: float = 0.0
     ) -> None:
-        """Acknowledge writes, and apply them when so many are held, or (None) at the next flush.
+        """Acknowledge writes, and apply them once this many are held, or (None) at the next flush.
 
-        ``shuffle`` applies them in random order, but those of one key in theirs. ``duplicates`` is
-        the share of puts that are applied once more, before the next write of their key.
+        With ``shuffle``, they are applied in random order, but the writes of one key in the order
+        of their calls. ``duplicates`` is the share of puts that are applied once more, before the
+        next write of their key.
         """
         with self._lock:
             self._holds, self._shuffles, self._duplicates = writes, shuffle, duplicates
             self._apply_if_full()
 
     def crash(self, keep: int = 0) -> int:
-        """Forget the writes that are held, but for the oldest ``keep``; returns how many."""
+        """Lose the held writes, except for the oldest ``keep``; return how many are lost."""
         with self._lock:
             lost = max(0, len(self._held) - keep)
             del self._held[keep:]
@@ -157,10 +158,10 @@ class FaultyStore(WrapperStore):
     def corrupt(
         self, page: str | int, *, flip: int | None = None, truncate: int | None = None
     ) -> None:
-        """Have a page read with the bit ``flip`` flipped, or cut to ``truncate`` bytes.
+        """Damage a page that is read: flip the bit ``flip``, or cut it to ``truncate`` bytes.
 
-        ``page`` is a key, whose every read is damaged, or a number k: the k-th page read from now.
-        The stored page stays whole.
+        ``page`` is a key, of which every read is damaged, or a number k for the k-th page that is
+        read from now. The stored page is not changed.
         """
         if (flip is None) == (truncate is None):
             raise ValueError("corrupt takes either flip or truncate")
@@ -169,7 +170,7 @@ class FaultyStore(WrapperStore):
             self._damages[page if isinstance(page, str) else self._pages_read + page] = damage
 
     def heal(self) -> None:
-        """Drop every plan and apply what is held; one or two store calls if anything is."""
+        """Drop all plans and apply the held writes, each with one store call."""
         with self._lock:
             self._plans, self._damages = [], {}
             self._holds, self._shuffles, self._duplicates = 0, False, 0.0
@@ -177,7 +178,7 @@ class FaultyStore(WrapperStore):
 
     @property
     def held(self) -> int:
-        """Writes that were acknowledged and not applied; no store call."""
+        """Return how many writes are acknowledged and not applied; no store call."""
         return len(self._held)
 
     # The store
@@ -186,14 +187,15 @@ class FaultyStore(WrapperStore):
         with self._call("get"):
             check_keys(keys, self.capabilities)
             with self._lock:
-                newest = dict(self._held)  # before the read: what is applied meanwhile is in both
+                # Before the read: a write that is applied meanwhile must not be missed.
+                newest = dict(self._held)
             pages = self.store.get_many(keys)
             with self._lock:
                 seen = [newest.get(k, page) for k, page in zip(keys, pages, strict=True)]
                 return [self._as_read(k, page) for k, page in zip(keys, seen, strict=True)]
 
     def peek(self, key: str) -> bytes | None:
-        """Nothing is in memory: every read meets what is planned, held or damaged."""
+        """Return None: no page is in memory, so that plans apply to every read."""
         del key
         return None
 
@@ -221,7 +223,7 @@ class FaultyStore(WrapperStore):
         yield from (key for key in self.store.keys(prefix) if key not in newest)
 
     def ping(self, *, write: bool = False) -> None:
-        """A read and a delete, with what is planned for these."""
+        """Ping by a read and a delete, to which plans apply."""
         PageStore.ping(self, write=write)
 
     def flush(self) -> None:
@@ -236,7 +238,7 @@ class FaultyStore(WrapperStore):
                 self._apply()
         self.store.close()
 
-    # How
+    # Details
 
     def _plan(self, plan: _Plan) -> None:
         if plan.nth < 1:
@@ -275,7 +277,7 @@ class FaultyStore(WrapperStore):
             self._apply()
 
     def _apply(self) -> None:
-        """Hand the held writes to the store, one by one; what it does not take stays held."""
+        """Pass the held writes to the store one by one; writes that fail stay held."""
         self._held = self._in_order(self._held)
         while self._held:
             key, page = self._held[0]
@@ -286,7 +288,7 @@ class FaultyStore(WrapperStore):
             del self._held[0]
 
     def _in_order(self, writes: list[Write]) -> list[Write]:
-        """The writes as they reach the store: shuffled between keys, some puts twice."""
+        """Return the writes as they reach the store: shuffled between keys, some puts twice."""
         out: list[Write] = []
         for write in writes:
             twice = write[1] is not None and self._random.random() < self._duplicates

@@ -1,10 +1,10 @@
-"""An HTTP proxy before an object store: it refuses, loses answers and adds latency.
+"""An HTTP proxy in front of an object store: it refuses requests, loses answers, adds latency.
 
     with HTTPProxy("http://127.0.0.1:9000") as proxy:
         proxy.latency = 0.03
         store = open_store(f"s3://bucket/prefix?endpoint={proxy.endpoint}")
 
-It hears plain HTTP, passes requests on as they are, and counts them.
+It speaks plain HTTP, passes requests on unchanged, and counts them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Self
 from urllib.parse import urlsplit
 
 Fault = Callable[[str, str], tuple[int, str] | str | None]
-"""Given a method and a path: a status and an S3 error code to answer, ``lose`` to drop the answer
-of the server after it has done as it was asked, or None to do nothing."""
+"""Gets a method and a path, and returns a status and an S3 error code to answer, ``lose`` to drop
+the server's answer after it has handled the request, or None to do nothing."""
 
 
 class HTTPProxy:
-    """Stands before the server at ``endpoint``; ``fault`` says what goes wrong.
+    """A proxy in front of the server at ``endpoint``; ``fault`` says what goes wrong.
 
     ``latency`` is how many seconds each request waits.
     """
@@ -78,7 +78,7 @@ class HTTPProxy:
             daemon_threads = True
 
             def handle_error(self, request: object, client_address: object) -> None:
-                del request, client_address  # clients that gave up
+                del request, client_address  # ignore errors of clients that gave up
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"

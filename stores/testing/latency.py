@@ -1,4 +1,4 @@
-"""A store that answers late: for tests of prefetch and back-pressure, and to try a design out.
+"""A store that answers late: for tests of prefetch and back-pressure, and for trying out designs.
 
     >>> from stores import Constant, LatencyStore, MemoryStore
     >>> waits = []
@@ -8,9 +8,9 @@
     >>> waits
     [0.002]
 
-Put it innermost, behind the write buffer and the head cache, where the network is:
+Put it innermost, behind the write buffer and the head cache, where the network would be:
 ``WriteBuffer(HeadCache(LatencyStore(MemoryStore(), Constant(0.002))))``. Thread safety: any number
-of threads; their waits overlap, as round trips do.
+of threads, whose waits overlap, as round trips do.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Delay(Protocol):
     """How long one store call takes."""
 
     def seconds(self, call: int, random: Random) -> float:
-        """The wait of the call with this number, counted from 1."""
+        """Return the wait of the call with this number, counted from 1."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Every call waits the same time.
+    """Every call waits for the same time.
 
     Args:
-        wait: Seconds.
+        wait: The wait in seconds.
     """
 
     wait: float
@@ -50,11 +50,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Jittered:
-    """Every call waits at least a given time, and a random part of another.
+    """Every call waits for a fixed time and a random additional time.
 
     Args:
         wait: The shortest wait, in seconds.
-        jitter: The longest additional wait, in seconds, evenly distributed.
+        jitter: The longest additional wait, in seconds. The additional wait is evenly distributed.
     """
 
     wait: float
@@ -66,12 +66,12 @@ class Jittered:
 
 @dataclass(frozen=True)
 class OneSlow:
-    """A few calls are slow, the others wait for the same time.
+    """A few calls are slow, and all others wait for the same time.
 
     Args:
-        wait: Seconds of most calls.
-        slow: Seconds of a slow call.
-        every: Each call whose number is a multiple of this one is slow.
+        wait: The wait of most calls, in seconds.
+        slow: The wait of a slow call, in seconds.
+        every: Calls whose number is a multiple of this one are slow.
     """
 
     wait: float
@@ -85,14 +85,14 @@ class OneSlow:
 class LatencyStore(WrapperStore):
     """A store that waits before each call, and counts as remote.
 
-    ``prefetch`` does not wait: it is a hint, and never blocks. A forked or unpickled one starts
-    with its first call again.
+    ``prefetch`` does not wait: it is a hint, and never blocks. A forked or unpickled copy counts
+    its calls from 1 again.
 
     Args:
         store: The store that does the work.
         delay: How long each call waits: ``Constant``, ``Jittered`` or ``OneSlow``.
-        seed: The seed of the random waits; the same one gives the same waits.
-        sleep: Waits a number of seconds.
+        seed: The seed of the random waits; the same seed gives the same waits.
+        sleep: A function that waits for a number of seconds.
 
     >>> from stores import Constant, LatencyStore, MemoryStore
     >>> store = LatencyStore(MemoryStore(), Constant(0.001))

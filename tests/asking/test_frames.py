@@ -217,18 +217,19 @@ def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, values_are: 
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_a_long_batch_is_folded_in_pieces(
+def test_frames_far_from_each_other_are_folded_in_halves(
     frame: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    times = [at // 30 for at in range(300)] + [10, 11, 13, 16, 40, 41]
     rng = random.Random(repr(frame))
-    times, values = drawn_times(rng, 300), [float(rng.randint(-9, 9)) for _ in range(300)]
-    monkeypatch.setattr(ends, "_PIECE", 7)
+    values = [float(rng.randint(-9, 9)) for _ in times]
+    monkeypatch.setattr(ends, "_MOST", 7)
     for monoid in (Sum(), Max(), TEXTS):
         given: Any = [str(int(value)) for value in values] if monoid is TEXTS else values
-        window: Window[Any] = Window(monoid, frame, name="pieces", arity=3)
+        window: Window[Any] = Window(monoid, frame, name="halves", arity=3)
         found = [
-            *window.extend(given[:40], np.array(times[:40], "M8[us]")),
-            *window.extend(given[40:], np.array(times[40:], "M8[us]")),
+            *window.extend(given[:300], np.array(times[:300], "M8[us]")),
+            *window.extend(given[300:], np.array(times[300:], "M8[us]")),
         ]
         for row, result in enumerate(found):
             assert same(result, expected(monoid, given, in_frame(frame, times, row))), row

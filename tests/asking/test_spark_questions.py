@@ -134,12 +134,12 @@ def test_the_last_result_of_a_key_goes_with_all_its_answers() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"emit_every": 5}, "emit_every is 5: questions go with"),
+        ({"emit_every": 5}, "emit_every is 5: with questions"),
         ({"retractions": "undo", "allowed_lateness": 0}, "retractions is 'undo'"),
         ({"emit_updates": True, "allowed_lateness": 60}, "emit_updates is True"),
         ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "looks at values"),
-        ({"asks": "device"}, "a column of booleans of its own"),
-        ({"asks": None, "retain_for": 60}, "nobody asks"),
+        ({"asks": "device"}, "a separate column of booleans"),
+        ({"asks": None, "retain_for": 60}, "there are no questions"),
         ({"retain_for": "soon"}, "retain_for is 'soon': give a duration"),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_query_answers_the_questions_of_its_topic(spark: SparkSession, tmp_pat
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()  # restarted for each file
     assert in_form(found) == expected(rows)
-    with pytest.raises(InvalidRequest, match="mark them in a column of booleans, and name it by"):
+    with pytest.raises(InvalidRequest, match="mark them in a column of booleans, and name that"):
         sliding_aggregate(
             stream(spark, tmp_path), at=stream(spark, tmp_path), by="device", on="ts",
             aggregations=AGGREGATIONS, window=TimeWindow(10),

@@ -41,17 +41,17 @@ def bad_stores(redis_with_password: RedisServer, black_hole: int) -> dict[str, s
     """Addresses, and what their errors say is to be done."""
     port = redis_with_password.port
     return {
-        f"redis://:wr0ng@127.0.0.1:{port}": "correct user, password",
+        f"redis://:wr0ng@127.0.0.1:{port}": "correct the user, password",
         f"redis://127.0.0.1:{port}": "set MTA_STORE_PASSWORD",
         f"redis://reader:readonly@127.0.0.1:{port}": "rights",
         f"redis://:{PASSWORD_IN_URL}@127.0.0.1:{port}/99": "correct the number",
         f"rediss://:{PASSWORD_IN_URL}@127.0.0.1:{port}": "redis:// without TLS",
-        "redis://127.0.0.1:1": "correct host, port and scheme",
+        "redis://127.0.0.1:1": "correct the host, port and scheme",
         f"redis://127.0.0.1:{black_hole}": "did not answer within 2 s",
-        "redis://no-such-host.invalid": "correct host",
+        "redis://no-such-host.invalid": "correct the host",
         "redis:/127.0.0.1": "scheme://address",
         "redis://127.0.0.1:port": "check the port",
-        "rds://127.0.0.1": "no store is called rds://",
+        "rds://127.0.0.1": "no store with the scheme rds://",
     }
 
 

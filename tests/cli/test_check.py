@@ -127,7 +127,7 @@ def test_damage_is_reported_by_page_and_an_inner_page_is_repaired(out, capsys):
     assert mta("check", out) == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert re.search(rf"damaged +\w: page {inner} \(level 1, .*\): it is not in the store", printed)
-    assert "--repair does" in printed
+    assert "--repair rebuilds" in printed
     assert mta("check", out, "--repair") == 0
     assert re.search(r"damaged +1 page, 1 repaired", capsys.readouterr().out)
     assert mta("check", out) == 0
@@ -204,7 +204,7 @@ def test_a_table_of_many_keys_cannot_be_rebuilt(many, capsys):
     printed = capsys.readouterr().out
     reported = rf"page {table} \(level 0, run 1\): it is not in the store; it holds events of"
     assert re.search(reported, printed)
-    assert "--repair does" not in printed
+    assert "--repair rebuilds" not in printed
     assert mta("check", many, "--repair") == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert "which are in no other page: restore a copy of it" in printed

@@ -122,7 +122,7 @@ def test_a_full_disk_of_sparks_says_what_to_do() -> None:
     text = f"[TASK_WRITE_FAILED] Task failed.{stack}\nCaused by: java.io.IOException: "
     reported = explain(Exception(f"{text}No space left on device{stack}"))  # type: ignore[arg-type]
     assert "No space left on device: make room on the disk of the output folder" in reported
-    assert "run again: it continues" in reported
+    assert "run the command again: it continues" in reported
     assert exit_code(RunFailed(reported)) is Exit.NO_SPACE
 
 

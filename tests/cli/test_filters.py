@@ -125,4 +125,4 @@ def test_a_nan_that_is_refused_is_named_with_its_line(
 ) -> None:
     (tmp_path / "in.csv").write_text("ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,nan\n")
     assert run(tmp_path / "in.csv", tmp_path / "out", "--nan", "raise") == 2
-    assert "in.csv, line 3: amount is no number: 'nan'" in capsys.readouterr().err
+    assert "in.csv, line 3: amount is not a number: 'nan'" in capsys.readouterr().err

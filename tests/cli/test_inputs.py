@@ -250,12 +250,12 @@ REFUSED = {
     "no number": (
         {"a.csv": table(("a", 1), ("a", "72F"))},
         {},
-        r"a\.csv, line 3: v is no number: '72F'",
+        r"a\.csv, line 3: v is not a number: '72F'",
     ),
     "no number in Parquet": (
         {"a.parquet": parquet(k=["a", "b"], v=["1", "x"])},
         {},
-        r"a\.parquet, row 2: v is no number: 'x'",
+        r"a\.parquet, row 2: v is not a number: 'x'",
     ),
     "no time in Parquet": (
         {"a.parquet": parquet(k=["a"] * 1500, v=[1] * 1500, ts=[AT] * 1400 + ["31/01/2024"] * 100)},
@@ -286,17 +286,17 @@ REFUSED = {
     "times of day": (
         {"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([time(1)], "time32[ms]"))},
         {},
-        r"--time 'ts' holds time32\[ms\], not.*in one column",
+        r"--time 'ts' contains time32\[ms\], not.*in one column",
     ),
     "a type unknown to Spark": (
         {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64())))},
         {"carry": ("n",)},
-        r"the column 'n' holds list<.*>, a type unknown to Spark",
+        r"the column 'n' contains list<.*>, a type that Spark does not know",
     ),
     "keys of two kinds": (
         {"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])},
         {},
-        r"\.parquet: the column 'k' holds (string|int64), in the first file",
+        r"\.parquet: the column 'k' contains (string|int64), but .* in the first file",
     ),
     "an encoding of nobody": (
         {"a.csv": HEAD},
@@ -369,8 +369,8 @@ def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, cap
         f"1 x no ts, first in {first}, line 4\n",
         f"1 x no v, first in {first}, line 8\n",
         f"2 x ts cannot be read as a time, first in {first}, line 5: 'soon'",
-        f"2 x v is no number, first in {first}, line 7: 'oops'",
-        "1 x a value that an aggregation does not take",
+        f"2 x v is not a number, first in {first}, line 7: 'oops'",
+        "1 x a value that an aggregation does not accept",
     ]:
         assert line in printed
     assert "file 0 of 2 done" in printed
@@ -386,7 +386,7 @@ def test_a_run_that_fails_says_what_to_do_and_goes_on(tmp_path, capsys):
     os.utime(source / "1.csv", (1_000, 1_000))
     assert mta(*command) == 2
     error = capsys.readouterr().err
-    assert f"mta: InvalidInput: {source / '2.csv'}, line 2: v is no number: 'oops'" in error
+    assert f"mta: InvalidInput: {source / '2.csv'}, line 2: v is not a number: 'oops'" in error
     assert "start the same command again" in error
     (source / "2.csv").write_text(table(("a", 2)))
     assert mta(*command) == 0
@@ -398,7 +398,7 @@ def test_a_run_of_which_no_row_can_be_used_fails(tmp_path, capsys):
     (tmp_path / "1.csv").write_text(table(("a", 1)).replace("a", ""))
     command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--on-invalid", "drop")
     assert mta(*command, "--output", tmp_path / "out", "--no-plot") == 2
-    assert "none of the 1 row read could be used" in capsys.readouterr().err
+    assert "none of the 1 row could be used" in capsys.readouterr().err
 
 
 def test_progress_names_files_rows_rate_and_time_left():
@@ -420,7 +420,7 @@ def test_without_a_terminal_progress_is_a_line_per_ten_seconds(capsys):
 def test_a_failed_run_does_not_promise_that_pages_are_sent_later():
     cause = str(WriteBuffer(MemoryStore(), deadline=1)._unavailable("refused"))
     assert "held" in cause
-    assert without_held_pages(cause).endswith("has taken no page for 1 s (refused)")
+    assert without_held_pages(cause).endswith("has accepted no page for 1 s (refused)")
 
 
 def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):

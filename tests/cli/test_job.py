@@ -25,9 +25,9 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
     [
         (
             "windows = '1 hour'",
-            "unknown windows; it can hold input, format, delimiter, quote, encoding, key",
+            "unknown options windows; it can have input, format, delimiter, quote, encoding, key",
         ),
-        ("on_late = 'ignore'", "on_late is 'ignore'; it can be raise, drop, side"),
+        ("on_late = 'ignore'", "on_late is 'ignore': it must be one of raise, drop, side"),
         ("follow = 'yes'", "the option follow cannot be 'yes'"),
         ("agg = [1]", "the option agg cannot be"),
         ("key = ", "is not TOML"),

@@ -116,7 +116,7 @@ def test_windows_as_text():
     [["1 hour", "2 hours"], ["a=1 hour", "2 hours"], ["a=1 hour", "a=2 hours"], ["=1 hour"]],
 )
 def test_several_windows_have_names(texts):
-    with pytest.raises(InvalidRequest, match="each of multiple windows has a name of its own"):
+    with pytest.raises(InvalidRequest, match="multiple windows need different names"):
         parse_windows(texts)
 
 

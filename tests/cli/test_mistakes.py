@@ -78,7 +78,7 @@ def test_a_folder_in_which_a_run_works_is_left_to_it(source, tmp_path, capsys):
         (out / "job.json").write_text("{}")
         (out / "results").mkdir()
         assert main(command) == 2
-        assert f"(process {os.getpid()}) works in {out}: wait" in capsys.readouterr().err
+        assert f"(process {os.getpid()}) is using {out}: wait" in capsys.readouterr().err
         assert (out / "results").exists()
     with claimed(out):
         pass  # once it has ended
@@ -99,7 +99,7 @@ def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypat
         patched.setattr(run.sources, "plan_batches", stop)
         assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "stopped; the same command continues from here" in printed
+    assert "stopped; run the same command to continue from here" in printed
     assert "no rows" not in printed
     assert main(command) == 0
     assert len(pd.read_parquet(tmp_path / "out" / "results")) == 2
@@ -169,7 +169,7 @@ def test_whoever_leaves_the_password_to_the_note_is_reported(tmp_path, monkeypat
 
     monkeypatch.setattr("spark_integration.cli.checkpoints.check", refuse)
     assert main(["check", str(tmp_path), *(["--store", store] if store else [])]) == Exit.DENIED
-    assert ("give the store's whole address with --store" in capsys.readouterr().err) == (not store)
+    assert ("give the store's full address with --store" in capsys.readouterr().err) == (not store)
 
 
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):

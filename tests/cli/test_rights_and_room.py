@@ -133,7 +133,7 @@ def test_a_run_is_checked_by_who_may_only_read_it(command: Console, tmp_path: Pa
     (out / "pages" / "data.mdb").chmod(0)
     done = command("check", out)
     assert done.code == Exit.DENIED
-    assert "to read on data.mdb" in done.err
+    assert "read access to data.mdb" in done.err
     done = command("gc", out, "--store", f"file://{tmp_path / 'pages'}")
     assert done.code == Exit.DENIED, done.err
     assert "gc.json" in done.err

@@ -117,7 +117,7 @@ def test_follow_until_a_signal(tmp_path, capsys):
 
     threading.Thread(target=add_and_stop, daemon=True).start()
     assert mta("run", source, "--key", "device", "--follow", "--output", out, "--no-plot") == 0
-    assert "stopped; the same command continues from here" in capsys.readouterr().out
+    assert "stopped; run the same command to continue from here" in capsys.readouterr().out
     assert len(results(out)) == 20
 
 
@@ -135,7 +135,7 @@ def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
 def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
     assert mta("demo", "--output", tmp_path) == 2
-    assert "holds other files" in capsys.readouterr().err
+    assert "contains other files" in capsys.readouterr().err
     assert (tmp_path / "1.csv").exists()
 
 

@@ -71,7 +71,7 @@ def test_the_demo_finds_a_time_of_any_name(tmp_path):
         ({"time": "when"}, "--time 'when': the columns are"),
         ({"agg": ("max(volts)",)}, "--value 'volts': the columns are"),
         ({"carry": ("place",)}, "--carry 'place': the columns are"),
-        ({"value": ("note",)}, "--value 'note' holds 'x', not numbers"),
+        ({"value": ("note",)}, "--value 'note' contains 'x', not numbers"),
         ({"agg": ("watts=max(watts)",)}, "several columns watts"),
         ({"agg": ("max(watts)", "max(watts)")}, "several columns max_watts"),
     ],
@@ -86,9 +86,9 @@ def test_columns_that_cannot_be_guessed(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b,c\n1,2,3\n")
     job = job_for(path)
-    with pytest.raises(InvalidRequest, match="name a column with --time; the columns are a, b, c"):
+    with pytest.raises(InvalidRequest, match="a column with --time; the columns are a, b, c"):
         resolve_columns(job, open_source(job))
-    with pytest.raises(InvalidRequest, match="name a column with --value"):
+    with pytest.raises(InvalidRequest, match="choose a column with --value"):
         resolve_columns(job.replace(time="a"), open_source(job))
 
 
@@ -117,7 +117,7 @@ def test_no_usable_input(tmp_path):
     with pytest.raises(InvalidRequest, match="cannot be read as parquet"):
         open_source(job_for(tmp_path))
     (tmp_path / "b.csv").touch()
-    with pytest.raises(InvalidRequest, match="csv and parquet files: choose with --format"):
+    with pytest.raises(InvalidRequest, match="csv and parquet files: choose one format with"):
         open_source(job_for(tmp_path))
     with pytest.raises(InvalidRequest, match="cannot be read as csv"):
         open_source(job_for(tmp_path, format="csv"))
@@ -165,7 +165,7 @@ def test_a_time_of_unknown_form_is_named_before_anything_is_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("ts,watts\n2025-12-31 10:00,1\n31/12/2025 10:00,1\n")
     job = job_for(path, time="ts", value=("watts",))
-    with pytest.raises(InvalidRequest, match=r"holds '31/12/2025 10:00'.*--time-format"):
+    with pytest.raises(InvalidRequest, match=r"contains '31/12/2025 10:00'.*--time-format"):
         resolve_columns(job, open_source(job))
     resolve_columns(job.replace(on_invalid="drop"), open_source(job))
 
@@ -175,7 +175,7 @@ def test_a_date_of_digits_is_no_count_of_seconds(tmp_path, time):
     path = tmp_path / "a.csv"
     path.write_text(f"ts,watts\n{time},1\n")
     job = job_for(path)
-    with pytest.raises(InvalidRequest, match=rf"holds '{time}'.*--time-format.*yyyyMMdd"):
+    with pytest.raises(InvalidRequest, match=rf"contains '{time}'.*--time-format.*yyyyMMdd"):
         resolve_columns(job, open_source(job))
     resolve_columns(job.replace(time_format="yyyyMMdd"), open_source(job))
 

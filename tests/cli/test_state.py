@@ -67,7 +67,7 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
     assert mta("check", out) == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert re.search(r"damaged +1 page$", printed, re.MULTILINE)
-    assert "--repair does" not in printed
+    assert "--repair rebuilds" not in printed
 
 
 def test_what_is_not_possible_is_reported(out, capsys):
@@ -76,7 +76,7 @@ def test_what_is_not_possible_is_reported(out, capsys):
     assert mta("gc", out, "--delete") == 0
     assert "nothing to collect" in capsys.readouterr().out
     assert mta("inspect", out / "checkpoint") == 2
-    assert "name the store of this checkpoint" in capsys.readouterr().err
+    assert "give the store of this checkpoint" in capsys.readouterr().err
     assert mta("inspect", out / "checkpoint", "--store", "spark://state") == 0
     assert mta("inspect", out, "--store", "spark://head:7077") == 2
-    assert "has one store, spark://state" in capsys.readouterr().err
+    assert "spark:// store is spark://state" in capsys.readouterr().err

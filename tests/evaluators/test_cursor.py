@@ -23,11 +23,12 @@ from mta import (
     Window,
 )
 from mta.errors import EventsGone, InvalidTime
-from mta.evaluators import cursor, searched
+from mta.evaluators import ends
 from mta.evaluators.cursor import Chunk, Cursor, Leaf
 from mta.folds.blocks import Blocks
 from mta.folds.sliding import Events
-from mta.kernels.segments import ranks
+from mta.kernels.native import ranks
+from mta.logs import leaves
 from mta.logs.base import Aggregator
 from mta.logs.leaves import JoinedLeaf
 from mta.logs.levels.log import LeafReader, LevelLog
@@ -56,9 +57,9 @@ SECOND = 1_000_000
 def few(request: pytest.FixtureRequest) -> Iterator[None]:
     """How far a cursor follows, and how many events are searched with one read, or alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cursor, "_NEAR", request.param)
-        patch.setattr(searched, "_FEW", request.param)
-        patch.setattr(searched, "_MANY", 4 * request.param)
+        patch.setattr(ends, "_NEAR", request.param)
+        patch.setattr(leaves, "_FEW", request.param)
+        patch.setattr(leaves, "_MANY", 4 * request.param)
         yield
 
 

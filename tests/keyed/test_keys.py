@@ -18,7 +18,7 @@ from mta import CountWindow, KeyedWindows, Sum
 from mta.errors import CorruptPage, UnsuitableKey
 from mta.keyed import key_types
 from mta.keyed import keys as module
-from mta.keyed.keys import Keys, merged, of_packed, read_key, read_keys
+from mta.keyed.keys import Keys, hash_and_bytes, merged, of_packed, read_key, read_keys
 from stores import MemoryStore
 
 TEXT = ["b", "a", "b", "", "\0", "a\0", "ä", "b"]
@@ -399,7 +399,9 @@ def test_one_key_has_the_hash_that_it_has_among_others(keys: list[Any]) -> None:
 
 def test_one_key_is_read() -> None:
     for kind, key in SOME.items():
-        assert read_key(key, kind).at(0) == read_key(key, None).at(0) == key
+        found = read_key(key, kind)
+        assert found.at(0) == read_key(key, None).at(0) == key
+        assert hash_and_bytes(key, kind) == (int(found.hashes[0]), found.packed(0))
     assert read_key(np.int64(3), "int").at(0) == 3
     assert read_key(pa.scalar(3), "int").at(0) == 3
     for moment in (np.datetime64("2020-01-01T05", "us"), pd.Timestamp("2020-01-01T05")):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,15 +16,20 @@ import pytest
 from mta import (
     Count,
     CountWindow,
+    Decimals,
     FiBA,
+    First,
     KeyedWindows,
+    Last,
     LogMTA,
     Max,
     Mean,
+    Min,
     Monoid,
     PagedFlatFAT,
     PagedReactiveAggregator,
     Product,
+    SampleStdDev,
     SessionWindow,
     SharedWindows,
     SteadyMTA,
@@ -32,6 +40,7 @@ from mta import (
     published_names,
     unpublish,
 )
+from mta.columns.reading import result_of
 from mta.errors import (
     CorruptPage,
     EventsGone,
@@ -43,6 +52,8 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.kernels.native import LONGEST
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.nulls import CountValues
 from mta.published import NotCached
 from stores import CountingStore, MemoryStore, PageStore
 from tests.support.published import (
@@ -336,7 +347,7 @@ def test_an_event_loop_learns_which_pages_to_fetch() -> None:
         with pytest.raises(NotCached) as error:
             features.query_cached(17)
         assert store.reset().get.calls == 0
-        features.fetch(error.value.pages)
+        asyncio.run(features.fetch(error.value.pages))
         assert store.reset().get.calls == 1
     assert features.query_cached(17) == 17
     assert store.reset().get.calls == 0
@@ -351,13 +362,13 @@ def test_a_lookup_resumes_where_it_stopped_once_its_pages_are_fetched() -> None:
         features.query_cached(17)
     missing = raised.value
     for _ in range(height):
-        features.fetch(missing.pages)
+        asyncio.run(features.fetch(missing.pages))
         with pytest.raises(NotCached) as raised:
             features.resume(missing)
         missing = raised.value
     with pytest.raises(NotCached):
         features.resume(missing)  # its pages are not fetched yet
-    features.fetch(missing.pages)
+    asyncio.run(features.fetch(missing.pages))
     store.reset()
     assert features.resume(missing) == 17
     assert store.reset().get.calls == 0
@@ -402,6 +413,74 @@ def test_a_key_has_the_results_that_it_has_among_others(events: int) -> None:
         assert one is not None
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_key_with_nulls_has_the_results_that_it_has_among_others(seed: int) -> None:
+    chance, store = random.Random(seed), MemoryStore()
+    monoid = Product(
+        {"n": Count(), "values": Count("v"), "sum": ("v", Sum("int64")), "mean": ("w", Mean())}
+    )
+    windows = {"few": CountWindow(3), "minute": TimeWindow(60), "all": TimeWindow(10_000)}
+    settings: dict[str, Any] = {"allowed_lateness": 100} if seed % 2 else {}
+    cards = KeyedWindows(
+        monoid, windows, store, name="cards", nulls="skip", page_bytes=200, **settings
+    )
+    cards.publish("cards")
+    keys, clock = [f"card {number}" for number in range(9)], 0
+    for _ in range(6):
+        count, are_null = chance.randrange(1, 40), seed < 4 and chance.random() < 0.7
+        times = [clock + chance.randrange(50) for _ in range(count)]
+        clock += 50
+        values = [None if are_null and chance.random() < 0.5 else at for at in range(count)]
+        columns = {"v": values, "w": [None if v is None else v / 4 for v in values]}
+        order = times if seed % 2 else sorted(times)
+        cards.extend([chance.choice(keys) for _ in range(count)], columns, order, emit="last")
+        cards.checkpoint()
+    features = open_published(store, "cards")
+    for at in (None, clock, clock + 61, clock + 20_000):
+        among = features.query(keys, at)
+        for place, key in enumerate(keys):
+            one, row = features.query_cached(key, at), {}
+            for name, column in among.items():
+                row[name] = None if column[place] is np.ma.masked else column[place]
+            assert one == row
+
+
+COLUMNS: dict[str, tuple[Any, list[Any]]] = {
+    "float": ("f8", [0.1 * n for n in range(8)]),
+    "integer": ("int64", [3 * n - 9 for n in range(8)]),
+    "boolean": ("bool", [n % 3 == 0 for n in range(8)]),
+    "decimal": (Decimals(2), [Decimal(n) / 4 for n in range(8)]),
+    "time": ("datetime64[us]", [datetime(2026, 1, 1) + timedelta(hours=n) for n in range(8)]),
+}
+
+
+@pytest.mark.parametrize("nulls", ["raise", "skip"])
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_key_has_results_of_the_types_that_it_has_among_others(nulls: Any, kind: str) -> None:
+    of, column = COLUMNS[kind]
+    given: dict[str, AbstractMonoid] = {
+        each.__name__: each(of) for each in (Max, Min, First, Last)
+    } | {"count": CountValues()}
+    if kind not in ("boolean", "time"):
+        given["sum"] = Sum(of)
+    if kind in ("float", "integer"):
+        given |= {"mean": Mean(), "deviation": SampleStdDev()}
+    windows = {"few": CountWindow(3), "hour": TimeWindow(3600)}
+    monoid, store = Product({name: ("v", each) for name, each in given.items()}), MemoryStore()
+    cards = KeyedWindows(monoid, windows, store, name="cards", nulls=nulls)
+    cards.publish("cards")
+    cards.extend(["a"] * 8 + ["b"], {"v": [*column, column[0]]}, range(9), emit="last")
+    cards.checkpoint()
+    features = open_published(store, "cards")
+    for at in (None, 8, 100_000):
+        one, among = features.query_cached("a", at), features.query(["a", "b"], at)
+        for name, results in among.items():
+            expected = result_of(results, 0)
+            assert type(one[name]) is type(expected), name
+            alike = pytest.approx(expected, nan_ok=True) if type(expected) is float else expected
+            assert one[name] == alike, name
+
+
 def test_what_is_not_simple_is_left_to_a_query() -> None:
     store = CountingStore(MemoryStore())
     windows = KeyedWindows(Sum("int64"), TimeWindow("60s"), store, name="w", promote_at=8)
@@ -443,7 +522,7 @@ def test_a_reader_never_writes() -> None:
         features.events("a")
         features.status()
         features.refresh()
-        with pytest.raises(UnsupportedOperation, match="opened to read"):
+        with pytest.raises(UnsupportedOperation, match="opened only for reading"):
             features._pages.put_many({"a/b": b"c"})
     counts = store.reset()
     assert counts.put.calls == counts.delete.calls == counts.flush.calls == 0

@@ -70,7 +70,7 @@ def test_parts_of_any_type_need_quotes_where_they_look_like_numbers() -> None:
 @pytest.mark.parametrize("value", [None, [], {}, [1], "\x00", "NaN"])
 def test_what_is_no_key_is_refused_by_name(kind: str, value: Any) -> None:
     if kind != "text" or not isinstance(value, str):
-        with pytest.raises(UnsuitableKey, match="is no meter, whose type is"):
+        with pytest.raises(UnsuitableKey, match="is not a valid meter, which has the type"):
             KeyForm([("meter", kind)]).of_json(value)
 
 

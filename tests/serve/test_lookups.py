@@ -39,7 +39,7 @@ def test_requests_that_wait_share_calls_of_the_store(server: Server) -> None:
         assert store.reset().get.calls <= 6, "at most two for each level of the index and the pages"
         await asyncio.gather(*[lookups.query(key, None, False) for key in keys])
         assert store.reset().get.calls == 0
-        lookups.close()
+        await lookups.close()
 
     asyncio.run(ask())
 
@@ -50,7 +50,7 @@ def test_pages_that_do_not_stay_in_memory_are_read_by_a_thread(cache: int, serve
         lookups = Lookups(open_published(server, "many", refresh=None, cache=cache))
         queries = [lookups.query(key, None, False) for key in range(50)]
         assert [each["value"] for each in await asyncio.gather(*queries)] == list(range(50))
-        lookups.close()
+        await lookups.close()
 
     asyncio.run(ask())
 
@@ -65,7 +65,7 @@ def test_a_request_that_ends_while_it_waits_leaves_nothing_to_read(server: Serve
         await asyncio.sleep(0)
         late.cancel()
         await asyncio.gather(late, return_exceptions=True)
-        lookups.close()
+        await lookups.close()
         await asyncio.sleep(0.02)  # when the call that it waited for is due
         assert (late.cancelled(), errors) == (True, [])
 
@@ -86,7 +86,7 @@ def test_each_request_has_its_own_error(server: Server) -> None:
         assert known == {"value": 1}, "its pages are in memory"
         assert isinstance(away, StoreUnavailable) and isinstance(gone, StoreUnavailable)
         assert await lookups.query(3000, None, False) == {"value": 3000}
-        lookups.close()
+        await lookups.close()
 
     asyncio.run(ask())
 
@@ -99,6 +99,6 @@ def test_a_client_that_leaves_does_not_end_what_others_wait_for(server: Server) 
         first.cancel()
         assert await second == {"value": 7}
         assert first.cancelled()
-        lookups.close()
+        await lookups.close()
 
     asyncio.run(ask())

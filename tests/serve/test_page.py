@@ -203,7 +203,7 @@ def test_what_is_wrong_is_said(page: Any) -> None:
     page.fill("#part-0", KEY)
     page.keyboard.press("Enter")
     page.wait_for_selector("#problem:not([hidden])")
-    assert "'yesterday' is no moment" in page.inner_text("#problem")
+    assert "'yesterday' is not a moment" in page.inner_text("#problem")
     page.fill("#at", "")
     page.fill("#part-0", "nobody,1")
     page.keyboard.press("Enter")

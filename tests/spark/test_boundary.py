@@ -94,7 +94,7 @@ def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, tmp_path: Path) 
 def test_what_cannot_be_is_said(spark: SparkSession) -> None:
     rows = spark.createDataFrame(readings())
     ask: Any = {"by": "plug", "on": "ts", "values": "watts", "monoid": Max()}
-    with pytest.raises(InvalidRequest, match="slide is from 1 to the range 5, not 6"):
+    with pytest.raises(InvalidRequest, match="slide is 6: it must be between 1 and the range, 5"):
         boundary_aggregate(rows, range=5, slide=6, **ask)
     with pytest.raises(InvalidRequest, match="choose another name"):
         boundary_aggregate(rows, range=5, result="ts", **ask)
@@ -108,7 +108,7 @@ def test_late_rows_and_foreign_states_are_refused() -> None:
     work = _Work(("plug",), "ts", ("watts",), Max(), 10, 1, "peak", PBA)
     rows = readings().query("plug == 0")
     state, _ = work.advance(None, rows.iloc[5:10])
-    with pytest.raises(LateEvent, match="before the newest one of its key"):
+    with pytest.raises(LateEvent, match="older than the newest row of its key"):
         work.advance(state, rows.iloc[:3])
     narrow = _Work(("plug",), "ts", ("watts",), Max(), 3, 1, "peak", PBA)
     with pytest.raises(CorruptState, match="range 3"):

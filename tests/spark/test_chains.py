@@ -123,5 +123,5 @@ def test_other_refusals_stay_sparks_own(job: Job) -> None:
 def test_counts_of_one_name_are_named(job: Job) -> None:
     one = sliding_aggregate(job.source(), **job.settings())
     again = job.settings(aggregations={"high": ("peak", Max())}, name="again")
-    with pytest.raises(InvalidRequest, match="another name, such as metrics='sliding_aggregate_2'"):
+    with pytest.raises(InvalidRequest, match="name here, such as metrics='sliding_aggregate_2'"):
         sliding_aggregate(one, **again)

@@ -201,7 +201,7 @@ def test_idle_keys_count_only_where_events_may_be_late(
         settings = job.settings(idle=idle, emit_every=every, allowed_lateness=lateness)
         sliding_aggregate(job.source(), **settings)
     with pytest.raises(
-        InvalidRequest, match="set allowed_lateness, such as '0 seconds', where the count"
+        InvalidRequest, match="set allowed_lateness, such as '0 seconds', with which"
     ):
         sliding_aggregate(job.source(), **{**settings, "emit_every": 3})
 

@@ -67,7 +67,7 @@ def test_peers_of_a_stream_may_still_come(
     events.write.parquet(str(tmp_path / "events"))
     stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "events"))
     store = f"file://{tmp_path}/pages"
-    with pytest.raises(InvalidRequest, match="later micro-batches may bring more rows of one time"):
+    with pytest.raises(InvalidRequest, match="later micro-batches may bring more rows with"):
         run(stream, window=peers, store=store)
     aggregations = {"n": Count()}
     with pytest.raises(InvalidRequest, match="leave ties= out"):

@@ -99,7 +99,7 @@ def test_a_snapshot_takes_any_lateness_and_no_event_that_it_has_too_little_for()
     state = step(None, rows, plans[30], store).state
     done = step(state, rows_of(("a", 959, 1.0), ("a", 960, 1.0)), plans[50], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
-    with pytest.raises(LateEvent, match="before which no event is kept"):
+    with pytest.raises(LateEvent, match="before which no event is retained"):
         step(state, rows_of(("a", 959, 1.0)), changed(plans[50], on_late="raise"), store)
     done = step(state, rows_of(("a", 965, 1.0), ("a", 985, 1.0)), plans[10], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])

@@ -126,7 +126,7 @@ def test_a_history_is_deleted_and_others_are_not(tmp_path: Path) -> None:
         assert sorted(store.keys()) == sorted(others)
     with pytest.raises(MissingPage, match="no start 'h'"):
         delete_history(History("h", url))
-    with pytest.raises(InvalidRequest, match="a store of its own"):
+    with pytest.raises(InvalidRequest, match="give the store that has it"):
         delete_history(History("h", "spark://state"))
 
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: P
     frame = spark.createDataFrame(make_events(20, 2).to_pandas())
     aggregations = {"peak": ("watts", Max())}
     given = job.settings(aggregations=aggregations)
-    with pytest.raises(InvalidRequest, match="no whole start 'none'"):
+    with pytest.raises(InvalidRequest, match="no complete start 'none'"):
         job.run(start_from="none")
     with pytest.raises(InvalidRequest, match="is for streams"):
         sliding_aggregate(frame, **given, start_from="none")

@@ -464,7 +464,7 @@ def forgetful(store: MemoryStore, **changes: Any) -> Stream:
 
 def test_rows_older_than_what_was_expired_are_late(store: MemoryStore) -> None:
     stream = forgetful(store)
-    with pytest.raises(LateEvent, match=r"key a .*idle keys.*the watermark wait longer"):
+    with pytest.raises(LateEvent, match=r"key a .*idle keys.*the delay of the watermark"):
         stream.feed(rows_of(("a", 10 + SIZE - 0.001, 5.0)))
     with pytest.raises(LateEvent, match=r"key c .*idle keys"):
         stream.feed(rows_of(("c", 10 + SIZE - 0.001, 5.0)))

@@ -251,7 +251,7 @@ def test_a_batch_query_marks_no_row(job: IdleJob) -> None:
     ("change", "settings", "advice"),
     [
         (lambda df: df, {"idle": "forget"}, "'keep' or 'expire' or 'emit'"),
-        (lambda df: df, {"window": CountWindow(5)}, "never empties a .*give a TimeWindow"),
+        (lambda df: df, {"window": CountWindow(5)}, "never empties a .*use a TimeWindow"),
         (lambda df: df, {"window": TimeWindow(5) & CountWindow(5)}, "never empties"),
         (lambda df: df.withColumn("ts", F.col("ts").cast("long")), {}, "cast it to timestamp"),
         (

@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
     job.run()
     own = job.settings()
     asked = {"aggregations": own["aggregations"], "window": own["window"]}
-    with pytest.raises(KeyError, match="'d7' is known"):
+    with pytest.raises(KeyError, match="'d7' has no window"):
         events_of_key(job.checkpoint, job.store, "d7", **asked)
     with pytest.raises(SnapshotMismatch):
         inspect_query(
@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
         )
     with open_store(job.store) as store:
         before = sorted(store.keys())
-    with pytest.raises(SnapshotMismatch, match="give its own policies"):
+    with pytest.raises(SnapshotMismatch, match="give the query's own policies"):
         inspect_query(
             job.checkpoint, job.store, aggregations=own["aggregations"], window=CountWindow(2)
         )

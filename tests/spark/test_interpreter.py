@@ -73,9 +73,9 @@ def test_a_job_without_activation_is_reported_what_to_set(bare: Path, tmp_path: 
         timeout=600,
     )  # fmt: skip
     up_front, by_a_task = done.stdout.splitlines()
-    assert up_front.startswith("up front: Spark's workers run 'python3', which misses spark_int")
+    assert up_front.startswith("up front: Spark's workers run 'python3', which does not have ")
     assert f"PYSPARK_PYTHON={sys.executable} before the session" in up_front
-    assert by_a_task.startswith("by a task: the Python of Spark's workers misses spark_integration")
+    assert by_a_task.startswith("by a task: the Python of Spark's workers does not have spark")
     assert "--archives" in by_a_task
 
 
@@ -84,7 +84,7 @@ def test_what_is_amiss_is_named(
 ) -> None:
     context = spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", str(bare))
-    with pytest.raises(InvalidRequest, match=r"misses numpy, pandas, pyarrow, msgpack.*: set the"):
+    with pytest.raises(InvalidRequest, match=r"does not have numpy, pandas, pyarrow.*: set the"):
         counted(spark, store)  # the packages of the project itself are on PYTHONPATH
     monkeypatch.setattr(context, "pythonExec", "/no/such/python")
     with pytest.raises(InvalidRequest, match="'/no/such/python', which does not run"):
@@ -94,7 +94,7 @@ def test_what_is_amiss_is_named(
     monkeypatch.setattr(context, "pythonExec", sys.executable + "3")
     old = interpreter.Probed((3, 9), (), "26.0.1", "")
     monkeypatch.setattr(interpreter, "_found_by", lambda *_: old)
-    with pytest.raises(InvalidRequest, match=r"is Python 3.9, where this program is run by 3.99"):
+    with pytest.raises(InvalidRequest, match=r"is Python 3.9, but this program runs on 3.99"):
         counted(spark, store)
 
 
@@ -127,7 +127,7 @@ def test_a_cluster_is_asked_by_itself_and_once_it_has_all_never_again(
     monkeypatch.setattr(interpreter, "is_local", lambda context: False)
     monkeypatch.setattr(interpreter, "_ask_a_task", ask)
     monkeypatch.setattr(interpreter, "_of_applications", {})
-    with pytest.raises(InvalidRequest, match=r"misses mta, xxhash: install .*--archives"):
+    with pytest.raises(InvalidRequest, match=r"does not have mta, xxhash: install .*--archives"):
         counted(spark, store)
     for _ in range(2):
         assert counted(spark, store).columns == ["k", "t", "n"]

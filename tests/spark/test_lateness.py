@@ -532,16 +532,16 @@ def test_a_batch_query_corrects_nothing(spark: SparkSession, tmp_path: Path) -> 
         ({"allowed_lateness": "soon"}, "allowed_lateness is 'soon': give a duration"),
         ({"allowed_lateness": -1}, "allowed_lateness is -1: give a duration"),
         ({"emit_updates": "maybe"}, "emit_updates is 'maybe': it must be True or False"),
-        ({"allowed_lateness": None}, "no event may come late: set allowed_lateness"),
-        ({"carry": ["site"]}, "do not store site of earlier events: leave carry empty"),
+        ({"allowed_lateness": None}, "no event may be late: set allowed_lateness"),
+        ({"carry": ["site"]}, "do not store site of earlier events: leave carry out"),
         (
             {"window": {"one": TimeWindow(5), "two": TimeWindow(9)}},
             "there are multiple windows: call sliding_aggregate for each",
         ),
-        ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "BoundWindow.*looks at values"),
+        ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "BoundWindow.*depends on values"),
         (
             {"aggregations": {"Corrected": ("watts", Max())}},
-            "'Corrected' has the name of the result's column 'corrected'",
+            "'Corrected' has the same name as the result's column 'corrected'",
         ),
     ],
 )

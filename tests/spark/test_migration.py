@@ -116,14 +116,14 @@ def test_it_says_how_far_spark_is_and_waits_no_longer_than_it_may(
     write_files(events.slice(0, 200), job.input, files=1)
     job.run()
     monkeypatch.setattr(migration, "PERIOD", 0.05)
-    with pytest.raises(TimeLimitReached, match=r"nothing is lost.* greater --time-limit"):
+    with pytest.raises(TimeLimitReached, match=r"nothing is lost.* longer --time-limit"):
         moved(job, "other", buckets=3, time_limit=0.001)
     assert not job.checkpoint.with_name("other").exists()
     assert not job.spark.streams.active
     lines: list[str] = []
     moved(job, "other", buckets=3, report=lines.append)
     assert lines[0] == "Spark reads the state after batch 0"
-    assert any(re.fullmatch(r"Spark writes the states, \d+ of \d+ tasks .* s", at) for at in lines)
+    assert any(re.fullmatch(r"Spark writes the states: \d+ of \d+ tasks .*", at) for at in lines)
     write_files(events.slice(200), job.input, files=1, first=1)
     job.run(buckets=3)
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
@@ -307,7 +307,7 @@ def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture
         assert main(["migrate", *given, "--buckets", "7"]) == 2
     finally:
         (stopped.checkpoint.parent / "job.json").unlink()
-    assert "is of 'mta run'" in capsys.readouterr().err
+    assert "belongs to 'mta run'" in capsys.readouterr().err
 
 
 def test_what_cannot_be_made_again_is_refused(
@@ -321,11 +321,11 @@ def test_what_cannot_be_made_again_is_refused(
     with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
         migrate(*asked, buckets=1 << 17)
     (copy / "offsets" / "1").write_text("v1")
-    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has not ended"):
+    with pytest.raises(InvalidRequest, match=r"batch 1 of .* is not finished"):
         migrate(*asked, buckets=3)
     (copy / "offsets" / "1").unlink()
     (copy / "state" / "1").mkdir()
-    with pytest.raises(InvalidRequest, match="2 operators that have a state"):
+    with pytest.raises(InvalidRequest, match="2 stateful operators"):
         migrate(*asked, buckets=3)
     (copy / "state" / "1").rmdir()
     (copy / "commits" / "0").write_text('v1\n{"stateUniqueIds":{}}')

@@ -118,7 +118,7 @@ def test_a_filter_may_be_an_expression_and_its_column_does_not_come_out(
     assert found == [(None, 5.0), (None, 5.0), (7.0, 12.0)]
     with pytest.raises(InvalidRequest, match="filter 'status' is string, not boolean"):
         sliding_aggregate(frame, aggregations={"s": ("amount", Sum(), "status")}, **how)
-    with pytest.raises(InvalidRequest, match="store only which values are there"):
+    with pytest.raises(InvalidRequest, match="store only which rows have a value"):
         sliding_aggregate(
             frame, aggregations={"n": ("amount", Count())}, emit_updates=True,
             allowed_lateness=9, **how,
@@ -128,7 +128,7 @@ def test_a_filter_may_be_an_expression_and_its_column_does_not_come_out(
 def test_nulls_and_nan_that_are_refused_are_named() -> None:
     nan, null = ({"watts": [1.0, bad]} for bad in (float("nan"), None))
     rows = {"device": ["a", "a"], "ts": [1, 2], "ok": [True, True]}
-    with pytest.raises(InvalidValue, match=r"1 of 2 rows .* hold a NaN.*nan='skip'"):
+    with pytest.raises(InvalidValue, match=r"1 of 2 rows .* contain a NaN.*nan='skip'"):
         step(None, pa.table(rows | nan), plan_of(), MemoryStore())
     with pytest.raises(InvalidValue, match=r"1 of 2 rows .* no 'watts'.*nulls='skip'"):
         step(None, pa.table(rows | null), plan_of(nulls="raise"), MemoryStore())

@@ -294,7 +294,7 @@ def test_keys_of_all_types_are_found(spark: SparkSession, tmp_path: Path) -> Non
 def test_what_cannot_be_published_is_refused(cards: Cards) -> None:
     cards.write()
     for store in ("spark://state", "memory://"):
-        with pytest.raises(InvalidRequest, match="no other process reaches the store"):
+        with pytest.raises(InvalidRequest, match="no other process can reach the store"):
             cards.results(store=store)
     with pytest.raises(InvalidRequest, match="a published name is"):
         cards.results(publish="a/b")

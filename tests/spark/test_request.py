@@ -57,7 +57,7 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
     [
         ({"by": "devise"}, "by names column 'devise'.*it has device, ts, watts"),
         ({"by": []}, "by is empty"),
-        ({"by": "tags"}, "a key is an atomic value"),
+        ({"by": "tags"}, "a key must be an atomic value"),
         ({"on": "when"}, "on names column 'when'"),
         ({"on": "note"}, "cast it to timestamp"),
         ({"carry": ["gone"]}, "carry names column 'gone'"),
@@ -75,7 +75,7 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"aggregations": {"Watts": ("watts", Max())}}, "column 'watts': choose another name"),
         ({"aggregations": {"a": ("watts", Max()), "A": ("watts", Sum())}}, "choose another name"),
         ({"carry": ["note"], "aggregations": {"note": ("watts", Max())}}, "choose another name"),
-        ({"types": {"gone": "int"}}, "no aggregation is called so"),
+        ({"types": {"gone": "int"}}, "no aggregation has that name"),
         ({"window": 5}, "CountWindow"),
         ({"emit": "update"}, "emit is 'update'.*'all' or 'last'"),
         ({"on_late": "accept"}, "'raise' or 'drop' or 'side'"),

@@ -411,5 +411,5 @@ def test_results_as_columns(parts: list[Any], kind: pa.DataType, expected: list[
     ],
 )
 def test_a_result_that_its_column_cannot_hold_is_named(result: Any, kind: pa.DataType) -> None:
-    with pytest.raises(ResultOutOfRange, match=r"aggregation 'total' has a result .*larger type"):
+    with pytest.raises(ResultOutOfRange, match=r"a result of aggregation 'total' .*larger type"):
         to_arrow([np.array([1, 2]), result], kind, "total")

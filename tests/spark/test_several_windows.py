@@ -237,11 +237,11 @@ def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
                 "window": {"c": TimeWindow(5), "b_c": TimeWindow(6)},
                 "aggregations": {"a": ("watts", Max()), "a_b": ("watts", Max())},
             },
-            "'a_b_c' has the name of the result's column 'a_b_c'",
+            "'a_b_c' has the same name as the result's column 'a_b_c'",
         ),
         (
             {"window": {"x": CountWindow(5)}, "carry": ["peak_x"]},
-            "'peak_x' has the name of the result's column 'PEAK_X'",
+            "'peak_x' has the same name as the result's column 'PEAK_X'",
         ),
         (
             {"window": {"a": TimeWindow(5), "b": CountWindow(5)}, "idle": "expire"},

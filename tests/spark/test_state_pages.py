@@ -170,7 +170,7 @@ def test_the_address() -> None:
     assert is_state_url("spark://state")
     assert not is_state_url("redis://state")
     for url in ("spark://other", "spark://state/", "spark://state?cache=1", "spark://u@state"):
-        with pytest.raises(InvalidStoreURL, match="has one store, spark://state"):
+        with pytest.raises(InvalidStoreURL, match="spark:// store is spark://state"):
             is_state_url(url)
     with pytest.raises(InvalidStoreURL):
         open_store("spark://state")  # outside of a query there is no state

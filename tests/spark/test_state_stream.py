@@ -143,7 +143,7 @@ def test_without_protobuf_the_error_names_the_extra(
 
 def test_another_address_is_no_store(job: Job) -> None:
     job.store = "spark://head:7077"
-    with pytest.raises(InvalidStoreURL, match="has one store, spark://state"):
+    with pytest.raises(InvalidStoreURL, match="spark:// store is spark://state"):
         job.run()
 
 

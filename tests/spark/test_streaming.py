@@ -121,7 +121,7 @@ def test_what_stops_a_query_and_what_lets_it_go_on(job: Job, events: pa.Table) -
     write_files(events.slice(0, 100), job.input, files=1, first=1)
     for changes, named in (
         ({"buckets": 8}, r"StateMismatch[^$]*set buckets=2"),
-        ({"by": "site"}, r"StateMismatch[^$]*restore these settings[^$]*device string +site"),
+        ({"by": "site"}, r"StateMismatch[^$]*restore its settings[^$]*device string +site"),
         ({}, "LateEvent"),
     ):
         with pytest.raises(StreamingQueryException, match=named):

@@ -153,7 +153,7 @@ def test_pairs_of_pyspark_and_pyarrow(spark_version: str, pyarrow: str, suits: b
     if suits:
         check_pyarrow(spark_version, pyarrow)
         return
-    with pytest.raises(InvalidRequest, match=r"'pyarrow<26' there, or .* PySpark 4.0.5 or 4.1.4"):
+    with pytest.raises(InvalidRequest, match=r"pyarrow<26' for the workers, or .* 4.0.5 or 4.1.4"):
         check_pyarrow(spark_version, pyarrow)
 
 
@@ -161,7 +161,7 @@ def test_pairs_of_pyspark_and_pyarrow(spark_version: str, pyarrow: str, suits: b
 def test_a_version_too_old_is_named(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", version)
     monkeypatch.delitem(sys.modules, "spark_integration.versions")
-    with pytest.raises(MissingDependency, match=f"PySpark {version} is installed, and 3.5"):
+    with pytest.raises(MissingDependency, match=f"PySpark {version} is installed, but 3.5"):
         __import__("spark_integration.versions")
 
 

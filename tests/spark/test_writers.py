@@ -30,7 +30,7 @@ def windows(job: Job, request: pytest.FixtureRequest) -> DataFrame:
 
 @pytest.mark.parametrize("mode", ["update", "Complete"])
 def test_an_output_mode_that_gives_rows_again(windows: DataFrame, job: Job, mode: str) -> None:
-    advice = rf"output mode is '{mode}'.* leave it unset \('append'\).*emit_updates=True"
+    advice = rf"output mode is '{mode}'.* leave the mode unset \('append'\).*emit_updates=True"
     with pytest.raises(InvalidRequest, match=advice):
         windows.writeStream.outputMode(mode)
     with pytest.raises(InvalidRequest, match=advice):
@@ -67,7 +67,7 @@ def test_an_encoding_of_states(job: Job) -> None:
 def test_a_stream_needs_a_store_and_a_batch_none(job: Job, tmp_path: Path) -> None:
     """A batch's pages, of which there are thousands here, are nowhere afterwards."""
     settings = {name: value for name, value in job.settings().items() if name != "store"}
-    with pytest.raises(InvalidRequest, match=r"is a stream, and store is not given.*file:///path"):
+    with pytest.raises(InvalidRequest, match=r"is a stream, but store is not given.*file:///path"):
         sliding_aggregate(job.source(), **settings)
     before = everything_near(tmp_path)
     rows = job.spark.range(20_000).selectExpr(

@@ -94,7 +94,7 @@ def test_golden() -> None:
 def test_a_codec_that_is_not_known_is_named() -> None:
     packed = stored(PAGE)
     for other in (packed.replace(b"\x04zstd", b"\x03lz9"), MAGIC + b"\x02" + packed[7:]):
-        with pytest.raises(UnsupportedOperation, match=r"page k is packed by b'(lz9|zstd)'"):
+        with pytest.raises(UnsupportedOperation, match=r"page k is compressed with b'(lz9|zstd)'"):
             read(other)
 
 

@@ -64,7 +64,7 @@ def bare(url: str) -> CouchbaseStore:
         ("couchbase://user:hunter2@host/bucket?network=home", "external"),
         ("couchbase://user:hunter2@host/bucket?ttl=soon", "numbers with their units"),
         ("couchbase://user:hunter2@host/bucket?verify=false", "couchbases://"),
-        ("couchbases://host/bucket?cert_file=c", "go together"),
+        ("couchbases://host/bucket?cert_file=c", "give both cert_file and key_file"),
         ("couchbase://user:hunter2@host/bucket?prefix=a", "no option 'prefix'"),
     ],
 )
@@ -211,7 +211,7 @@ def test_collections_that_the_server_does_not_have_are_an_error(
 
 def test_a_wrong_password_is_refused(gocaves: Gocaves) -> None:
     store = bare(f"{gocaves.url(credentials='tester:hunter2')}?timeout={LONG}")
-    with pytest.raises(StoreAccessDenied, match="correct user, password") as caught:
+    with pytest.raises(StoreAccessDenied, match="correct the user, password") as caught:
         store.put_many({"g/1": PAGE})
     assert "hunter2" not in shown(caught.value)
 

@@ -252,7 +252,7 @@ def test_files_that_may_not_be_read_are_refused(open_folder: Path) -> None:
 
     def work() -> None:
         become_nobody()
-        with pytest.raises(StoreAccessDenied, match=r"rights.*to read on data\.mdb"):
+        with pytest.raises(StoreAccessDenied, match=r"rights.*read access to data\.mdb"):
             LocalDiskStore(open_folder / "pages").get_many(["g/1"])
         with pytest.raises(StoreAccessDenied, match="rights"):
             LocalDiskStore(open_folder / "new").ping(write=True)

@@ -46,7 +46,7 @@ def test_a_server_that_answers(redis_with_password: RedisServer, redis_cluster_u
 @pytest.mark.parametrize("write", [False, True])
 def test_a_wrong_password(redis_with_password: RedisServer, write: bool) -> None:
     for who in ("", ":wr0ng@", "nobody:wr0ng@"):
-        with pytest.raises(StoreAccessDenied, match="correct user, password") as caught:
+        with pytest.raises(StoreAccessDenied, match="correct the user, password") as caught:
             ping_store(f"redis://{who}127.0.0.1:{redis_with_password.port}", write=write)
         assert "wr0ng" not in str(caught.value)
 
@@ -68,7 +68,7 @@ def test_a_database_that_is_not_there(redis_with_password: RedisServer) -> None:
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "redis://no-such-host.invalid"])
 def test_nobody_is_there(url: str) -> None:
-    with pytest.raises(StoreUnavailable, match=r"start the server, or correct host, port"):
+    with pytest.raises(StoreUnavailable, match=r"start the server, or correct the host, port"):
         ping_store(url)
 
 

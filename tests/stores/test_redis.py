@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -35,6 +36,11 @@ def bare(url: str) -> PageStore:
     return open_store(url, write_buffer=0, cache=0)
 
 
+def in_loop(store: PageStore) -> list[bytes | None]:
+    """The page g/1 as an event loop gets it."""
+    return asyncio.run(store.get_many_async(["g/1"]))
+
+
 def shown(error: BaseException) -> str:
     """Everything that a log would show of an error."""
     import traceback
@@ -49,9 +55,10 @@ def shown(error: BaseException) -> str:
 def test_wrong_credentials(redis_with_password: RedisServer, who: str) -> None:
     store = bare(f"redis://{who}127.0.0.1:{redis_with_password.port}")
     many = [f"g/{number}" for number in range(100)]  # refused in other words than a few
-    for call in (lambda: store.get_many(["g/1"]), lambda: store.put_many({"g/1": PAGE}),
+    for call in (lambda: store.get_many(["g/1"]), lambda: in_loop(store), lambda: in_loop(store),
+                 lambda: store.put_many({"g/1": PAGE}),
                  lambda: store.get_many(many)):  # fmt: skip
-        with pytest.raises(StoreAccessDenied, match="correct user, password") as caught:
+        with pytest.raises(StoreAccessDenied, match="correct the user, password") as caught:
             call()
         assert "wr0ng" not in shown(caught.value)
 
@@ -92,6 +99,9 @@ def test_tls_needs_a_trusted_certificate(redis_tls: tuple[str, Path]) -> None:
         bare(url).get_many(["g/1"])
     assert bare(f"{url}?verify=false").get_many(["g/1"]) == [None]
     assert bare(f"{url}?ca_file={certificate}").get_many(["g/1"]) == [None]
+    with pytest.raises(StoreAccessDenied, match="certificate"):
+        in_loop(bare(url))
+    assert in_loop(bare(f"{url}?ca_file={certificate}")) == [None]
     with pytest.raises(StoreUnavailable):
         bare(url.replace("rediss", "redis")).get_many(["g/1"])
 
@@ -147,7 +157,7 @@ def evicting(tmp_path: Path) -> Iterator[RedisServer]:
         ("full", "allkeys-lru", "", True, "maxmemory-policy allkeys-lru has probably evicted it"),
         ("noconfig", "allkeys-random", "", True, "has probably evicted it: set noeviction"),
         ("noinfo", "allkeys-lru", "", True, "has probably evicted it: set noeviction"),
-        ("neither", "allkeys-lru", "", False, "could not be checked.*maxmemory-policy"),
+        ("neither", "allkeys-lru", "", False, "it is unknown whether.*maxmemory-policy"),
         ("full", "volatile-lru", "", False, None),
         ("full", "volatile-lru", "?ttl=600", True, "expire after 600 seconds; .*volatile-lru has"),
         ("full", "noeviction", "", False, None),
@@ -272,6 +282,41 @@ def test_a_frozen_server(own_redis: RedisServer) -> None:
         store.get_many(["g/1"])
     own_redis.thaw()
     assert patient.get_many(["g/1"]) == [PAGE]
+
+
+def test_an_event_loop_waits_for_no_server_and_connects_again(own_redis: RedisServer) -> None:
+    store = bare(f"{own_redis.url}?timeout=0.2")
+    store.put_many({"g/1": PAGE})
+
+    async def get() -> bool:
+        """Whether the page is got, before the loop could turn without an answer."""
+        return await store.get_many_async(["g/1"]) == [PAGE]
+
+    async def ask() -> None:
+        assert await get()
+        own_redis.freeze()
+        answers = await asyncio.gather(get(), get(), return_exceptions=True)
+        assert [type(each) for each in answers] == [StoreUnavailable] * 2
+        own_redis.thaw()
+        assert await get(), "the late reply to an earlier command is no reply to this one"
+        waiting = asyncio.ensure_future(get())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert await store.get_many_async(["g/2"]) == [None], "nor that of a cancelled one"
+        own_redis.stop()
+        with pytest.raises(StoreUnavailable):
+            await get()
+        own_redis.start()
+        store.put_many({"g/1": PAGE})
+        assert await get()
+        own_redis.stop()
+        own_redis.start()  # the connection is lost while nothing is asked
+        store.put_many({"g/1": PAGE})
+        assert await get()
+        store.close()
+
+    asyncio.run(ask())
 
 
 def test_a_killed_server_that_comes_back(own_redis: RedisServer) -> None:

@@ -53,7 +53,7 @@ def test_batches_of_many_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer."""
-    monkeypatch.setattr("mta.evaluators.searched._FEW", 16)
+    monkeypatch.setattr("mta.logs.leaves._FEW", 16)
     monkeypatch.setattr("mta.windows.shared_engine._CHUNK", 250)
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000

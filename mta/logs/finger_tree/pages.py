@@ -183,9 +183,6 @@ class TreePages(EventLog):
         newest = self.newest_time()
         return self.back if newest is None or time >= newest else self.first_after(time)
 
-    def oldest_time(self) -> int | None:
-        return self.time_at(self.front) if self.front < self.back else None
-
     def remembered(self) -> Self:
         return self
 

@@ -122,6 +122,12 @@ class LevelPages(EventLog):
             leaf = levels.tails[0]
         return leaf.capacity - leaf.count
 
+    @property
+    def spare(self) -> int:
+        """Return how many events can be added without a store call."""
+        leaf = self.levels.tails[0]
+        return leaf.capacity - leaf.count if leaf.is_loaded else 0
+
     def discard(self) -> None:
         """Delete the pages of events that have left, if many and no snapshot needs them."""
         levels = self.levels
@@ -524,7 +530,10 @@ class LeafReader:
         levels = self.levels
         if position == 0:
             return None
-        if position % levels.leaf_arity or position > levels.tails[0].first:
+        tail = levels.tails[0]
+        if position > tail.first and tail.times is not None:
+            return int(tail.times[position - 1 - tail.first])
+        if position % levels.leaf_arity:
             leaf = self._leaf((position - 1) // levels.leaf_arity)
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
@@ -552,12 +561,6 @@ class LevelLog(LevelPages, LeafReader):
     def insert(self, row: Row, time: int | None = None) -> None:
         self.room()
         self.levels.append(row, time)
-
-    @property
-    def spare(self) -> int:
-        """Return how many events can be added without a store call."""
-        leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def take_in(self, new: Events) -> int | None:
         """Add the events that arrived one at a time, at most as many as there was room for.
@@ -620,13 +623,6 @@ class LevelLog(LevelPages, LeafReader):
 
     def remembered(self) -> LevelLog:
         return self
-
-    def oldest_time(self) -> int | None:
-        if self.front == self.back:
-            return None
-        leaf = self.leaf(self.front)
-        assert leaf.times is not None
-        return int(leaf.times[self.front - leaf.first])
 
     # --- snapshots --------------------------------------------------------------------------------
 

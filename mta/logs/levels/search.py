@@ -52,16 +52,6 @@ class SegmentedWindow(LevelPages, Aggregator):
     def segments(self) -> Iterator[Segment]:
         """Yield the window from left to right, as coarsely as it is in memory."""
 
-    # --- times ----------------------------------------------------------------------------------
-
-    def time_at_front(self) -> int:
-        leaf = self.levels.tails[0]
-        if leaf.times is not None and self.front >= leaf.first:
-            return int(leaf.times[self.front - leaf.first])
-        head = self.open_path()
-        assert head is not None and head.group.times is not None
-        return int(head.group.times[head.start])
-
     # --- all events -----------------------------------------------------------------------------
 
     def leaves(self) -> Iterator[tuple[Group, int, int]]:
