@@ -176,7 +176,7 @@ class EarlyCursor(Cursor):
             lifted = chunk.lifted(begin, end, self.events.leaf)
             sliding = SlidingFolds(self.monoid, lifted, end - begin)
         starts, stops = (moved(bounds, chunk.first - begin) for bounds in (starts, stops))
-        self._run_over(Entering(begin, sliding, [starts], stops), batch, start)
+        self._run_over(Entering(begin, sliding, iter([starts]), stops), batch, start)
 
     # --- single events --------------------------------------------------------------------------
 

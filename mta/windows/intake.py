@@ -25,7 +25,7 @@ from mta.errors import (
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
-from mta.times import MICROSECONDS, are_in_order, as_text, clock, read_times, to_time
+from mta.times import MICROSECONDS, as_text, clock, read_times, to_time
 from mta.windows.settings import Nulls, Settings
 
 _Args = ParamSpec("_Args")
@@ -322,7 +322,7 @@ class Intake:
         """Return the events and their order by time; events of one time keep their order."""
         if micros is None:
             return rows, None, count
-        if self.allowed_lateness is not None and not (in_order or are_in_order(micros)):
+        if self.allowed_lateness is not None and not in_order:
             self.order = np.argsort(micros, kind="stable")
             rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
         return self._stamped(rows, micros), micros, count
@@ -335,7 +335,7 @@ class Intake:
         if last is None and lateness is not None:
             return None
         floor = np.iinfo("i8").min if last is None else last - (lateness or 0)
-        if micros[0] >= floor and in_order:
+        if micros[0] >= floor and (in_order or (lateness is not None and micros.min() >= floor)):
             return None
         floors: np.ndarray | np.int64 = np.int64(floor)
         if lateness is None:

@@ -355,10 +355,11 @@ class SingleEvents:
         if self._asked is not None:
             return self._stays(new, self._asked)
         combine, windows = self._combine, self._live
-        if windows and micros < self._last and not self._monoid.commutative:
-            rights = self._late_events(windows).insert(
-                new, micros, self._rows, self._times, [window.right for window in windows]
-            )
+        if not windows:
+            return True
+        if micros < self._last and not self._monoid.commutative:
+            late = self._late or self._late_events(windows)
+            rights = late.insert(new, micros, self._rows, self._times, [w.right for w in windows])
         else:
             rights = [new if w.right is None else combine(w.right, new) for w in windows]
         for window, right in zip(windows, rights, strict=True):
@@ -383,10 +384,9 @@ class SingleEvents:
 
         All of these windows have recent events; otherwise none could be late.
         """
-        if self._late is None:
-            recents = [window.recent for window in windows if window.recent is not None]
-            before = [recent.before() for recent in recents]
-            self._late = LateEvents(self._monoid, recents[0].events, before)
+        recents = [window.recent for window in windows if window.recent is not None]
+        before = [recent.before() for recent in recents]
+        self._late = LateEvents(self._monoid, recents[0].events, before)
         return self._late
 
     def _insert_otherwise(self, value: Any, time: Any) -> None:
