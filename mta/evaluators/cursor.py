@@ -498,8 +498,7 @@ class Cursor(ObservedWindow):
 
     def __copy__(self) -> Cursor:
         other = object.__new__(type(self))
-        for name, value in vars(self).items():
-            setattr(other, name, value)
+        vars(other).update(vars(self))
         other._stack = [folds.again() for folds in self._stack]
         return other
 
@@ -529,7 +528,8 @@ class Cursor(ObservedWindow):
 
     def move(self, front: int) -> None:
         """Move the front, and release the leaf that it has left."""
-        self.front = max(front, self.front)
+        if front > self.front:
+            self.front = front
         if self._leaf is not None and self.front >= self._leaf.stop:
             self._leaf = None
 

@@ -215,8 +215,8 @@ def windows_between_tables(kind: str, *options: object, kills: int) -> None:
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_windows_between_tables(kind: str) -> None:
     options = ["--by-batch"] if kind == "delta" else []
-    sizes = "--events", 600, "--meters", 4, "--files", 3
-    windows_between_tables(kind, *options, *sizes, kills=1)
+    sizes = "--events", 600, "--meters", 4, "--files", 2
+    windows_between_tables(kind, *options, *sizes, kills=int(kind == "delta"))
 
 
 @pytest.mark.soak

@@ -27,6 +27,7 @@ from tests.spark.test_every import (
     within,
 )
 from tests.spark.test_idle_stream import IdleJob
+from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import SCHEMA, Stream, rows_of
 from tests.support.spark.plans import changed
@@ -186,7 +187,7 @@ class BoundaryJob(IdleJob):
         return super().settings(**{**settings, **changes})
 
 
-@pytest.mark.parametrize("kind", ["file", "state"])
+@pytest.mark.parametrize("kind", some(["file", "state"], by_default=1))
 def test_a_stream_with_a_restart(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     """The last event, of a key of its own, brings the watermark past all that the others have."""
     job, events = BoundaryJob(spark, tmp_path), [*stream(120, 4, seed=9), ("end", 9e3, 0.0)]

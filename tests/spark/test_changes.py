@@ -16,6 +16,7 @@ from spark_integration.cli import main
 from spark_integration.errors import StateMismatch
 from spark_integration.step.step import step
 from stores import MemoryStore
+from tests.support.sampling import some
 from tests.support.spark.events import in_form, last_seconds, make_events, oracle, write_files
 from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
@@ -94,7 +95,7 @@ def test_a_query_is_restarted_with_other_windows(
         assert results == expected[found.device, found.ts.astimezone(UTC)]
 
 
-@pytest.mark.parametrize("pages", ["file", "state"])
+@pytest.mark.parametrize("pages", some(["state", "file"], by_default=1))
 @pytest.mark.proves("stores", "changes of `idle` in a running query", "file", "spark://state")
 def test_idle_keys_are_expired_from_now_on_and_kept_again(
     spark: SparkSession, tmp_path: Path, pages: str

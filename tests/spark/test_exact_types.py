@@ -43,22 +43,22 @@ def run(df: DataFrame, store: str, aggregations: dict[str, Any], **changes: Any)
     return sliding_aggregate(df, **asked).toArrow().sort_by("ts")
 
 
-@pytest.mark.parametrize(
-    ("column", "kind"),
-    [("big", pa.int64()), ("small", pa.int16()), ("price", pa.decimal128(18, 2)),
-     ("text", pa.string()), ("raw", pa.binary())],
-)  # fmt: skip
-def test_what_is_chosen_is_what_was_sent(
-    spark: SparkSession, store: str, column: str, kind: pa.DataType
-) -> None:
-    done = run(rows(spark), store, {name: (column, make()) for name, make in CHOICES.items()})
-    sent = rows(spark).toArrow().sort_by("ts")[column].to_pylist()
-    pairs = [(sent[max(at - 1, 0)], sent[at]) for at in range(4)]
-    assert {done.schema.field(name).type for name in CHOICES} == {kind}
-    assert done["Min"].to_pylist() == list(map(min, pairs))
-    assert done["Max"].to_pylist() == list(map(max, pairs))
-    assert done["First"].to_pylist() == [one for one, _ in pairs]
-    assert done["Last"].to_pylist() == sent
+def test_what_is_chosen_is_what_was_sent(spark: SparkSession, store: str) -> None:
+    kinds = {
+        "big": pa.int64(), "small": pa.int16(), "price": pa.decimal128(18, 2),
+        "text": pa.string(), "raw": pa.binary(),
+    }  # fmt: skip
+    asked = {f"{name} {column}": (column, make()) for column in kinds
+             for name, make in CHOICES.items()}  # fmt: skip
+    done, given = run(rows(spark), store, asked), rows(spark).toArrow().sort_by("ts")
+    for column, kind in kinds.items():
+        sent = given[column].to_pylist()
+        pairs = [(sent[max(at - 1, 0)], sent[at]) for at in range(4)]
+        assert {done.schema.field(f"{name} {column}").type for name in CHOICES} == {kind}
+        assert done[f"Min {column}"].to_pylist() == list(map(min, pairs))
+        assert done[f"Max {column}"].to_pylist() == list(map(max, pairs))
+        assert done[f"First {column}"].to_pylist() == [one for one, _ in pairs]
+        assert done[f"Last {column}"].to_pylist() == sent
 
 
 def test_sums_and_arguments(spark: SparkSession, store: str) -> None:

@@ -518,7 +518,7 @@ def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisSer
 
 
 def test_many_micro_batches_leave_nothing_behind(job: Job) -> None:
-    batches, size = 12, 300  # the windows are full after three of them
+    batches, size = 8, 450  # the windows are full after two of them
     events = spread(make_events(batches * size, 6))
     write_files(events, job.input, files=batches)
     seen: list[tuple[int, int]] = []
@@ -529,13 +529,13 @@ def test_many_micro_batches_leave_nothing_behind(job: Job) -> None:
         for worker in below:
             if holds := _files_and_threads(worker, job.input.parent):
                 used.setdefault(worker, []).append(holds)
-        if batch % 3 == 2:
+        if batch % 2:
             # The newest batch has its pages out and is not committed yet.
             pages = job.check_places(events.slice(0, batch * size), MOST_PAGES)
             seen.append((len(below), pages))
 
     job.run(sink=measure)
-    assert len(seen) == batches // 3
+    assert len(seen) == batches // 2
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
     workers, pages = zip(*seen, strict=True)
     assert min(workers) > 0 or not Path("/proc/self").exists()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sampling import REST
 from tests.support.spark.session import quick_environment
 
 #: More rows of a bucket than there are buckets in one micro-batch, where pyarrow 26 gives doubles.
@@ -53,6 +54,10 @@ print("stream:", spark.read.parquet(folder + "/out").where("n = 5").count())
 
 def numbers(library: str) -> tuple[int, ...]:
     return tuple(map(int, version(library).split(".")[:3]))
+
+
+#: The newest PySpark works with what pip picks in all other tests.
+pytestmark = [REST] if numbers("pyspark") >= (4, 1) else []
 
 
 @pytest.mark.proves("PySpark", "streams with the newest pyarrow", "newest")

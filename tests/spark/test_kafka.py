@@ -80,7 +80,7 @@ def test_arguments_that_do_not_fit_are_refused(spark: SparkSession) -> None:
         parse_messages(messages, "int")
     with pytest.raises(InvalidRequest, match="column is 'body'; there are value"):
         parse_messages(messages, FORM, column="body")
-    with pytest.raises(InvalidRequest, match="there is 'reason': rename it"):
+    with pytest.raises(InvalidRequest, match="there is already a column 'reason': rename"):
         parse_messages(messages, "reason string")
     with pytest.raises(InvalidRequest, match="timeout is 'soon'"):
         check_topic(spark, "localhost:9092", "readings", timeout="soon")
@@ -149,8 +149,8 @@ def test_a_broker_that_dies_ends_the_query_in_bounded_time_and_nothing_is_lost(f
 
 
 @pytest.mark.proves("PySpark", "Kafka in and out")
-def test_the_example_goes_on_after_a_kill_and_equals_lists(found: Any) -> None:
+def test_the_example_equals_lists(found: Any) -> None:
+    """``make soak`` runs its job in a process that is killed."""
     printed = found["example"]
-    assert printed.count("killed while it wrote batch") == 1
     assert "1 x late" in printed
-    assert printed.endswith("all 2,001 results equal lists, each once\n")
+    assert printed.endswith("all 801 results equal lists, each once\n")

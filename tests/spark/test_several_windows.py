@@ -30,6 +30,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores import PageStore
 from stores.memory import MemoryStore
+from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import Stream, plain, rows_of
 from tests.support.spark.late_streams import (
@@ -189,7 +190,9 @@ def test_windows_may_be_named_in_any_order(store: MemoryStore) -> None:
 # --- under Spark ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "lateness"), [("file", "30 seconds"), ("state", None)])
+@pytest.mark.parametrize(
+    ("kind", "lateness"), some([("file", "30 seconds"), ("state", None)], by_default=1)
+)
 def test_a_stream_with_a_restart(
     kind: str, lateness: str | None, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -197,8 +200,8 @@ def test_a_stream_with_a_restart(
     job.store = "spark://state" if kind == "state" else job.store
     windows = {name: policy for name, (policy, _) in WINDOWS.items()}
     parts = out_of_order(240, 3, 40.0 if lateness else 0.0, 5, 3)
-    for some in (parts[:2], parts[2:]):
-        job.write(some)
+    for written in (parts[:2], parts[2:]):
+        job.write(written)
         job.run(window=windows, allowed_lateness=lateness)
     for name, (_, left) in WINDOWS.items():
         oracle = Oracle(left, 30 if lateness else None)

@@ -13,16 +13,15 @@ from pyspark.sql import SparkSession
 from tests.spark import test_idle_stream as over_any_store
 from tests.spark.test_idle_stream import (
     IdleJob,
-    test_a_key_that_stops_goes_with_its_pages,
     test_restarts_and_replays_give_every_row_once,
 )
 from tests.support.sampling import rest_of
 
-__all__ = [
-    "test_a_key_that_stops_goes_with_its_pages",
-    "test_restarts_and_replays_give_every_row_once",
-]
+__all__ = ["test_restarts_and_replays_give_every_row_once"]
 
+test_a_key_that_stops_goes_with_its_pages = rest_of(
+    over_any_store.test_a_key_that_stops_goes_with_its_pages
+)
 test_a_killed_worker_is_made_good_by_the_restart = rest_of(
     over_any_store.test_a_killed_worker_is_made_good_by_the_restart
 )

@@ -119,6 +119,8 @@ class Broker:
         """Return when the topics are gone."""
         for future in self.admin.delete_topics(list(topics)).values():
             future.result()
+        while set(topics) & self.admin.list_topics(timeout=LONG).topics.keys():
+            time.sleep(0.05)
 
     def send(self, topic: str, messages: list[tuple[int, str | None, bytes | None]]) -> None:
         """Write messages of a partition, a key and a value, in this order."""

@@ -6,14 +6,16 @@ prints what it finds as JSON. The example of Kafka runs at the end, on the same 
 
 from __future__ import annotations
 
+import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -106,11 +108,24 @@ def find(session: Session, count: int) -> Iterator[tuple[str, Any]]:
 
 
 def run_example(kafka: Broker, folder: Path, jars: str) -> str:
-    """What the example prints, whose job is killed once."""
-    command = [sys.executable, readings.__file__, "--servers", kafka.servers, "--jars", jars]
-    command += ["--store", f"file://{folder}/example", "--events", "2000", "--limit", "500"]
-    done = subprocess.run([*command, "--kills", "1"], stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout
+    """What the example prints, whose job runs on the session of this process."""
+
+    def run_job(options: argparse.Namespace, checkpoint: Path, _kills: int) -> None:
+        given = ["--servers", options.servers, "--store", options.store, "--jars", options.jars]
+        given += ["--limit", str(options.limit), "--checkpoint", str(checkpoint)]
+        with patch.object(sys, "argv", [job.__file__, *given]):
+            job.main()
+
+    given = ["--servers", kafka.servers, "--store", f"file://{folder}/example", "--jars", jars]
+    given += ["--events", "800", "--limit", "400", "--kills", "0"]
+    printed = StringIO()
+    with (
+        patch.object(sys, "argv", [readings.__file__, *given]),
+        patch.object(readings, "run_job", run_job),
+        redirect_stdout(printed),
+    ):
+        readings.main()
+    return printed.getvalue()
 
 
 @contextmanager
@@ -124,9 +139,8 @@ def opened(kafka: Broker, folder: Path, jars: str) -> Iterator[Session]:
 
 
 def main(folder: Path, jars: str, count: int) -> None:
-    with broker(folder) as kafka:
-        with opened(kafka, folder, jars) as session:
-            found = dict(find(session, count))
+    with broker(folder) as kafka, opened(kafka, folder, jars) as session:
+        found = dict(find(session, count))
         kafka.delete(*TOPICS)
         found["example"] = run_example(kafka, folder, jars)
     sys.stdout.write(f"{json.dumps(found)}\n")
