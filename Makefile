@@ -105,7 +105,7 @@ kernels: $(ALL)
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" MTA_KERNELS=native \
 		$$python -m pytest -q -n 0 -p no:cacheprovider tests/kernels; \
 	echo "-- the suites that lean on kernels, with numpy alone"; \
-	MTA_KERNELS=numpy $$python -m pytest -q -n auto --dist worksteal -p no:cacheprovider $(SUITES)
+	MTA_KERNELS=numpy $$python -m pytest -q -n 0 -p no:cacheprovider $(SUITES)
 
 # An environment is what pip makes of an old PySpark today. The libraries of its time are in a folder
 # beside, for the path. For the newest Python there are no wheels that are as old.

@@ -24,7 +24,7 @@ from spark_integration.runners.labels import bucket_of
 from spark_integration.runners.packing import BLOB, LABEL, from_blobs
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.workers import store_of
-from spark_integration.step.rows import complete, sort_rows, times_of
+from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
 from spark_integration.step.windows import Windows, vectorizes
 from stores import open_store, ping_store
@@ -130,10 +130,9 @@ def delete_history(history: History) -> int:
 
 def _snapshot(rows: pa.Table, plan: Plan, store: Any, cutover: int) -> bytes:
     """Return the snapshot of a bucket's windows after all of its rows before the cutover."""
-    rows = complete(rows, plan)
-    rows = rows.filter(pa.array(times_of(rows, plan) < cutover))
+    timed = complete(rows, plan)
     windows = Windows(plan, store, None)
-    windows.advance(sort_rows(rows, plan))
+    windows.advance(sort_rows(timed.take(timed.times < cutover), plan))
     return windows.keyed.checkpoint()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
@@ -19,6 +18,7 @@ from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.keyed.coverage import later
+from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow, given_back
 from mta.logs.levels.search import SegmentedWindow
 from mta.monoids.product import Aggregations, result_name, skipping
@@ -31,7 +31,6 @@ from spark_integration.checkpoint import (
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import policies_of
 from spark_integration.request import make_product
-from spark_integration.step.columns import shown
 from stores import PageStore
 
 #: How many times a state is read if a running query deletes its pages.
@@ -71,7 +70,7 @@ def inspect_query(
         rows: list[dict[str, Any]] = []
         for key, summary, results in inside.windows():
             rows.append({
-                "key": shown(key), "events": summary.events,
+                "key": text_of(key), "events": summary.events,
                 "oldest": _moment(summary.front_time), "newest": _moment(summary.last_time),
                 "pages": summary.pages, "bytes": summary.snapshot_bytes, **results,
             })  # fmt: skip
@@ -107,7 +106,7 @@ def events_of_key(
     """
 
     def look(inside: _Inside) -> pd.DataFrame:
-        window = inside.window(msgpack.packb(list(key) if isinstance(key, tuple) else [key]))
+        window = inside.window(key)
         if window is None:
             raise KeyError(f"the key {key!r} has no window; inspect_query lists all keys")
         monoid = window.engine.monoid
@@ -185,7 +184,7 @@ class _Inside:
     def __exit__(self, *error: Any) -> None:
         self._pages.__exit__(*error)
 
-    def windows(self) -> Iterator[tuple[bytes, SnapshotSummary, dict[str, Any]]]:
+    def windows(self) -> Iterator[tuple[Any, SnapshotSummary, dict[str, Any]]]:
         """Yield every key with its window and its results."""
         for snapshot in self.snapshots:
             found = list(OpaqueKeys(snapshot, self._store).summaries())
@@ -202,7 +201,7 @@ class _Inside:
                 found[key] = later(found.get(key, each), each)
         return list(found.values())
 
-    def window(self, key: bytes) -> AnyWindow | None:
+    def window(self, key: Any) -> AnyWindow | None:
         """Return a key's window, only for reading."""
         for snapshot in self.snapshots:
             windows = self._restored(snapshot)
@@ -233,7 +232,7 @@ class _Inside:
             snapshot, self._monoid, self._policy, self._store, timed=known.timed, **late
         )
 
-    def _results(self, snapshot: bytes, keys: list[bytes]) -> dict[str, Any]:
+    def _results(self, snapshot: bytes, keys: list[Any]) -> dict[str, Any]:
         windows = self._restored(snapshot)
         if windows is None or not keys:
             return {}

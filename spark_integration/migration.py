@@ -206,7 +206,7 @@ def _require_still(checkpoint: Path, target: Path) -> int:
 
 def _places(
     fixed: Any, before: int, after: int
-) -> tuple[Callable[[bytes], int], Callable[[int], Iterator[int]]]:
+) -> tuple[Callable[[Any], int], Callable[[int], Iterator[int]]]:
     """Return which new bucket a key goes to, and which new buckets get keys of an old bucket."""
     step = gcd(before, after)
 

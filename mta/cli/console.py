@@ -78,8 +78,8 @@ def as_options(text: str) -> str:
     "--idle expire: set --emit-every '1 minute', or --allowed-lateness"
     """
     text = re.sub(
-        rf"\b({_VALUED})(?:=| is )'([^']*)'",
-        lambda found: f"{_option(found[1])} {quote(found[2])}",
+        rf"\b({_VALUED})(?:=| is )(['\"])(.*?)\2",
+        lambda found: f"{_option(found[1])} {quote(found[3])}",
         text,
     )
     text = re.sub(r"\bemit_every(?:=| is )(\d+)", r"--emit-every '\1 events'", text)

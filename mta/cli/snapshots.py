@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -37,6 +37,7 @@ from mta.errors import CorruptPage, MissingPage
 from mta.evaluators.coverage import Incomplete
 from mta.kernels import native
 from mta.keyed.coverage import later
+from mta.keyed.key_types import text_of
 from mta.keyed.snapshot import is_keyed_snapshot
 from mta.publishing.publisher import read_head
 from mta.publishing.publisher import unpublish as delete_published
@@ -53,14 +54,6 @@ _EXAMPLES = 5
 _BATCH = 256
 
 
-class KeyNames(NamedTuple):
-    """How keys are written, and which ones a user may mean who writes one."""
-
-    written: Callable[[Any], str]
-    meant: Callable[[str], list[Any]]
-    """Those that are tried before all keys are looked through."""
-
-
 def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
     """Print the windows of a snapshot, and the store's totals if its address is given."""
     data, listing = _read(path), Listing(limit)
@@ -75,9 +68,9 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
     with open_store(address) as pages:
         keyed = OpaqueKeys(data, pages)
         if key is None:
-            listing.add_keys(keyed, _NAMES)
+            listing.add_keys(keyed)
         else:
-            listing.add_one(key, [keyed], _NAMES)
+            listing.add_one(key, [keyed])
             listing.require(key)
     show(listing, address, None if key is not None else store_totals(address))
 
@@ -105,7 +98,7 @@ def check(path: Path, store: str | None, repair: bool) -> int:
             keyed = OpaqueKeys(data, pages)
             tables, standalone = keyed.audit_tables()
             add_up(found, tables, keyed.name)
-            verify(found, ((name_of(key), restore_opaque(held, pages)) for key, held in standalone))
+            verify(found, ((text_of(key), restore_opaque(held, pages)) for key, held in standalone))
             return sum_up(found, plural(keyed.snapshot.counts.keys, "key"), address)
         held = restore_opaque(data, pages)
         verify(found, [(held.engine.name, held)])
@@ -210,23 +203,9 @@ def _is_garbage(held: Opaque | OpaqueKeys, key: str) -> bool:
     return held.is_garbage(key) if isinstance(held, OpaqueKeys) else is_garbage(held, key)
 
 
-def name_of(key: Any) -> str:
-    """A key of keyed windows as text."""
-    if isinstance(key, bytes):
-        return key.decode(errors="backslashreplace")
-    return ", ".join(map(name_of, key)) if isinstance(key, tuple) else str(key)
-
-
 def _meant(text: str) -> list[Any]:
-    return [text, text.encode(), *as_number(text)]
-
-
-def as_number(text: str) -> list[int]:
-    """The whole number that a text is, if it is one."""
-    return [int(text)] if re.fullmatch(r"-?\d{1,19}", text) else []
-
-
-_NAMES = KeyNames(name_of, _meant)
+    """The keys that a text may mean, which are tried before all keys are looked through."""
+    return [text, text.encode(), *([int(text)] if re.fullmatch(r"-?\d{1,19}", text) else [])]
 
 
 def _required(store: str | None) -> str:
@@ -279,9 +258,9 @@ class Listing:
         self.ahead += summary.ahead or 0
         self._keep([(key, summary)])
 
-    def add_keys(self, keyed: OpaqueKeys, names: KeyNames) -> None:
+    def add_keys(self, keyed: OpaqueKeys) -> None:
         """All windows of a snapshot; reads every page once or twice."""
-        events, found = keyed.first(self.limit, names.written)
+        events, found = keyed.first(self.limit, text_of)
         self.keys += keyed.snapshot.counts.keys
         self.events += events
         self.late += keyed.snapshot.counts.late
@@ -292,21 +271,21 @@ class Listing:
         for each in keyed.incomplete():
             what = each.window, each.aggregation
             self.incomplete[what] = later(self.incomplete.get(what, each), each)
-        self._keep([(names.written(key), summary) for key, summary in found])
+        self._keep([(text_of(key), summary) for key, summary in found])
 
-    def add_one(self, text: str, snapshots: Iterable[OpaqueKeys], names: KeyNames) -> None:
+    def add_one(self, text: str, snapshots: Iterable[OpaqueKeys]) -> None:
         """The window of one key out of snapshots, if it is there.
 
         A ``get_many`` a level and snapshot for a key of one part, else reads every page.
         """
         for keyed in snapshots:
-            tried = ((key, keyed.find(key)) for key in names.meant(text))
+            tried = ((key, keyed.find(key)) for key in _meant(text))
             found = [(key, summary) for key, summary in tried if summary is not None]
             if not found:
-                found = [each for each in keyed.summaries() if names.written(each[0]) == text]
+                found = [each for each in keyed.summaries() if text_of(each[0]) == text]
             self.whole &= keyed.exact or not found
             for key, summary in found:
-                self.add(names.written(key), summary)
+                self.add(text_of(key), summary)
 
     def require(self, key: str) -> None:
         """Raise InvalidCommand if there is no window."""

@@ -511,13 +511,13 @@ class Objects(Schema):
         return list(rows)
 
     def take(self, rows: Rows, indices: Any) -> Rows:
-        return [rows[i] for i in indices]
+        return [rows[i] for i in np.asarray(indices).tolist()]
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         if isinstance(indices, slice):
             room[indices] = rows
             return
-        for at, row in zip(indices, rows, strict=True):
+        for at, row in zip(np.asarray(indices).tolist(), rows, strict=True):
             room[at] = row
 
     def dump(self, rows: Rows) -> list[Payload]:

@@ -25,6 +25,9 @@ any arity. So a window of any length costs about two whole-group combines per ev
 each leaf. If the front reaches the chunk itself (short windows), its events become the stack
 (``folds.sliding``).
 
+When late events arrive, a cursor goes back to a *mark*, a position before them whose G is known
+(``Cursor.recede``): S stays, and G continues from there with one fold of the log.
+
 A cursor writes nothing, and everything in it except its front can be computed again from the
 structure: if a call fails, its front has not moved, or it is behind and is moved later.
 """
@@ -59,8 +62,11 @@ from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
 from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched, Recent
 from mta.logs.leaves import Chunk, Leaf, SearchedTimes, suffixes_of
+from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 
+#: Late events are expected among so many of the newest ones, and a mark further back is replaced.
+_RECENT, _FAR = 256, 1024
 #: If the window has at most so many events per new one, results computed from all of them together
 #: cost less than from folds.
 ANSWERED = 24
@@ -69,7 +75,9 @@ ANSWERED = 24
 class Folds:
     """An entry of the stack: folds from some positions to the back as of their computation."""
 
-    __slots__ = ("level", "reach", "right", "rows", "since", "start", "starts", "stop")
+    __slots__ = (
+        "before", "level", "mark", "reach", "right", "rows", "since", "start", "starts", "stop",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -90,11 +98,15 @@ class Folds:
         self.right: Partial | None = None
         #: The events between these folds and those above them, or the present; None for nothing.
         self.since: Partial | None = None
+        #: A position after these folds, and the events between them and it; a position after all if
+        #: none is known.
+        self.mark, self.before = maxsize, self.since
 
     def again(self) -> Folds:
         """Return a copy that can be changed."""
         other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
         other.reach, other.right, other.since = self.reach, self.right, self.since
+        other.mark, other.before = self.mark, self.before
         return other
 
     def index(self, position: int) -> int:
@@ -126,9 +138,13 @@ class Entering:
 
     def known(self) -> Partial | None:
         """Return the aggregate of the events before the last stop; None without any."""
-        if self.total is None and self.stops[-1]:
-            return self.sliding.monoid.partials.at(self.sliding.prefixes, int(self.stops[-1]) - 1)
-        return self.total
+        return self.upto(int(self.stops[-1])) if self.total is None else self.total
+
+    def upto(self, stop: int) -> Partial | None:
+        """Return the aggregate of the first events; None without any."""
+        if not stop:
+            return None
+        return self.sliding.monoid.partials.at(self.sliding.prefixes, stop - 1)
 
 
 class Cursor(ObservedWindow):
@@ -152,6 +168,8 @@ class Cursor(ObservedWindow):
         self.policy, self.events = policy, events
         self.front = self.back = events.kept_from
         self._stamp = events.stamp
+        #: Whether ``recede`` has left the folds S, from the front on, and the window starts later.
+        self._has_receded = False
         #: The last leaf that was read.
         self._leaf: Leaf | None = None
         #: The last entry of the stack before and after the last ``accept``.
@@ -175,8 +193,52 @@ class Cursor(ObservedWindow):
         self._reset()
         self.front, self.back = front, back
 
+    def recede(self, position: int) -> None:
+        """Go back to before a position from which on events have changed, or will be read again.
+
+        The folds S stay if they end before it; ``reach`` or the results of a chunk continue there.
+        """
+        events, stack, is_next = self.events, self._stack, self.events.stamp - self._stamp <= 1
+        oldest = events.kept_from
+        is_known = stack and stack[-1].starts is None and stack[-1].mark <= position
+        is_searched = self.ends_early or self.monoid.folds_ranges  # perhaps without the folds S
+        if not (is_known and is_next and stack[-1].mark < events.back) or is_searched:
+            self.place(oldest, oldest)
+            return
+        top = stack[-1]
+        self.front, self.back, top.since = max(oldest, top.start), top.mark, top.before
+        self._has_receded = True
+        self.stay(position)
+
+    def stay(self, position: int) -> None:
+        """Keep everything, though events have moved from a position on, as is known already."""
+        self._stamp, self._asked = self.events.stamp, (-1, -1, -1)
+        if self._leaf is not None and self._leaf.stop > position:
+            self._leaf = None
+
+    def reach(self, front: int, back: int) -> None:
+        """Set the window as ``place`` does; after ``recede`` with the folds S, if possible."""
+        self._fresh()
+        if self._has_receded and self.front <= front < self.back:
+            self._advance(back)
+            self.move(front)
+        elif self._has_receded or (front, back) != (self.front, self.back):
+            self.place(front, back)
+
+    def _advance(self, back: int) -> None:
+        """Take in events after ``recede``; O(log n) combines, and at most two pages per level."""
+        if self.back < back:
+            self._grow(self.events.fold(self.back, back))
+        self.back, self._has_receded = back, False
+
     def settle(self, time: int | None) -> None:
         """Move to where the policy says after the newest event, within the retained events."""
+        events = self.events
+        self._fresh()
+        if self._has_receded and self.policy.predictable and events.kept_from < events.back:
+            view = Positions(lambda: events.back, events.first_after)
+            self.reach(max(self.policy.cut(view, time), events.kept_from), events.back)
+            return
         previous = self.front, self.back
         self.place(self.events.kept_from, self.events.back)
         try:
@@ -252,12 +314,18 @@ class Cursor(ObservedWindow):
         return True
 
     def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:
+        is_behind = self._has_receded or chunk.first != self.back
         answers_ranges = self.monoid.folds_ranges and len(self) <= chunk.count * ANSWERED
-        entering = self._entering(chunk)
-        if answers_ranges:
-            self._run_ranges(chunk, entering.fronts, entering.stops, batch, start)
-        else:
-            self._run_over(entering, batch, start)
+        try:
+            entering = self._entering(chunk)
+            if answers_ranges:
+                self._run_ranges(chunk, entering.fronts, entering.stops, batch, start)
+            else:
+                self._run_over(entering, batch, start)
+        except Exception:
+            if is_behind:
+                self.place(self.events.kept_from, self.events.kept_from)
+            raise
 
     def _run_ranges(
         self, chunk: Chunk, fronts: EachFront, stops: EachFront, batch: Batch, start: int
@@ -290,11 +358,24 @@ class Cursor(ObservedWindow):
     def _entering(self, chunk: Chunk) -> Entering:
         """Return a chunk as what enters a window that ends with the newest event."""
         oldest = self.events.kept_from
-        if chunk.first != self.back:
-            self.place(oldest, oldest)  # behind, until the run is done
+        has_receded = self._has_receded and oldest < self.back
+        if has_receded:
+            self._advance(chunk.first)
+        elif chunk.first != self.back:
+            self._place_before(chunk)
         self.front = max(self.front, oldest)  # time alone may have emptied the window
-        stops = range(1, chunk.count + 1)
-        return Entering(chunk.first, chunk.sliding, self._fronts(chunk), stops)
+        fronts = self._fronts(chunk)
+        if has_receded and oldest < self.front >= chunk.first + int(fronts[0]):
+            self._place_before(chunk)  # the first window may start before the folds S
+            fronts = self._fronts(chunk)
+        return Entering(chunk.first, chunk.sliding, fronts, range(1, chunk.count + 1))
+
+    def _place_before(self, chunk: Chunk) -> None:
+        """Place the window before a chunk; its front is as of the first event, or before that."""
+        events = self.events
+        view = Positions(lambda: chunk.first, events.first_after)
+        front = self.policy.cut(view, None if chunk.times is None else int(chunk.times[0]))
+        self.place(max(events.kept_from, min(front, chunk.first)), chunk.first)
 
     def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
         """Yield pieces of a run: the start of each, its fronts, and whether these are stored.
@@ -311,15 +392,20 @@ class Cursor(ObservedWindow):
             yield done, fronts[done:end], True
             done = end
         self.move(back + int(fronts[-1]))
-        self._have(back + int(entering.stops[-1]), entering.known)
+        self._have(entering)
 
-    def _have(self, back: int, newer: Callable[[], Partial | None]) -> None:
-        """Take in the events up to a new back, with their aggregate, once the front has moved."""
-        previous, self.back = self.back, back
+    def _have(self, entering: Entering) -> None:
+        """Take in the events that have entered, once the front has moved."""
+        previous, count = entering.first, int(entering.stops[-1])
+        self.back = previous + count
         if self.front >= previous:
             self._stack.clear()
         elif self._stack:
-            self._grow(newer())
+            top = self._stack[-1]
+            at = max(0, count - _RECENT) if entering.total is None else 0
+            if count - at >= _RECENT or previous + at - top.mark > _FAR:
+                top.mark, top.before = previous + at, self._joined(top.since, entering.upto(at))
+            self._grow(entering.known())
 
     def _folds(self, entering: Entering, done: int, fronts: EachFront, is_stored: bool) -> Rows:
         """Return the aggregates after the events of such a piece."""
@@ -406,14 +492,13 @@ class Cursor(ObservedWindow):
     # --- the leaves that the front is in and comes to -------------------------------------------
 
     def _reset(self) -> None:
-        self._leaf = None
+        self._leaf, self._has_receded = None, False
         self._stack.clear()
         self._asked = (-1, -1, -1)
 
     def __copy__(self) -> Cursor:
         other = object.__new__(type(self))
-        for name, value in vars(self).items():
-            setattr(other, name, value)
+        vars(other).update(vars(self))
         other._stack = [folds.again() for folds in self._stack]
         return other
 
@@ -443,7 +528,8 @@ class Cursor(ObservedWindow):
 
     def move(self, front: int) -> None:
         """Move the front, and release the leaf that it has left."""
-        self.front = max(front, self.front)
+        if front > self.front:
+            self.front = front
         if self._leaf is not None and self.front >= self._leaf.stop:
             self._leaf = None
 
@@ -484,7 +570,7 @@ class Cursor(ObservedWindow):
                 leaves.append(leaf)
                 room -= leaf.count
             stack.append(self._of_leaves(leaves, front, self._behind(leaves[-1].stop, back)))
-            stack[-1].reach = back
+            stack[-1].reach = stack[-1].mark = back
             self._look_at(leaves[-1])
         return min(stop, count_below(fronts, stack[-1].stop - back))
 
@@ -724,10 +810,10 @@ class Cursor(ObservedWindow):
         """Keep S, though events from a position on have moved; return whether that is possible."""
         if not self._is_held(self.front) or self._stack[-1].stop > position:
             return False
+        if self._stack[-1].mark > position:
+            self._stack[-1].mark = maxsize
         del self._stack[:-1]  # folds of later leaves, which the event may have changed
-        self._asked, self._stamp = (-1, -1, -1), self.events.stamp
-        if self._leaf is not None and self._leaf.stop > position:
-            self._leaf = None
+        self.stay(position)
         return True
 
     # --- what the policy asks ---------------------------------------------------------------------

@@ -66,6 +66,8 @@ class FiBA(FingerTreeLog, Aggregator):
         self._cursor = cursor_of(setting, self)
         #: The front before the last single event made the policy look further back.
         self._receded: int | None = None
+        #: Whether events are being inserted that the cursor has run over.
+        self._has_run = False
         #: The front for which unneeded events were last cut off.
         self._cut_at = 0
 
@@ -112,10 +114,13 @@ class FiBA(FingerTreeLog, Aggregator):
     def _note_late(self, position: int, before: int) -> None:
         if position <= self.front:
             self._front_time = (-1, 0)
-        self._cursor.place(self.kept_from, self.kept_from)
         if position < self.front:
             self._cut_at += before
         super()._note_late(position, before)
+        if self._has_run and position >= 0 and self._cursor.back == self.back:
+            self._cursor.stay(position)
+        else:
+            self._cursor.recede(position)
 
     def slide_to(self, position: int) -> None:
         """Move the front as the policy says; late events may still need events before it.
@@ -185,8 +190,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def _placed(self) -> Cursor:
         """Return the cursor, moved to the current window."""
-        if (self._cursor.front, self._cursor.back) != (self.front, self.back):
-            self._cursor.place(self.front, self.back)
+        self._cursor.reach(self.front, self.back)
         return self._cursor
 
     def end_at(self, time: int | None) -> int:
@@ -239,10 +243,9 @@ class FiBA(FingerTreeLog, Aggregator):
         found = self._run(new, into=(batch, start))
         if found is None:
             return 0
-        _, outputs, is_new = found
+        chunk, outputs, is_new = found
         if is_new is not None:
-            new_ones = self.monoid.outputs.take(outputs, np.flatnonzero(is_new))
-            batch.put_results(start, new_ones)
+            batch.put_new(start, outputs, chunk.count, is_new)
         return new.size
 
     def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
@@ -269,7 +272,9 @@ class FiBA(FingerTreeLog, Aggregator):
                 raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
             chunk, outputs, is_new = found
             assert chunk.times is not None
-            mask = np.ones(chunk.count, bool) if is_new is None else is_new
+            mask = np.ones(chunk.count, bool)
+            if is_new is not None:
+                mask[: len(is_new)] = is_new
             yield Revised(chunk.times, chunk.rows, outputs, mask)
             start = stop
 
@@ -297,17 +302,19 @@ class FiBA(FingerTreeLog, Aggregator):
     ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
         """Insert a run; return the chunk, the result as of each event, and which are new.
 
-        ``end`` returns the position up to which stored events are included, if any are later than
-        the first new one. If all are new, results are written ``into`` a batch from a place on, if
-        given, and none are returned. None, and no change, if the cuts are not predictable.
+        ``chunk_with`` says how the latter are given. ``end`` returns the position up to which
+        stored events are included, if any are later than the first new one. If all are new, results
+        are written ``into`` a batch from a place on, if given, and none are returned. None, and no
+        change, if the cuts are not predictable.
         """
         self._make_ready(self._left_behind)
         rows, times, count = new
         assert times is not None
-        if self._newest_ever is not None and int(times[0]) < self._newest_ever:
-            self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
         chunk, is_new = self.chunk_with(rows, times, count, end)
+        newest = self._newest_ever
+        if chunk.first < self.back or (newest is not None and times[0] < newest):
+            self._cursor.recede(chunk.first)  # its results are as of then
         outputs, cursor = None, self._cursor
         if into is None or is_new is not None:
             outputs = cursor.results(chunk)
@@ -324,15 +331,28 @@ class FiBA(FingerTreeLog, Aggregator):
 
             front = self._as_of(self._cursor, newest, after)
         if met is None:
-            if count > self.tree.room:
-                self.tree.unfold()  # results come from the cursor; a query rarely needs more
-            self._insert_run(rows, times, count, chunk.stop - chunk.count)
+            self._insert_chunk(new, chunk)
         else:
             self._put(met, self.monoid.inputs.at(rows, 0))
         self.front = max(self.front, front)
         with suppress(Exception):  # the next run will try again, and fail before any change
             self._settle()
         return chunk, outputs, is_new
+
+    def _insert_chunk(self, new: Events, chunk: Chunk) -> None:
+        """Insert events whose chunk the cursor has run over."""
+        rows, times, count = new
+        assert times is not None
+        if count > self.tree.room or self.setting.reach:
+            self.tree.unfold()  # results come from the cursor; a query rarely needs more
+        self._has_run = True
+        try:
+            self._insert_run(rows, times, count, chunk.first, chunk)
+        except Exception:
+            self._cursor.place(self.kept_from, self.kept_from)
+            raise
+        finally:
+            self._has_run = False
 
     # --- what a policy asks -----------------------------------------------------------------------
 

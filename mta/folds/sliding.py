@@ -73,18 +73,15 @@ def moved(fronts: EachFront, distance: int) -> EachFront:
     return fronts + distance if distance else fronts
 
 
-def joined(pieces: Sequence[EachFront]) -> EachFront:
-    """Pieces of fronts, one after the other.
+def joined(ranges: Sequence[range]) -> range | None:
+    """Ranges as one; None if one does not start where the previous one ends.
 
     >>> joined([range(3, 5), range(5, 6)])
     range(3, 6)
     """
-    if len(pieces) == 1:
-        return pieces[0]
-    ranges = [piece for piece in pieces if isinstance(piece, range)]
-    if len(ranges) == len(pieces) and all(a.stop == b.start for a, b in pairwise(ranges)):
+    if all(a.stop == b.start for a, b in pairwise(ranges)):
         return range(ranges[0].start, ranges[-1].stop)
-    return np.concatenate([as_array(piece, len(piece)) for piece in pieces])
+    return None
 
 
 def rows_at(monoid: AbstractMonoid, rows: Rows, fronts: EachFront, origin: int) -> Rows:

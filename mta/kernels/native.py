@@ -192,18 +192,20 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Rows | None:
     return _like(over.right, aside) if done else None
 
 
-def ranks(times: np.ndarray, keys: np.ndarray, age: int = 0) -> range | np.ndarray:
+def ranks(
+    times: np.ndarray, keys: np.ndarray, age: int = 0, room: np.ndarray | None = None
+) -> range | np.ndarray:
     """As ``times.searchsorted(keys - age, side="right")``, for keys that never decrease.
 
-    A range where a kernel finds that they grow by one.
+    A range where a kernel finds that they grow by one. Also written to ``room``, if given.
 
     >>> ranks(np.array([0, 10, 20]), np.array([105, 110, 115]), age=100).tolist()
     [1, 2, 2]
     """
+    found = np.empty(len(keys), np.int64) if room is None else room
     if compiled is None:
-        return times.searchsorted(keys - age, side="right")
-    found = np.empty(len(keys), np.int64)
-    if compiled.ranks(_whole(times), _whole(keys), found, age) and len(keys):
+        found[:] = times.searchsorted(keys - age, side="right")
+    elif compiled.ranks(_whole(times), _whole(keys), found, age) and len(keys):
         return range(int(found[0]), int(found[0]) + len(keys))
     return found
 

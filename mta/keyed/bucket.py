@@ -109,6 +109,8 @@ class Advance:
     """The retractions that matched no event, by place in the batch."""
     questions: Questions | None = None
     """The questions that were answered; None for a batch without any."""
+    ahead: np.ndarray | None = None
+    """The events that were dropped because they are ahead of the clock; None if none is."""
 
 
 class Bucket:
@@ -162,7 +164,8 @@ class Bucket:
         in events before the failure, every later call raises PartialBatch.
         """
         layout = self.tree.layout
-        kind_before, layout.kind = layout.kind, batch.keys.kind
+        kind_before = layout.kind
+        layout.kind = batch.keys.kind if len(batch.keys) else kind_before
         try:
             return self._advance(batch, want)
         except Exception:
@@ -220,8 +223,9 @@ class Bucket:
             counts.ahead += ahead
         of = retracted if taken is None else taken.of
         return Advance(
-            line, late, work.found, keys, bounds, before, last, retracted, of, missing, questions
-        )
+            line, late, work.found, keys, bounds, before, last, retracted, of, missing, questions,
+            batch.ahead,
+        )  # fmt: skip
 
     def _take_in(self, work: Work, marks: np.ndarray) -> None:
         """Evaluate a batch, and add its events to the memtable."""
@@ -469,15 +473,23 @@ class Bucket:
         place = int(np.argmax(late.mask))
         key = int(batch.codes[place])
         assert batch.times is not None
-        lateness = self.kind.settings.allowed_lateness
+        lateness, floor, last = (
+            self.kind.settings.allowed_lateness, int(late.floors[key]), int(late.newest[key])
+        )  # fmt: skip
         allowed = f"by more than {lateness / 1e6} s " if lateness else ""
+        old, shown = f"{allowed}older than their key's last one", ""
         remedy = "sort the events by time" if lateness is None else "set a larger allowed_lateness"
-        last = int(late.floors[key]) + (lateness or 0)
+        if last != NEVER and floor == last - (lateness or 0):
+            shown = f", last {clock(last)}"
+        elif floor == self.expired:
+            old = f"older than {clock(floor)}, when keys expired, perhaps including theirs"
+            remedy = "send events sooner, or increase the delay of the watermark in Spark"
+        elif last != NEVER:
+            old = f"older than {clock(floor)}, before which no event is retained"
         return LateEvent(
-            f"{int(late.mask.sum())} of {len(late.mask)} events are {allowed}older than their "
-            f"key's last one, the first at index {place}: key {batch.keys.at(key)!r}, time "
-            f"{clock(int(batch.times[place]))}, last {clock(last)}; nothing was inserted; "
-            f'{remedy}, or choose on_late="drop"'
+            f"{int(late.mask.sum())} of {len(late.mask)} events are {old}, the first at index "
+            f"{place}: key {batch.keys.at(key)!r}, time {clock(int(batch.times[place]))}{shown}; "
+            f'nothing was inserted; {remedy}, or choose on_late="drop"'
         )
 
     # --- snapshots ------------------------------------------------------------------------------

@@ -211,6 +211,19 @@ def packed_keys(kind: str, values: Sequence[Any]) -> Any:
         raise _odd(kind, values) from None
 
 
+def parts_of(kind: str, packed: Any) -> list[Any]:
+    """Return keys of one kind as msgpack writes them in a tuple. Raises UnsuitableKey."""
+    if kind == "tuple":
+        raise UnsuitableKey(f"a key is a tuple that has a tuple within: {ALLOWED}")
+    if kind not in _NATIVE:
+        bodies = packed.view("V8").tolist() if kind in WHOLE else packed
+        return [msgpack.ExtType(EXTENSIONS[kind], body) for body in bodies]
+    if kind in WHOLE:
+        listed: list[Any] = column_of(kind, packed).tolist()
+        return listed
+    return list(map(BYTES[kind].unpack, packed))
+
+
 def unpacked(kind: str, packed: bytes) -> Any:
     """Convert a key's bytes to its public value. Raises CorruptPage for bytes not of the kind."""
     try:
@@ -219,6 +232,17 @@ def unpacked(kind: str, packed: bytes) -> Any:
         return BYTES[kind].unpack(packed)
     except _MALFORMED as error:
         raise CorruptPage(f"the bytes of a key are no {kind}: {error!r}") from error
+
+
+def text_of(key: Any) -> str:
+    """Return a key as text; the parts of a tuple have commas between.
+
+    >>> text_of(("north", 7)), text_of(b"meter")
+    ('north, 7', 'meter')
+    """
+    if isinstance(key, bytes):
+        return key.decode(errors="backslashreplace")
+    return ", ".join(map(text_of, key)) if isinstance(key, tuple) else str(key)
 
 
 def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
@@ -246,11 +270,7 @@ def _of_parts(value: tuple[Any, ...]) -> bytes:
             raise null_key()
         if kind is None or kind == "tuple":
             raise TypeError
-        if kind not in _NATIVE:
-            [body] = packed_keys(kind, [part])
-            body = body if isinstance(body, bytes) else int(body).to_bytes(8, "little", signed=True)
-            part = msgpack.ExtType(EXTENSIONS[kind], body)
-        parts.append(part + 0.0 if kind == "float" else part)
+        parts += parts_of(kind, packed_keys(kind, [part]))
     if not parts:
         raise ValueError
     packed: bytes = msgpack.packb(parts)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgpack
 import numpy as np
 import xxhash
 
@@ -25,7 +26,6 @@ from mta.kernels.ranges import bytes_of
 from mta.kernels.segments import bounds_of, inverse
 from mta.keyed.key_types import (
     ALLOWED,
-    BYTES,
     MAX_KEY_BYTES,
     WHOLE,
     ZONED,
@@ -35,6 +35,7 @@ from mta.keyed.key_types import (
     null_key,
     of_moments,
     packed_keys,
+    parts_of,
     unpacked,
 )
 
@@ -216,16 +217,6 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
     return keys, inverse(order)[found.codes]
 
 
-def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
-    """Return distinct keys of concatenated bytes, and the place of each among them.
-
-    Raises UnsuitableKey.
-    """
-    every = _hashed("bytes", blob, bounds)
-    keys, order, places = distinct_of(every, np.argsort(every.hashes))
-    return keys, places[inverse(order)]
-
-
 def read_key(given: Any, kind: str | None) -> Keys:
     """One key. Raises UnsuitableKey."""
     if kind is not None and _KINDS.get(type(given)) == kind:
@@ -238,8 +229,10 @@ def hash_and_bytes(given: Any, kind: str | None) -> tuple[int, bytes]:
     """Return the hash and the bytes of one key. Raises UnsuitableKey."""
     if kind == "int" and type(given) is int and -(1 << 63) <= given < 1 << 63:
         return mixed(given & _WORD_BITS), given.to_bytes(8, "little", signed=True)
-    if kind == "bytes" and type(given) is bytes and len(given) <= MAX_KEY_BYTES:
-        return hash_of(given), given
+    if kind in ("text", "bytes") and _KINDS.get(type(given)) == kind:
+        packed: bytes = packed_keys(kind, [given])[0]
+        if len(packed) <= MAX_KEY_BYTES:
+            return hash_of(packed), packed
     found = read_key(given, kind)
     return int(found.hashes[0]), found.packed(0)
 
@@ -409,8 +402,7 @@ def common_codes(one: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
 def _joint(columns: list[np.ndarray]) -> np.ndarray:
     joint, *others = columns
     for codes in others:
-        joint = joint * (int(codes.max(initial=0)) + 1) + codes
-        joint = np.unique(joint, return_inverse=True)[1]
+        joint = _of_whole(None, joint * (int(codes.max(initial=0)) + 1) + codes).codes
     return joint
 
 
@@ -436,18 +428,17 @@ def _distinct(column: Any) -> Distinct:
 
 def _joined(columns: list[Distinct]) -> Distinct:
     """Return several columns as keys of several parts."""
-    joint = _joint([column.codes for column in columns])
-    _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
+    codes = _joint([column.codes for column in columns])
     if not len(codes):
         return Distinct("tuple", [], codes)
+    first = np.empty(int(codes.max()) + 1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
     parts = []
     for kind, packed, of in columns:
-        if kind in WHOLE:
-            parts.append(column_of(kind, packed[of[first]]).tolist())
-        else:
-            unpack = BYTES[str(kind)].unpack
-            parts.append([unpack(packed[code]) for code in of[first].tolist()])
-    return Distinct("tuple", packed_keys("tuple", list(zip(*parts, strict=True))), codes)
+        values = parts_of(str(kind), packed)
+        parts.append([values[code] for code in of[first].tolist()])
+    pack = msgpack.Packer().pack
+    return Distinct("tuple", list(map(pack, zip(*parts, strict=True))), codes)
 
 
 # --- libraries ------------------------------------------------------------------------------------
@@ -521,17 +512,26 @@ def _of_arrow(column: Any) -> Distinct:
         encoded = column.dictionary_encode()
     except NotImplementedError:
         return _of_objects(column.to_pylist())
-    return _of_encoded(encoded, are_whole=name.startswith(("int", "uint")))
+    return _of_encoded(encoded, name)
 
 
-def _of_encoded(encoded: Any, *, are_whole: bool) -> Distinct:
-    """Return a column that Arrow has encoded: its dictionary has each value once."""
+#: Arrow's types whose bytes are those of keys.
+_OF_BYTES = {
+    "string": "text", "large_string": "text", "binary": "bytes", "large_binary": "bytes",
+}  # fmt: skip
+
+
+def _of_encoded(encoded: Any, name: str) -> Distinct:
+    """Return a column of a type that Arrow has encoded: its dictionary has each value once."""
     if hasattr(encoded, "chunks"):
         encoded = encoded.unify_dictionaries().combine_chunks()
         if hasattr(encoded, "chunks"):  # in some versions
             encoded = encoded.chunk(0)
     codes = _as_numpy(encoded.indices).astype(np.int64, copy=False)
-    if are_whole:
+    if name in _OF_BYTES:
+        raw = _as_numpy(encoded.dictionary.cast("large_binary"))
+        return Distinct(_OF_BYTES[name], raw.tolist(), codes)
+    if name.startswith(("int", "uint")):
         return _again(_of_array(_as_numpy(encoded.dictionary)), codes)
     return _again(_of_objects(encoded.dictionary.to_pylist()), codes)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def repartition(
     source: PageStore,
     target: PageStore,
     into: Callable[[int], Iterable[int]],
-    place: Callable[[bytes], int],
+    place: Callable[[Any], int],
     copy_pages: Callable[[bytes], None],
 ) -> dict[int, bytes]:
     """Return new snapshots by their numbers, with all keys of the given ones.
@@ -79,13 +80,13 @@ def repartition(
 
 
 def _parts(
-    table: Table, targets: Sequence[int], place: Callable[[bytes], int]
+    table: Table, targets: Sequence[int], place: Callable[[Any], int]
 ) -> Iterator[tuple[int, Table]]:
     """Return the part of a table for each of some snapshots."""
     if len(targets) == 1:
         yield targets[0], table
         return
-    numbers = np.array([place(table.keys.packed(at)) for at in range(len(table))], np.int64)
+    numbers = np.array([place(table.keys.at(at)) for at in range(len(table))], np.int64)
     for number in np.unique(numbers).tolist():
         yield number, table.take(np.flatnonzero(numbers == number))
 

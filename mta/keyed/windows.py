@@ -385,7 +385,7 @@ class KeyedWindows(Publishable):
         invalid = invalid_rows(reader, rows, count, settings.nulls, name, ignored)
         return Batch(
             keys, codes, self.as_stored(rows, count), times, invalid, retracts=marks,
-            on_missing=settings.on_missing, ahead=times_ahead(times, settings), asks=asks,
+            on_missing=settings.on_missing, ahead=times_ahead(times, settings, asks), asks=asks,
         )  # fmt: skip
 
     def as_stored(self, rows: Rows, count: int) -> Rows:

@@ -89,6 +89,12 @@ class Batch:
         """Write the windows' results after the events from ``start`` on."""
         self.monoid.outputs.put_many(self.results, start, outputs)
 
+    def put_new(self, start: int, outputs: Rows, count: int, is_new: np.ndarray) -> None:
+        """Write those of ``count`` results whose events are new; all after ``is_new`` are."""
+        schema, places = self.monoid.outputs, np.flatnonzero(is_new)
+        self.put_results(start, schema.take(outputs, places))
+        self.put_results(start + len(places), schema.cut(outputs, len(is_new), count))
+
 
 @dataclass(frozen=True, slots=True)
 class Named:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from mta.columns.schemas import Rows, Schema
-from mta.folds.sliding import EachFront, Events, Fronts, SlidingFolds, joined, moved
+from mta.folds.sliding import Events, Fronts, SlidingFolds, joined
 from mta.kernels.native import ranks
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -187,7 +187,7 @@ class SearchedTimes:
         """
         chunk, count, position, done = self._chunk, len(times), self._front, 0
         until = int(times[-1]) - age if count >= _FEW else None
-        pieces: list[EachFront] = []
+        found, searched = np.empty(count, np.int64), []
         while done < count and position < chunk.first:
             first, stored, stop, end = self._gather(position, times, age, done, until)
             at = position - first
@@ -195,14 +195,23 @@ class SearchedTimes:
                 return position - chunk.first
             position = stop
             if end > done:
-                pieces.append(moved(ranks(stored, times[done:end], age), first - chunk.first))
+                searched.append((done, end, stored, first - chunk.first))
                 done = end
             else:
                 position = max(position, self._first_after(int(times[end]) - age))
         if done < count:
             assert chunk.times is not None
-            pieces.append(ranks(chunk.times, times[done:], age))
-        return joined(pieces)
+            searched.append((done, count, chunk.times, 0))
+        pieces = []
+        for start, end, stored, shift in searched:
+            piece = ranks(stored, times[start:end], age, found[start:end])
+            if isinstance(piece, range):
+                pieces.append(range(piece.start + shift, piece.stop + shift))
+        if len(pieces) == len(searched) and (whole := joined(pieces)) is not None:
+            return whole
+        for start, end, _, shift in searched:
+            found[start:end] += shift
+        return found
 
     def _gather(
         self, position: int, times: np.ndarray, age: int, done: int, until: int | None

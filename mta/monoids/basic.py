@@ -590,6 +590,14 @@ class _End(_OfOne[Out]):
         one, other = (left, right) if self._oldest else (right, left)
         return np.where(one[1], one[0], other[0]), one[1] | other[1]
 
+    def fold(self, partials: Rows, count: int) -> Partial:
+        """Search for the first row with a value; no combine."""
+        is_there = partials[1][:count] if self._oldest else partials[1][:count][::-1]
+        at = int(is_there.argmax()) if count else 0
+        if not count or not is_there[at]:
+            return self.identity
+        return self.partials.at(partials, at if self._oldest else count - 1 - at)
+
 
 class First(_End[Out]):
     """The oldest value in the window.

@@ -25,7 +25,7 @@ from mta.monoids.base import empties
 from mta.monoids.product import Product, result_columns, result_name
 from mta.published.lookups import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
-from mta.publishing.buckets import bucket_of, packer_of
+from mta.publishing.buckets import bucket_of, reader_of
 from mta.publishing.records import Head
 from mta.times import TimeUnit, are_many, moment_of, moments_of
 from mta.windows.moments import column_of, gone
@@ -109,8 +109,8 @@ class Cut:
         self.looked = monotonic()
         self._read_at = datetime.now(UTC)
         what = head.what
-        self._pack = packer_of(what.keys) if what.keys else None
-        self._bucket_of: Callable[[bytes], int] | None = None
+        self._converted = reader_of(what.keys) if what.keys else None
+        self._bucket_of: Callable[[Any], int] | None = None
         if what.keys and len(head.buckets) > 1:
             self._bucket_of = bucket_of(what.keys, len(head.buckets))
 
@@ -153,12 +153,10 @@ class Cut:
         """See ``PublishedWindows.query_cached``."""
         if self.operation.what.shape != "keys":
             return None
-        if self._pack is None:
-            hashed, packed = hash_and_bytes(key, self._key_kind)
-        else:
-            hashed, packed = hash_and_bytes(self._pack(key), "bytes")
+        key = key if self._converted is None else self._converted(key)
+        hashed, packed = hash_and_bytes(key, self._key_kind)
         moment = None if at is None else moment_of(at, unit)
-        view = self._view(0 if self._bucket_of is None else self._bucket_of(packed))
+        view = self._view(0 if self._bucket_of is None else self._bucket_of(key))
         if view is None:
             return None
         found = yield from view.steps(hashed, packed, moment)
@@ -203,10 +201,10 @@ class Cut:
 
     def _read(self, given: Any) -> tuple[Keys, np.ndarray]:
         """Return the distinct keys of the requests, and for each request the place of its key."""
-        if self._pack is None:
-            return read_keys(given, self._key_kind)
-        values = given.tolist() if isinstance(given, np.ndarray) else list(given)
-        return read_keys(list(map(self._pack, values)), "bytes")
+        if self._converted is not None:
+            values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+            given = list(map(self._converted, values))
+        return read_keys(given, self._key_kind)
 
     @cached_property
     def _key_kind(self) -> str | None:
@@ -221,7 +219,7 @@ class Cut:
         if self._bucket_of is None:
             yield self._view(0), keys, np.arange(len(codes))
             return
-        buckets = np.array([self._bucket_of(keys.packed(at)) for at in range(len(keys))], np.int64)
+        buckets = np.array([self._bucket_of(keys.at(at)) for at in range(len(keys))], np.int64)
         for number in np.unique(buckets).tolist():
             is_in = buckets == number
             yield self._view(number), keys.take(np.flatnonzero(is_in)), np.flatnonzero(is_in[codes])

@@ -1,4 +1,4 @@
-"""The keys of a Spark query: how they are packed, and which bucket holds each key, without Spark.
+"""The keys of a Spark query: their types, and which bucket holds each key, without Spark.
 
 A key is in the bucket ``pmod(xxhash64(columns), buckets)``.
 
@@ -7,9 +7,6 @@ other column is the hash so far. An integer of up to 32 bits is hashed as 4 byte
 as 8 bytes, both little-endian. Text and binary are hashed by their bytes. Dates count days, and
 times count microseconds. Decimals of up to 18 digits count units of their last place; longer
 decimals are the big-endian bytes of that count. Zeros have no sign.
-
-A key of a query is packed as the msgpack array of the values of its columns. Dates are days since
-1970, times are microseconds since 1970, and decimals are text with all their places.
 """
 
 from __future__ import annotations
@@ -17,11 +14,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 from typing import Any
 
-import msgpack
 import numpy as np
 import xxhash
 
@@ -34,41 +30,43 @@ _FLOAT, _DOUBLE = struct.Struct("<f").pack, struct.Struct("<d").pack
 Bytes = Callable[[Any], bytes]
 _ALL_DIGITS = Context(prec=80)
 
-#: How values are hashed, as they stand in a key (``columns.plain``), by the types of their columns.
+#: How the values of a key are hashed, by the types of their columns.
 _BYTES: dict[str, Bytes] = {
-    **dict.fromkeys(("boolean", "tinyint", "smallint", "int", "date"), _INT),
-    **dict.fromkeys(("bigint", "timestamp", "timestamp_ntz"), _LONG),
-    "float": lambda value: _FLOAT(_usual(value)),
-    "double": lambda value: _DOUBLE(_usual(value)),
+    **dict.fromkeys(("boolean", "tinyint", "smallint", "int"), _INT),
+    "bigint": _LONG,
+    "date": lambda day: _INT((day - date(1970, 1, 1)).days),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), lambda moment: _LONG(to_time(moment))),
+    "float": _FLOAT,
+    "double": _DOUBLE,
     "string": str.encode,
     "binary": bytes,
 }
 _TYPE = re.compile(rf".* (?:({'|'.join(_BYTES)})|decimal\((\d+),(\d+)\))", re.DOTALL)
 
 
-def packer_of(keys: Sequence[tuple[str, str]]) -> Callable[[Any], bytes]:
-    """What packs a key of columns as name and type: a value, or a tuple of several.
+def reader_of(keys: Sequence[tuple[str, str]]) -> Callable[[Any], Any]:
+    """Return what converts a key to the types of its columns, given as name and type.
 
-    What it returns raises UnsuitableKey for a value of another type.
+    A key is a value, or a tuple of several. The function raises UnsuitableKey for a value that is
+    none of its column.
     """
     kinds = [(name, kind.partition("(")[0], kind) for name, kind in keys]
 
-    def packed(key: Any) -> bytes:
+    def read(key: Any) -> Any:
         values = key if isinstance(key, tuple) else (key,)
         if len(values) != len(kinds):
             raise UnsuitableKey(
                 f"the key {key!r:.60} has {len(values)} parts: give a value for each of "
                 f"{', '.join(name for name, _, _ in kinds)}, several as a tuple"
             )
-        parts = [_plain(value, *column) for value, column in zip(values, kinds, strict=True)]
-        found: bytes = msgpack.packb(parts)
-        return found
+        parts = tuple(_part(value, *column) for value, column in zip(values, kinds, strict=True))
+        return parts if len(parts) > 1 else parts[0]
 
-    return packed
+    return read
 
 
-def _plain(value: Any, name: str, kind: str, full: str) -> Any:
-    """A value as it stands in a packed key."""
+def _part(value: Any, name: str, kind: str, full: str) -> Any:
+    """Return the value of a column in a key."""
     value = value.item() if isinstance(value, np.generic) else value
     read = _READ.get(kind)
     if read is None:
@@ -103,21 +101,19 @@ def _number(value: Any, kind: str) -> float:
     return (float(np.float32(value)) if kind == "float" else float(value)) + 0.0
 
 
-def _day(value: Any, kind: str) -> int:
-    if type(value) is not date:
-        raise TypeError
-    return (value - date(1970, 1, 1)).days
+def _moment(value: Any, kind: str) -> datetime:
+    """Return a datetime in UTC; without a zone unless the column has one."""
+    found: datetime = _of(datetime)(value, kind)
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return found if kind == "timestamp" else found.replace(tzinfo=None)
 
 
-def _moment(value: Any, kind: str) -> int:
-    return to_time(_of(datetime)(value, kind))
-
-
-def _decimal(value: Any, kind: str) -> str:
+def _decimal(value: Any, kind: str) -> Decimal:
+    """Return a decimal of at most the places of its column."""
     places = int(kind.rstrip(")").rpartition(",")[2])
     if type(value) not in (Decimal, int):
         raise TypeError
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-places), context=_ALL_DIGITS))
+    return Decimal(value).quantize(Decimal(1).scaleb(-places), context=_ALL_DIGITS)
 
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -127,7 +123,7 @@ _READ: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("float", "double"), _number),
     **dict.fromkeys(("timestamp", "timestamp_ntz"), _moment),
     "boolean": _of(bool),
-    "date": _day,
+    "date": _of(date),
     "decimal": _decimal,
     "string": _of(str),
     "binary": _of(bytes),
@@ -144,19 +140,22 @@ _EXPECTED = {
 }
 
 
-def bucket_of(keys: Sequence[tuple[str, str]], buckets: int) -> Callable[[bytes], int]:
-    """The bucket of a packed key, for columns as name and type. Raises UnsuitableKey for a type."""
+def bucket_of(keys: Sequence[tuple[str, str]], buckets: int) -> Callable[[Any], int]:
+    """Return what finds the bucket of a key, for columns as name and type.
+
+    Raises UnsuitableKey for a type.
+    """
     hashed = hasher_of([f"{name} {kind}" for name, kind in keys])
     return lambda key: hashed(key) % buckets
 
 
-def hasher_of(keys: Sequence[str]) -> Callable[[bytes], int]:
-    """The hash of a packed key, for columns as "name type". Raises UnsuitableKey for a type."""
-    parts = list(map(_bytes_of, keys))
+def hasher_of(keys: Sequence[str]) -> Callable[[Any], int]:
+    """Return the hash of a key, for columns as "name type". Raises UnsuitableKey for a type."""
+    columns = list(map(_bytes_of, keys))
 
-    def hashed(key: bytes) -> int:
-        found = _SEED
-        for value, to_bytes in zip(msgpack.unpackb(key), parts, strict=True):
+    def hashed(key: Any) -> int:
+        found, parts = _SEED, key if isinstance(key, tuple) else (key,)
+        for value, to_bytes in zip(parts, columns, strict=True):
             found = xxhash.xxh64_intdigest(to_bytes(value), found)
         return found - (1 << 64) if found >> 63 else found
 
@@ -172,8 +171,8 @@ def _bytes_of(column: str) -> Bytes:
 
 
 def _decimals(digits: int, places: int) -> Bytes:
-    def to_bytes(value: str) -> bytes:
-        unscaled = int(Decimal(value).scaleb(places, _ALL_DIGITS))
+    def to_bytes(value: Decimal) -> bytes:
+        unscaled = int(value.scaleb(places, _ALL_DIGITS))
         if digits <= 18:
             return _LONG(unscaled)
         # As Java's BigInteger: the fewest bytes that hold it with a sign.
@@ -181,8 +180,3 @@ def _decimals(digits: int, places: int) -> Bytes:
         return unscaled.to_bytes(size, "big", signed=True)
 
     return to_bytes
-
-
-def _usual(value: float) -> float:
-    """Without the sign of zero, and with the one NaN that Java writes."""
-    return float("nan") if value != value else value + 0.0

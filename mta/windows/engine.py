@@ -525,15 +525,14 @@ class WindowEngine(Engine[Out]):
 
     def accept(self, row: Any, micros: int | None) -> None:
         """Add an event that was already read, and evict what the policy says."""
-        self._moment = None
+        self._moment, structure, newest = None, self.structure, micros
         if self._size is not None:
-            self.structure.slide(row, micros, self._size)
+            structure.slide(row, micros, self._size)
         else:
-            newest = micros
-            if micros is not None and self.intake.last_time is not None:
-                newest = max(micros, self.intake.last_time)
-            self.structure.insert(row, micros)
-            self.structure.settle(lambda: self.policy.cut(self._view, newest))
+            if micros is not None and (last := self.intake.last_time) is not None:
+                newest = max(micros, last)
+            structure.insert(row, micros)
+            structure.settle(lambda: self.policy.cut(self._view, newest))
         self.intake.advance(micros)
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
@@ -626,8 +625,9 @@ class WindowEngine(Engine[Out]):
         result: Out = self.single.found("")
         return result
 
-    def query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
+    def query_at(self, which: str, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
         """Return the result over the window at a moment, or at each of many."""
+        del which
         return asked(self, self.policy, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:

@@ -25,7 +25,7 @@ from mta.errors import (
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
-from mta.times import MICROSECONDS, are_in_order, as_text, clock, read_times, to_time
+from mta.times import MICROSECONDS, as_text, clock, read_times, to_time
 from mta.windows.settings import Nulls, Settings
 
 _Args = ParamSpec("_Args")
@@ -86,15 +86,20 @@ def require_times(count: int, times: np.ndarray | None) -> None:
         raise InvalidTime(f"{count} values have {len(times)} times; pass one for each")
 
 
-def times_ahead(times: np.ndarray | None, settings: Settings) -> np.ndarray | None:
+def times_ahead(
+    times: np.ndarray | None, settings: Settings, asks: np.ndarray | None = None
+) -> np.ndarray | None:
     """Return which times are further ahead of the clock than allowed; None if none is.
 
-    Raises AheadEvent, unless such events are dropped.
+    The times of questions, which ``asks`` marks, may be any. Raises AheadEvent, unless such events
+    are dropped.
     """
     most = settings.max_ahead
     if most is None or times is None or not len(times):
         return None
     found: np.ndarray = times > round((settings.clock or time)() * MICROSECONDS) + most
+    if asks is not None:
+        found &= ~asks
     if not found.any():
         return None
     if settings.on_ahead == "raise":
@@ -221,15 +226,15 @@ class Intake:
         if time is None:
             self._require_none_needed()
             return self._stamped(row, self.last_time or 0), self.last_time or 0  # after all others
-        micros = to_time(time)
-        if times_ahead(np.array([micros]), self._settings) is not None:
+        micros, last, settings = to_time(time), self.last_time, self._settings
+        if settings.max_ahead is not None and times_ahead(np.array([micros]), settings) is not None:
             self.ahead_count += 1
             return None
-        if self.last_time is not None and micros < self.last_time - (self.allowed_lateness or 0):
+        if last is not None and micros < last - (self.allowed_lateness or 0):
             if self._on_late == "raise":
                 raise LateEvent(
                     f"the event at {clock(micros)} is {self._too_old} the last one, at "
-                    f"{clock(self.last_time)}; {self._remedy}"
+                    f"{clock(last)}; {self._remedy}"
                 )
             self.late_count += 1
             return None
@@ -317,7 +322,7 @@ class Intake:
         """Return the events and their order by time; events of one time keep their order."""
         if micros is None:
             return rows, None, count
-        if self.allowed_lateness is not None and not (in_order or are_in_order(micros)):
+        if self.allowed_lateness is not None and not in_order:
             self.order = np.argsort(micros, kind="stable")
             rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
         return self._stamped(rows, micros), micros, count
@@ -330,7 +335,7 @@ class Intake:
         if last is None and lateness is not None:
             return None
         floor = np.iinfo("i8").min if last is None else last - (lateness or 0)
-        if micros[0] >= floor and in_order:
+        if micros[0] >= floor and (in_order or (lateness is not None and micros.min() >= floor)):
             return None
         floors: np.ndarray | np.int64 = np.int64(floor)
         if lateness is None:

@@ -57,34 +57,27 @@ class LateEvents:
         the folds before it arrived. Costs at most a combine for each event that is newer or not
         folded yet. If a combine raises, nothing has changed.
         """
-        lift, more = self._lift, rows[self._known :]
-        lifted = more if lift is None else [lift(row) for row in more]
-        self._partials += lifted
+        lift, more, combine = self._lift, rows[self._known :], self._combine
+        self._partials += more if lift is None else [lift(row) for row in more]
         self._times += times[self._known :]
         self._known = len(rows)
-        at = bisect_right(self._times, time)
-        found = [
-            self._folded(known, at, event, right)
-            for known, right in zip(self._folds, rights, strict=True)
-        ]
-        for known, (newer, _) in zip(self._folds, found, strict=True):
-            known[at + 1 : at + len(newer)] = newer
-        self._partials.insert(at, event)
+        partials, at = self._partials, bisect_right(self._times, time)
+        changed: list[list[Partial]] = []
+        for folds, right in zip(self._folds, rights, strict=True):
+            known = len(folds) - 1
+            if known < at:
+                folds[known:] = accumulate(partials[known:at], combine, initial=folds[known])
+            fold = combine(folds[at], event)
+            if fold is folds[at] and right is not None:
+                changed.append([fold])
+            else:
+                changed.append(list(accumulate(partials[at:], combine, initial=fold)))
+        found = []
+        for folds, newer, right in zip(self._folds, changed, rights, strict=True):
+            is_last = len(newer) > len(partials) - at
+            found.append(newer[-1] if is_last else right)
+            folds[at + 1 : at + len(newer)] = newer
+        partials.insert(at, event)
         self._times.insert(at, time)
         self._known += 1
-        return [right for _, right in found]
-
-    def _folded(
-        self, known: list[Partial], at: int, event: Partial, right: Partial
-    ) -> tuple[list[Partial], Partial]:
-        """Return the folds that an event at a position changes, and the one up to the newest event.
-
-        ``known`` are those without the event. They are extended up to its position.
-        """
-        combine, partials = self._combine, self._partials
-        known[-1:] = accumulate(partials[len(known) - 1 : at], combine, initial=known[-1])
-        fold = combine(known[at], event)
-        if fold is known[at] and right is not None:
-            return [fold], right
-        newer = list(accumulate(partials[at:], combine, initial=fold))
-        return newer, newer[-1]
+        return found

@@ -33,6 +33,7 @@ from mta.windows.single import (
     UNIT,
     UNKNOWN,
     Ahead,
+    Evictions,
     Moved,
     Owner,
     SingleEvents,
@@ -310,7 +311,7 @@ class NativeEvents(SingleEvents):
         else:
             self._shown = shown
 
-    def result(self) -> Any:
+    def result(self, window: Evictions | None = None) -> Any:
         """Return the result, which is usually known."""
         if self._shown is None or self._owner.busy:
             return self.query("")

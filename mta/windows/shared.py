@@ -216,15 +216,7 @@ class SharedWindows(EventsWindow[Out]):
         have left, unless ``partial``. Windows end with the newest event, or ``at`` a moment or at
         each of many, as in ``Window.query``.
         """
-        if at is None:
-            return self._single.query(which, partial)
-        return self._query_at(which, partial, at, time_unit)
-
-    @alone
-    def _query_at(
-        self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
-    ) -> Any:
-        return self.engine.query_at(which, partial, at, unit)
+        return self._single.query(which, partial, at, time_unit)
 
     # --- windows coming and going -----------------------------------------------------------------
 

@@ -293,8 +293,7 @@ class SharedEngine(Engine[Out]):
         if micros is not None and self.intake.last_time is not None:
             newest = max(micros, self.intake.last_time)  # may have been retracted
         tree.insert(row, micros)
-        if tree.stamp != stamp:
-            self._fall_behind()
+        if self._recede(stamp):
             return
         before = tree.back - 1
         steps = [c for c in cursors if c.back == before and not c.ends_early]
@@ -333,7 +332,9 @@ class SharedEngine(Engine[Out]):
         """Insert events of a batch chunk by chunk; write the results of each window to ``outs``."""
         started, first, newest = self.structure.taken, start, self.intake.last_time
         if micros is not None and start < stop and newest is not None and micros[start] < newest:
-            self._fall_behind()  # results are as of these events
+            place = by_time(self.structure, FingerTreeLog).place_of(int(micros[start]))
+            for cursor in self.cursors.values():
+                cursor.recede(place)  # results are as of these events
         try:
             while first < stop:
                 self._trim()
@@ -365,6 +366,22 @@ class SharedEngine(Engine[Out]):
             if not ahead or cursor.taken > self.structure.back:
                 cursor.place(self.structure.front, self.structure.front)
 
+    def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
+        """Let windows go back if stored events have moved since a stamp; return whether they have.
+
+        The next access moves them to where their policies say. Those that have run over a ``chunk``
+        up to the newest event stay.
+        """
+        structure = self.structure
+        if structure.stamp == stamp or not isinstance(structure, FingerTreeLog):
+            return False
+        for cursor in self.cursors.values():
+            if chunk is not None and cursor.back == chunk.stop == structure.back:
+                cursor.stay(chunk.first)
+            else:
+                cursor.recede(structure.moved_from)
+        return True
+
     def _ingest_chunk(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
     ) -> Chunk | None:
@@ -378,13 +395,13 @@ class SharedEngine(Engine[Out]):
             new = monoid.inputs.cut(rows, start, stop)
             chunk, is_new = structure.chunk_with(new, times, stop - start)
             for name, cursor in self.cursors.items():
+                batch = Batch(monoid, rows, micros, stop, outs[name])
                 if is_new is None:
-                    cursor.run_into(chunk, Batch(monoid, rows, micros, stop, outs[name]), start)
+                    cursor.run_into(chunk, batch, start)
                 elif (found := cursor.results(chunk)) is not None:  # also over stored events
-                    found = monoid.outputs.take(found, np.flatnonzero(is_new))
-                    monoid.outputs.put_many(outs[name], start, found)
+                    batch.put_new(start, found, chunk.count, is_new)
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
-        stamp = structure.stamp
+        stamp, kept = structure.stamp, structure.kept_from
         while start < stop:
             if chunk is not None and not stepped and isinstance(structure, LevelLog):
                 new = Events(chunk.rows, chunk.times, chunk.count)
@@ -400,8 +417,8 @@ class SharedEngine(Engine[Out]):
             for name in stepped.keys() & outs.keys():
                 self.put_result(outs[name], start, stepped[name])
             start += 1
-        if structure.stamp != stamp:
-            self._fall_behind()
+        has_run = chunk is not None and not stepped and kept == structure.kept_from
+        self._recede(stamp, chunk if has_run else None)
         return chunk
 
     def snapshot(self) -> bytes:
@@ -418,8 +435,9 @@ class SharedEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Remove the event of a time; the next access moves the windows to their places."""
+        stamp = self.structure.stamp
         by_time(self.structure, FingerTreeLog).retract(to_time(time))
-        self._fall_behind()
+        self._recede(stamp)
 
     def _trim(self) -> None:
         """Periodically release events that no window needs, if no snapshot does it."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import pairwise, takewhile
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
@@ -35,7 +36,7 @@ from mta.folds.sliding import Events
 from mta.logs.base import Lag, Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
-from mta.times import MICROSECONDS, to_time
+from mta.times import MICROSECONDS, TimeUnit, to_time
 from mta.windows.intake import Intake, busy
 from mta.windows.late import LateEvents
 
@@ -134,6 +135,9 @@ class Owner(Protocol):
     def query(self, which: Any, partial: bool) -> Any:
         """Return results on the general path, for every window."""
 
+    def query_at(self, which: Any, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
+        """Return results at a moment, or at each of many."""
+
 
 class Asked(NamedTuple):
     """A policy on an aggregate, alone or ``|`` a count."""
@@ -188,7 +192,8 @@ class Evictions:
     """The next evictions of one window, as lists, which are fast in Python."""
 
     __slots__ = (
-        "at", "entering", "folds", "leaving", "recent", "right", "seen", "shown", "size", "spare",
+        "at", "entering", "folds", "leaving", "next", "older", "recent", "right", "seen", "shown",
+        "size", "spare",
     )  # fmt: skip
 
     def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
@@ -197,8 +202,9 @@ class Evictions:
         #: The times of the events that leave a window by time.
         self.leaving: list[float] = []
         self.size, self.spare = 0.0, 0
-        #: The aggregate of the new events; None without any.
+        #: The aggregate of the new events, now and before the newest one; None without any.
         self.right: Partial | None = None
+        self.older: Partial | None = None
         #: The newest stored events, which late ones may precede; None if none may be late.
         self.recent: Recent | None = None
         #: The events that the window has yet to reach, if it ends before the newest event.
@@ -210,24 +216,16 @@ class Evictions:
                 self.leaving = window.found.leaving.astype(float).tolist()
         #: How many have left, as of the last request.
         self.at = 0
+        #: The next of the windows that an event enters as it comes.
+        self.next: Evictions | None = None
         #: The result after ``seen`` events.
         self.shown, self.seen = None, -1
 
     def gone(self, count: int, last: float) -> int:
         """Return how many events have left after ``count`` arrived, the newest at time ``last``."""
-        leaving, at = self.leaving, self.at
-        if not leaving:
-            gone = count - self.spare
-            if gone > at:
-                self.at = at = gone
-            return at
-        until = last - self.size
-        if leaving[at] <= until:
-            at += 1  # usually one leaves for each that arrives
-            if leaving[at] <= until:
-                at = bisect_right(leaving, until, at)
-            self.at = at
-        return at
+        if self.leaving:
+            return bisect_right(self.leaving, last - self.size, self.at)
+        return max(count - self.spare, self.at)
 
 
 class Entering:
@@ -251,10 +249,10 @@ class SingleEvents:
 
     # Slots, which Python finds faster than the attributes of a large object.
     __slots__ = (
-        "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_held", "_intake",
-        "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift", "_live", "_lower",
-        "_misses", "_monoid", "_most", "_next", "_only", "_owner", "_reader", "_room", "_rows",
-        "_show", "_skip", "_timed", "_times", "_usual", "_windows",
+        "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_first", "_held",
+        "_intake", "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift",
+        "_live", "_lower", "_misses", "_monoid", "_most", "_only", "_owner", "_reader", "_room",
+        "_rows", "_show", "_skip", "_timed", "_times", "_usual", "_windows",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
@@ -293,11 +291,12 @@ class SingleEvents:
         """Discard what is prefetched."""
         self._held = self._is_whole = False
         self._windows: dict[str, Evictions] = {}
-        #: The only window, if there is but one; and that, if all it does is to have the next event.
+        #: The only window, if there is but one.
         self._only: Evictions | None = None
-        self._next: Evictions | None = None
         #: Those of which somebody has asked for the result, and that have each event as it comes.
+        #: Each also knows the next one: Python follows that faster than it goes through a list.
         self._live: list[Evictions] = []
+        self._first: Evictions | None = None
         #: How many events may arrive; the newest time, the time that they must be before, and the
         #: time from which on they may arrive in any order.
         self._room, self._last, self._bound, self._late_from = 0, -inf, -inf, inf
@@ -316,25 +315,27 @@ class SingleEvents:
         try:
             is_row = value.__class__ is self._double and value == value
             row = value if is_row else self._reader.read(value)
-            micros = 0.0
+            is_next, micros = len(self._rows) < self._room, 0.0
             if self._timed:  # rounds half to even
                 is_float = time.__class__ is float
                 micros = (time * SECOND + UNIT) - UNIT if is_float else _micros(row, time)
-            is_next = self._last <= micros < self._bound
-            if self._skip or row is None or not (is_next or self._may_come(micros)):
+                is_next = is_next and self._last <= micros < self._bound
+            if row is None or not (is_next or self._may_come(micros)):
                 self._insert_otherwise(value, time)
                 return
-            lift, window = self._lift, self._next
+            lift, combine, is_in, window = self._lift, self._combine, True, None
             try:
                 new = row if lift is None else lift(row)
-                if is_next and window:
-                    right = window.right
-                    window.right = new if right is None else self._combine(right, new)
-                    is_in = True
+                if is_next and self._asked is None:
+                    window = self._first
+                    while window is not None:
+                        right = window.right
+                        window.right = new if right is None else combine(right, new)
+                        window.older, window = right, window.next
                 else:
                     is_in = self._add(new, micros)
-            except Exception:  # the general way raises it, if it needs what cannot be had
-                is_in = False
+            except BaseException as error:
+                is_in = self._undo(window, error)
             if not is_in:
                 self._insert_otherwise(value, time)
                 return
@@ -343,38 +344,49 @@ class SingleEvents:
                 self._append_time(micros)
                 if micros > self._last:
                     self._intake.newest = self._last = micros
-            room = self._room = self._room - 1
-            if not room:
-                self._bound = -inf
         finally:
             owner.busy = False
 
     def _add(self, new: Partial, micros: float) -> bool:
-        """Add an event to all aggregates; False, and nothing done, where it goes another way."""
+        """Add an event to all aggregates, among the newest events if it is late.
+
+        Return False, with nothing changed, if it evicts something under a policy on an aggregate.
+        """
+        if self._asked is not None:
+            return self._stays(new, self._asked)
         combine, windows = self._combine, self._live
         if not windows:
             return True
         if micros < self._last and not self._monoid.commutative:
-            rights = self._late_events(windows).insert(
-                new, micros, self._rows, self._times, [window.right for window in windows]
-            )
+            late = self._late or self._late_events(windows)
+            rights = late.insert(new, micros, self._rows, self._times, [w.right for w in windows])
         else:
             rights = [new if w.right is None else combine(w.right, new) for w in windows]
-        if self._asked is not None and not self._stays(rights[0], self._asked):
-            return False
         for window, right in zip(windows, rights, strict=True):
             window.right = right
         return True
+
+    def _undo(self, failed: Evictions | None, error: BaseException) -> bool:
+        """Remove an event from the windows before the one whose combine failed; return False.
+
+        The general path raises the error again, if it needs what cannot be had. Raises an
+        interruption.
+        """
+        if failed is not None:
+            for window in takewhile(lambda each: each is not failed, self._live):
+                window.right = window.older
+        if not isinstance(error, Exception):
+            raise error
+        return False
 
     def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
         """Return what adds late events to these windows; at most one page read per level at first.
 
         All of these windows have recent events; otherwise none could be late.
         """
-        if self._late is None:
-            recents = [window.recent for window in windows if window.recent is not None]
-            before = [recent.before() for recent in recents]
-            self._late = LateEvents(self._monoid, recents[0].events, before)
+        recents = [window.recent for window in windows if window.recent is not None]
+        before = [recent.before() for recent in recents]
+        self._late = LateEvents(self._monoid, recents[0].events, before)
         return self._late
 
     def _insert_otherwise(self, value: Any, time: Any) -> None:
@@ -392,16 +404,42 @@ class SingleEvents:
         self._reader.learn(not self._intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
 
-    def result(self) -> Any:
-        """Return the result of the only window; 1 combine, unless it is known."""
-        window = self._only
-        if window is None or self._owner.busy:
-            return self.query("")
-        shown = window.shown if window.seen == len(self._rows) else self._result(window)
-        show = self._show
-        return shown if show is None else show(shown)
+    def result(self, window: Evictions | None = None) -> Any:
+        """Return the result of a window, by default the only one; 1 combine, unless it is known.
 
-    def query(self, which: Any = None, partial: bool = False) -> Any:
+        Also 1 combine per event that it reaches.
+        """
+        if window is None:
+            window = self._only
+            if window is None or self._owner.busy:
+                return self.query("")
+        count, shown = len(self._rows), window.shown
+        if window.seen != count:
+            if window.entering is not None:
+                self._enter(window, window.entering)
+            at, leaving, right = window.at, window.leaving, window.right
+            if leaving:
+                until = self._last - window.size
+                while leaving[at] <= until:  # usually one leaves for each that arrives
+                    at += 1
+                window.at = at
+            elif at < count - window.spare:
+                at = count - window.spare
+            shown = window.folds[at]
+            if right is not None:
+                shown = self._combine(shown, right)
+            if self._lower is not None:
+                shown = self._lower(shown)
+            window.shown, window.seen = shown, count
+        return shown if self._show is None else self._show(shown)
+
+    def query(
+        self,
+        which: Any = None,
+        partial: bool = False,
+        at: Any = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
         """Return the result of one window, of all, or of a policy; 1 combine for each unknown one.
 
         See ``SharedWindows.query``.
@@ -409,46 +447,28 @@ class SingleEvents:
         owner = self._owner
         if owner.busy:
             raise busy()
-        found = self.found(which)
-        if found is not UNKNOWN:
+        if at is None and (found := self.found(which)) is not UNKNOWN:
             return found
         owner.busy = True
         try:
             with np.errstate(all="ignore"):
-                return owner.query(which, partial)
+                if at is None:
+                    return owner.query(which, partial)
+                return owner.query_at(which, partial, at, time_unit)
         finally:
             owner.busy = False
 
     def found(self, which: Any) -> Any:
         """Return the result of ``query`` if it is known or prefetched; else UNKNOWN."""
-        if which.__class__ is not str:
-            if which is not None or not self._is_whole:
+        windows, result = self._windows, self.result
+        if which is None:
+            if not self._is_whole:
                 return UNKNOWN
-            return {name: self.found(name) for name in self._windows}
-        window = self._windows.get(which)
+            return {name: result(each) for name, each in windows.items()}
+        window = windows.get(which) if which.__class__ is str else None
         if window is None or not window.folds:
             return UNKNOWN
-        shown = window.shown if window.seen == len(self._rows) else self._result(window)
-        return shown if self._show is None else self._show(shown)
-
-    def _result(self, window: Evictions) -> Any:
-        """Return the current result of a window; 1 combine, and one per event that it reaches."""
-        if window.entering is not None:
-            self._enter(window, window.entering)
-        count, right = len(self._rows), window.right
-        if window.leaving:
-            at = window.gone(count, self._last)
-        else:
-            at = count - window.spare
-            if at < window.at:
-                at = window.at
-        fold = window.folds[at]
-        if right is not None:
-            fold = self._combine(fold, right)
-        lower = self._lower
-        window.shown = shown = fold if lower is None else lower(fold)
-        window.seen = count
-        return shown
+        return result(window)
 
     def _enter(self, window: Evictions, entering: Entering) -> None:
         """Let a frame come to the events that are old enough by now."""
@@ -517,11 +537,13 @@ class SingleEvents:
 
     def _may_come(self, micros: float) -> bool:
         """Return whether an event of a time is accepted, after prefetching again."""
+        if self._skip:
+            return False
         newest = self._intake.newest
         is_late = self._timed and newest is not None and micros < newest
         if is_late and not self._may_be_late(micros):
             return False
-        if is_late and micros < self._bound:
+        if is_late and micros < self._bound and len(self._rows) < self._room:
             return True
         if not self._renew():
             return False
@@ -532,17 +554,19 @@ class SingleEvents:
         newest, lateness = self._intake.newest, self._intake.allowed_lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
-    def _stays(self, right: Partial, asked: Asked) -> bool:
-        """Return whether this event of the new ones evicts nothing under a policy on an aggregate.
+    def _stays(self, new: Partial, asked: Asked) -> bool:
+        """Add an event if it evicts nothing under a policy on an aggregate; return whether it did.
 
         Nothing leaves while the front and the value that the policy sees are as when nothing left.
         The combine that this takes is that of the query.
         """
-        window = self._only
+        window, combine = self._only, self._combine
         assert window is not None
-        fold = self._combine(window.folds[0], right)
+        right = new if window.right is None else combine(window.right, new)
+        fold = combine(window.folds[0], right)
         if asked.total(fold) != self._kept:
             return False
+        window.right = right
         window.shown = fold if self._lower is None else self._lower(fold)
         window.seen = len(self._rows) + 1
         self._misses = 0
@@ -597,10 +621,11 @@ class SingleEvents:
                 self._windows[name].entering = Entering(lag, values)
         asked = [window for window in self._windows.values() if window.folds]
         self._live = [window for window in asked if window.entering is None]
+        self._first = self._live[0] if self._live else None
+        for live, following in pairwise(self._live):
+            live.next = following
         self._is_whole = ahead.is_whole and len(asked) == len(self._windows)
         self._only = self._windows.get("")
-        if self._asked is None and self._only in self._live:
-            self._next = self._only
 
     def _has_evictions(self) -> bool:
         """Return whether an eviction is prefetched."""
@@ -613,7 +638,7 @@ class SingleEvents:
     def _evict(self) -> None:
         window = self._only
         assert window is not None
-        window.at, window.seen = window.at + 1, -1
+        window.at, window.seen = window.gone(len(self._rows), self._last) + 1, -1
 
     def _sync(self) -> None:
         """Write the events back to the log."""

@@ -239,11 +239,7 @@ class Window(EventsWindow[Out]):
         """
         if at is None:
             return self._single.result()
-        return self._query_at(at, partial, time_unit)
-
-    @alone
-    def _query_at(self, at: Any, partial: bool, unit: TimeUnit | None) -> Any:
-        return self.engine.query_at(at, partial, unit)
+        return self._single.query("", partial, at, time_unit)
 
     # --- batches --------------------------------------------------------------------------------
 

@@ -30,7 +30,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgpack
 from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
@@ -41,6 +40,7 @@ from mta.cli import snapshots
 from mta.cli.console import plural, say
 from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
+from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
 from mta.monoids.product import skipping
 from mta.times import to_duration
@@ -62,7 +62,6 @@ from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.session import local_session
-from spark_integration.step.columns import shown
 from stores import PageStore, open_store
 from stores.address import without_credentials
 from stores.files import replace_file
@@ -90,10 +89,10 @@ def list_windows(
     with open_pages(spark, checkpoint, address) as store:
         keyed = [OpaqueKeys(snapshot, store) for snapshot in saved]
         if key is not None:
-            listing.add_one(key, keyed, _NAMES)
+            listing.add_one(key, keyed)
             return listing
         for each in keyed:
-            listing.add_keys(each, _NAMES)
+            listing.add_keys(each)
     return listing
 
 
@@ -136,7 +135,7 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             keyed = OpaqueKeys(snapshot, pages)
             tables, standalone = keyed.audit_tables()
             snapshots.add_up(found, tables, keyed.name)
-            saved += [(shown(key), window_snapshot) for key, window_snapshot in standalone]
+            saved += [(text_of(key), window_snapshot) for key, window_snapshot in standalone]
             keys += keyed.snapshot.counts.keys
         if saved:
             snapshots.verify(found, windows_of(folder, saved, pages), repair)
@@ -315,10 +314,3 @@ def locate(folder: Path, store: str | None) -> tuple[Path, str]:
         raise InvalidRequest("give the store of this checkpoint with --store")
     ping_home(address)
     return checkpoint, address
-
-
-def _meant(text: str) -> list[bytes]:
-    return [msgpack.packb([value]) for value in (text, *snapshots.as_number(text))]
-
-
-_NAMES = snapshots.KeyNames(shown, _meant)

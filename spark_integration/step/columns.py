@@ -1,4 +1,4 @@
-"""Convert Spark's columns for the windows, and back: keys, times, values and results.
+"""Convert Spark's columns for the windows, and back: times, values and results.
 
 Values change only by these rules: if an aggregation computes with doubles, decimals become the
 nearest doubles; times become whole microseconds; and a result that does not fit into its column is
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-import msgpack
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -41,80 +40,10 @@ EXACT_DIGITS = 18
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def _raw(kind: pa.DataType) -> pa.DataType:
-    """Return the type for writing keys: numbers, text or bytes, unambiguous in msgpack."""
-    if pa.types.is_date(kind):
-        return pa.int32()
-    if pa.types.is_temporal(kind):
-        return pa.int64()
-    return pa.string() if pa.types.is_decimal(kind) else kind
-
-
-def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a key column as values that msgpack can write."""
-    if pa.types.is_floating(column.type):
-        return pc.add(column, 0.0)  # -0.0 becomes 0.0, as in Spark's own grouping
-    return column.cast(_raw(column.type))
-
-
-def packed_parts(column: pa.Array) -> list[pa.Array | pa.Scalar]:
-    """Return parts that, ``joined``, are each value of a plain key column in msgpack.
-
-    Text and integers are converted as whole columns.
-    """
-    kind, packer = column.type, msgpack.Packer()
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        fill: Any = " " if pa.types.is_string(kind) else b" "
-
-        def head(length: int) -> bytes:
-            packed: bytes = packer.pack(fill * length)
-            return packed[: -length or None]
-
-        lengths, values = pc.binary_length(column).to_numpy(), column.cast(pa.large_binary())
-        if len(lengths) and (lengths == lengths[0]).all():
-            return [pa.scalar(head(int(lengths[0])), pa.large_binary()), values]
-        lengths, at = np.unique(lengths, return_inverse=True)
-        heads = pa.array(map(head, lengths.tolist()), pa.large_binary())
-        return [heads.take(pa.array(at)), values]
-    if pa.types.is_signed_integer(kind):
-        numbers = column.to_numpy()
-        written = packer.pack(numbers.tolist())
-        sizes = _INT_SIZES[np.searchsorted(_INT_STEPS, numbers, side="right")]
-        ends = len(written) - sizes.sum() + np.append(0, sizes.cumsum())
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(written)]
-        return [pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)]
-    return [pa.array(map(packer.pack, column.to_pylist()), pa.large_binary())]
-
-
-#: The integers at which the size in msgpack changes, and the sizes in bytes.
-_INT_STEPS = np.array([-(1 << 31), -(1 << 15), -128, -32, 128, 256, 1 << 16, 1 << 32])
-_INT_SIZES = np.array([9, 5, 3, 2, 1, 2, 3, 5, 9])
-
-
-def joined(parts: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
-    """Concatenate the bytes of several columns, element by element."""
-    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
-
-
-def bytes_in(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Return all bytes of a column, and where the bytes of each value begin."""
-    if not len(column):
-        return np.zeros(0, "u1"), np.zeros(1, np.int64)
-    _, ends, blob = column.buffers()
-    bounds = np.frombuffer(ends, np.int64)[column.offset :][: len(column) + 1]
-    raw = np.frombuffer(blob, "u1") if blob is not None else np.zeros(0, "u1")
-    return raw[bounds[0] : bounds[-1]], bounds - bounds[0]
-
-
-def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.Array]:
-    """Return packed keys as the columns from which they came, with these types."""
-    values = zip(*map(msgpack.unpackb, keys), strict=True)
-    return [pa.array(list(v), _raw(t)).cast(t) for v, t in zip(values, types, strict=True)]
-
-
-def shown(key: bytes) -> str:
-    """Return a packed key as text for users; the parts of several columns have commas between."""
-    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
+def key_columns(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Array]:
+    """Return keys as the columns from which they came, with these types."""
+    columns = [keys] if len(types) == 1 else zip(*keys, strict=True)
+    return [pa.array(list(each), kind) for each, kind in zip(columns, types, strict=True)]
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -255,20 +184,13 @@ def as_input(values: Any, kind: pa.DataType) -> pa.Array:
 # --- results --------------------------------------------------------------------------------------
 
 
-def to_arrow(
-    parts: Sequence[Results], kind: pa.DataType, name: str, keeps_nan: bool = False
-) -> pa.Array:
-    """Return the results of all keys as one column of the type that the query declared; linear.
+def to_arrow(column: Any, kind: pa.DataType, name: str, keeps_nan: bool = False) -> pa.Array:
+    """Return results as a column of the type that the query declared; linear.
 
     A NaN, such as the deviation of one value, becomes null, unless values may be NaN. Results in
     integer columns are truncated. Raises ResultOutOfRange for a result that does not fit.
     """
-    if not parts:
-        return pa.nulls(0, kind)
-    if len({part.dtype for part in parts}) > 1:  # numpy would convert integers to doubles
-        parts = [part.astype(object) for part in parts]
-    joined = np.ma.concatenate if any(map(np.ma.isMaskedArray, parts)) else np.concatenate
-    results, nulls = split(joined(parts))
+    results, nulls = split(column)
     found = _to_arrow(results, kind, name, keeps_nan)
     return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
 

@@ -59,13 +59,11 @@ class Counts(NamedTuple):
     """Rows further ahead of the micro-batch's time than allowed."""
 
 
-def counts_of(
-    plan: Plan, read: int, before_cutover: int, ahead: int, done: Advance, incomplete: int
-) -> Counts:
+def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
     """Return the counts of rows, including rows before the cutover and rows ahead."""
     options = plan.options
     late = 0 if done.late is None else int(done.late.mask.sum())
-    missing = len(done.missing)
+    missing, ahead = len(done.missing), 0 if done.ahead is None else int(done.ahead.sum())
     asked = 0 if done.questions is None else len(done.questions)
     taken = len(done.line) + len(done.retracted) + asked
     invalid = read - before_cutover - ahead - taken - late - missing
@@ -74,9 +72,7 @@ def counts_of(
     return Counts(read, dropped, late, invalid, missing, incomplete, ahead)
 
 
-def results_of(
-    plan: Plan, group: Sorted, done: Advance, gone: Expired | None, ahead: pa.Table | None = None
-) -> pa.Table:
+def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -> pa.Table:
     """Return all rows of the result."""
     options = plan.options
     monoid, found = plan.monoid, done.found
@@ -88,14 +84,17 @@ def results_of(
     if last and gone is not None and (options.by_boundaries or options.idle == "emit"):
         of_gone = done.keys.find(gone.table.keys)  # keys with later events
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
-    late = None if done.late is None else group.rows.filter(pa.array(done.late.mask))
+    masks = {LATE: None if done.late is None else done.late.mask, AHEAD: done.ahead}
+    aside = {
+        mark: group.rows.filter(pa.array(mask)) for mark, mask in masks.items() if mask is not None
+    }
     gone_out = group.rows.take(pa.array(done.retracted)) if len(done.retracted) else None
     if options.by_boundaries:
         parts = [_at_boundaries(plan, done.keys, found)]
         if gone is not None and gone.due is not None:
             due = gone.due.take(monoid, gone.due.lasts) if last else gone.due
             parts.append(_at_boundaries(plan, gone.table.keys, due))
-        return _marked(plan, pa.concat_tables(parts), {LATE: late, AHEAD: ahead})
+        return _marked(plan, pa.concat_tables(parts), aside)
     again = None
     if options.emit_updates and (found.at < 0).any():
         again, found = (
@@ -110,7 +109,7 @@ def results_of(
     if options.idle == "emit":
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
-    return _marked(plan, rows, {LATE: late, AHEAD: ahead}, corrected, gone_out)
+    return _marked(plan, rows, aside, corrected, gone_out)
 
 
 def _with_answers(
@@ -149,14 +148,14 @@ def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Tab
 
 
 def _to_arrow(plan: Plan, column: Any, name: str) -> pa.Array:
-    return to_arrow([column], plan.results[name], name, plan.options.nan == "propagate")
+    return to_arrow(column, plan.results[name], name, plan.options.nan == "propagate")
 
 
 def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
     """Return the rows for boundaries."""
     assert found.times is not None or not len(found)
     moments = np.zeros(0, np.int64) if found.times is None else found.times
-    rows = _rows_of_keys(plan, [keys.packed(place) for place in found.of.tolist()], moments)
+    rows = _rows_of_keys(plan, [keys.at(place) for place in found.of.tolist()], moments)
     return _with_results(plan, rows, found.outputs)
 
 
@@ -185,10 +184,10 @@ def _given_again(
 
 def _emptied(
     plan: Plan, done: Advance, group: Sorted, gone: Expired | None
-) -> tuple[list[bytes], list[int], list[int]]:
+) -> tuple[list[Any], list[int], list[int]]:
     """Return the key and moment of windows that became empty, and the next event's place."""
     options = plan.options
-    keys: list[bytes] = []
+    keys: list[Any] = []
     moments: list[int] = []
     before: list[int] = []
     lifetime = options.lifetime
@@ -201,13 +200,13 @@ def _emptied(
         previous[done.bounds[:-1]] = done.last
         at = np.flatnonzero(times > previous + lifetime)
         of = np.searchsorted(done.bounds, at, side="right") - 1
-        keys += [done.keys.packed(key) for key in of.tolist()]
+        keys += [done.keys.at(key) for key in of.tolist()]
         moments += (previous[at] + lifetime).tolist()
         before += at.tolist()
     if gone is not None:
         idle = gone.table.keys
-        order = sorted(range(len(idle)), key=idle.packed)
-        keys += [idle.packed(place) for place in order]
+        order = sorted(range(len(idle)), key=idle.at)
+        keys += [idle.at(place) for place in order]
         moments += gone.moments[order].tolist()
         before += [len(done.line)] * len(order)
     return keys, moments, before
@@ -217,7 +216,7 @@ def _with_emptied(
     plan: Plan,
     rows: pa.Table,
     given: Ints,
-    keys: Sequence[bytes],
+    keys: Sequence[Any],
     moments: Sequence[int],
     before: Sequence[int],
 ) -> pa.Table:
@@ -239,7 +238,7 @@ def _with_emptied(
 def _marked(
     plan: Plan,
     rows: pa.Table,
-    aside: Mapping[str, pa.Table | None],
+    aside: Mapping[str, pa.Table],
     again: pa.Table | None = None,
     retracted: pa.Table | None = None,
 ) -> pa.Table:
@@ -251,7 +250,7 @@ def _marked(
     if retracted is not None and options.retractions is not None:
         parts[options.retractions] = _without_results(plan, retracted)
     for mark, others in aside.items():
-        if others is not None and mark in options.marks:
+        if mark in options.marks:
             parts[mark] = _without_results(plan, others)
     for mark in options.marks:
         for name, part in parts.items():
@@ -265,7 +264,7 @@ def _without_results(plan: Plan, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
+def _rows_of_keys(plan: Plan, keys: Sequence[Any], times: Ints) -> pa.Table:
     """Return the input's columns in rows without an event: null except for keys and times."""
     options = plan.options
     schema = plan.row_schema

@@ -22,14 +22,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from mta.errors import MissingPage
 from mta.keyed.changes import side_by_side
 from mta.pages.snapshot import corrupt, seal, unseal
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
-from spark_integration.step.rows import times_of
+from spark_integration.step.rows import Timed
 from spark_integration.step.states import Fixed
 from stores import open_store
 from stores.base import PageStore
@@ -112,11 +110,11 @@ def snapshot_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore
         yield (start.snapshot, pages) if start.snapshot else None
 
 
-def after_cutover(rows: pa.Table, plan: Plan) -> pa.Table:
+def after_cutover(timed: Timed, plan: Plan) -> Timed:
     """Return the rows that are not already in the start."""
     if plan.start is None or plan.start.until is None:
-        return rows
-    return rows.filter(pa.array(times_of(rows, plan) >= plan.start.until))
+        return timed
+    return timed.take(timed.times >= plan.start.until)
 
 
 def require_suitable(start: Start, name: str, buckets: int, fixed: Fixed) -> None:

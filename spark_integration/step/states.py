@@ -7,8 +7,8 @@
     buckets = the number of buckets of the query
     fixed   = array of [what, text]: settings that must not change; windows and aggregations are in
               the snapshot, and may change
-    snapshot = bytes that ``KeyedWindows.checkpoint`` returned; its keys are bytes, each the
-              msgpack array of the values of the key columns (``rows``)
+    snapshot = bytes that ``KeyedWindows.checkpoint`` returned; its keys are the values of
+              the key column, or tuples of those of several (``mta.keyed.key_types``)
 
 The digest shows whether a value is damaged; ``buckets`` and ``fixed`` show whether a checkpoint was
 written with other settings.

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from spark_integration.plan import Plan
 from spark_integration.step.results import Counts, counts_of, results_of
-from spark_integration.step.rows import complete, sort_rows, split_ahead
+from spark_integration.step.rows import NOW, complete, sort_rows
 from spark_integration.step.starts import after_cutover, snapshot_of
 from spark_integration.step.states import State
 from spark_integration.step.windows import Windows
@@ -73,33 +73,33 @@ def step(
     options = plan.options
     before = None if state is None else State.decode(state).snapshot_for(plan.buckets, plan.fixed)
     read = rows.num_rows
-    rows, ahead = split_ahead(rows, plan)
+    now = None
+    if NOW in rows.column_names:
+        now = int(rows.column(NOW)[0].as_py()) if read else None
+        rows = rows.drop_columns([NOW])
     if options.idle == "emit" or options.by_boundaries:  # rows without an event have these types
-        rows, ahead = rows.cast(plan.row_schema), ahead and ahead.cast(plan.row_schema)
+        rows = rows.cast(plan.row_schema)
     known = complete(rows, plan)
     later = after_cutover(known, plan)
-    group = sort_rows(later, plan)
     if plan.part is not None:
         store = plan.part.guarded(store)
     with snapshot_of(plan, store) if state is None else nullcontext() as start:
-        windows = Windows(plan, store, before, start)
+        windows = Windows(plan, store, before, start, now)
+    group = sort_rows(later, plan, windows.bucket.key_kind)
     with np.errstate(all="ignore"):  # such as the means of frames without values
         done = windows.advance(group)
         gone = windows.expire(watermark)
-    before_cutover, incomplete = (
-        known.num_rows - later.num_rows,
-        windows.incomplete(group.times[done.line]),
-    )
-    too_far = 0 if ahead is None else ahead.num_rows
-    counts = counts_of(plan, read, before_cutover, too_far, done, incomplete)
+    before_cutover = len(known.times) - len(later.times)
+    incomplete = windows.incomplete(group.times[done.line])
+    counts = counts_of(plan, read, before_cutover, done, incomplete)
     if plan.temporary:
-        return Advanced(b"", results_of(plan, group, done, gone, ahead), counts)
+        return Advanced(b"", results_of(plan, group, done, gone), counts)
     snapshot = windows.keyed.checkpoint(wait=False)
     if plan.part is not None:
         plan.part.write(store, snapshot)
     store.hurry()
     # Compute the results while pages are being written; they are durable only after the flush.
-    found = results_of(plan, group, done, gone, ahead)
+    found = results_of(plan, group, done, gone)
     after = State(plan.buckets, plan.fixed, snapshot).encode()
     timer = windows.timer(watermark)
     store.flush()

@@ -28,14 +28,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from mta.errors import InvalidValue, LateEvent, NoSuchEvent
+from mta.errors import InvalidValue
 from mta.frames.base import AbstractPolicy, by_rows
-from mta.keyed.bucket import NEVER, Advance, Late
+from mta.keyed.bucket import Advance
 from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Boundaries, Found, Want
-from mta.times import clock
 from mta.triggers.rules import EveryCount
+from spark_integration.options import OnBadRow, OnLate
 from spark_integration.plan import Plan
 from spark_integration.step.columns import DAY, Ints, to_values
 from spark_integration.step.rows import Sorted
@@ -56,7 +56,10 @@ class Expired(NamedTuple):
 
 
 class Windows:
-    """The windows of one bucket, restored from a snapshot or new."""
+    """The windows of one bucket, restored from a snapshot or new.
+
+    ``now`` is the time of the micro-batch, in microseconds.
+    """
 
     def __init__(
         self,
@@ -64,10 +67,12 @@ class Windows:
         store: PageStore,
         before: bytes | None,
         start: tuple[bytes, PageStore] | None = None,
+        now: int | None = None,
     ) -> None:
         self.plan, options = plan, plan.options
         settings: dict[str, Any] = {
-            "on_late": "drop", "on_missing": "drop", "retain": options.retain, "timed": True,
+            "on_late": _raise_or_drop(options.on_late), "on_missing": options.on_missing,
+            "retain": options.retain, "timed": True,
             "nulls": "accept" if options.nulls == "accept" or options.nan == "propagate"
             else "drop_row",
         }  # fmt: skip
@@ -78,6 +83,10 @@ class Windows:
             settings["on_duplicate"] = options.on_duplicate
             if options.retained_for is not None:
                 settings["retain_for"] = timedelta(microseconds=options.retained_for)
+        if options.ahead_by is not None and now is not None:
+            settings["max_ahead"] = timedelta(microseconds=options.ahead_by)
+            settings["on_ahead"] = _raise_or_drop(options.on_ahead)
+            settings["clock"] = lambda: now / 1e6
         if before is not None:
             settings["promote_at"] = PROMOTE_AT
             window = options.window
@@ -118,7 +127,10 @@ class Windows:
         return int((times < max(whole).astype("i8")).sum()) if whole else 0
 
     def advance(self, group: Sorted) -> Advance:
-        """Add sorted rows. Raises InvalidValue and LateEvent if the plan says so."""
+        """Add sorted rows.
+
+        Raises InvalidValue, LateEvent, AheadEvent and NoSuchEvent if the plan says so.
+        """
         plan, options = self.plan, self.plan.options
         codes = np.repeat(np.arange(len(group.keys)), np.diff(group.bounds))
         columns = {
@@ -135,12 +147,9 @@ class Windows:
         )
         batch.late_first = batch.unordered = True
         done = self.bucket.advance(batch, _wanted(plan))
-        if done.late is not None and options.on_late == "raise":
-            raise _late_event(done.late, group, codes, plan)
-        if len(done.missing) and options.on_missing == "raise":
-            raise _no_such_event(done.missing, group, plan)
         bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
         bad -= len(done.retracted) + len(done.missing)
+        bad -= 0 if done.ahead is None else int(done.ahead.sum())
         bad -= 0 if done.questions is None else len(done.questions)
         if bad and options.nulls != "drop_row":
             raise InvalidValue(
@@ -202,6 +211,11 @@ def vectorizes(plan: Plan) -> bool:
     return is_vectorized(plan.monoid, list(plan.options.windows.values()))
 
 
+def _raise_or_drop(choice: OnLate) -> OnBadRow:
+    """Return what windows do with rows that are set aside in the results: they drop them."""
+    return "raise" if choice == "raise" else "drop"
+
+
 def _wanted(plan: Plan) -> Want:
     options = plan.options
     if options.period is not None:
@@ -211,46 +225,3 @@ def _wanted(plan: Plan) -> Want:
     if options.emit_updates and plan.by_time:
         return "changed" if options.emit == "all" else "newest"
     return "each" if options.emit == "all" else "last"
-
-
-def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
-    """Return the error for retractions without a match, which names the key of the first one."""
-    place = int(missing.min())
-    number = int(np.searchsorted(group.bounds, place, side="right")) - 1
-    key = group.key(number)
-    return NoSuchEvent(
-        f"{len(missing)} retractions of a bucket find no event to remove; the first is of key "
-        f"{key}, with {plan.options.on!r} {clock(int(group.times[place]))}: its event never came, "
-        "was already removed, or has left; set on_missing='drop' to drop and count such rows"
-    )
-
-
-# --- rows that are late ---------------------------------------------------------------------------
-
-
-def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent:
-    """Return the error for the first key with late rows: why they are late, and what to do."""
-    options = plan.options
-    place = int(np.argmax(late.mask))
-    number = int(np.searchsorted(group.bounds, place, side="right")) - 1
-    first, end = group.bounds[number], group.bounds[number + 1]
-    key = group.key(number)
-    floor, last = int(late.floors[codes[place]]), int(late.newest[codes[place]])
-    remedy = "make the source deliver sooner, or set a greater allowed_lateness"
-    if options.asks is not None:
-        remedy += ", or for questions a greater retain_for"
-    if options.lateness is None:
-        remedy = "make the source deliver in order, or set allowed_lateness"
-    if last == NEVER:
-        old = f"older than {clock(floor)}, when idle keys expired, perhaps including this one"
-        remedy = "make the source deliver sooner, or increase the delay of the watermark"
-    elif floor == last - options.patience:
-        by = f"more than {options.patience / 1e6} s " if options.patience else ""
-        old = f"{by}older than its last event, at {clock(last)}"
-    else:
-        old = f"older than {clock(floor)}, before which no event is retained"
-    return LateEvent(
-        f"{int(late.mask[first:end].sum())} of {end - first} events of key {key} are {old}; the "
-        f"oldest has {options.on!r} {clock(int(group.times[place]))}; {remedy}, or set "
-        "on_late='drop' to drop and count such rows, or on_late='side' to emit them with a mark"
-    )

@@ -2,7 +2,6 @@
 
 import re
 
-import msgpack
 import pandas as pd
 import xxhash
 
@@ -23,7 +22,7 @@ def write(path, *events):
 
 def pages_of(out, device):
     """Those of the window that a device has by itself."""
-    name = xxhash.xxh3_128_hexdigest(msgpack.packb([device]))
+    name = xxhash.xxh3_128_hexdigest(device.encode())
     with open_store(f"file://{out / 'pages'}") as store:
         return {key for key in store.keys("") if f":{name}/" in key}
 

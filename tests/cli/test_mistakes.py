@@ -127,6 +127,7 @@ def test_the_reason_why_a_file_cannot_be_read_is_reported():
     [
         ("set on_invalid='drop' to drop them", "set --on-invalid drop to drop them"),
         ("set allowed_lateness, or on_late='side'", "set --allowed-lateness, or --on-late side"),
+        ('choose on_late="drop"', "choose --on-late drop"),
         ("have no 'late'", "have no 'late'"),
         ("emit_every is 9 with idle='expire'", "--emit-every '9 events' with --idle expire"),
         ("emit_updates is True, but", "--emit-updates, but"),

@@ -81,16 +81,20 @@ def test_keys_of_every_type(name: str, kind: str, monkeypatch: pytest.MonkeyPatc
         values = ["b", "a", "c"]
     given = FRAMES[kind](table)
     both = list(zip(values, table["w"].to_pylist(), strict=True))
-    for by, keys in (("k", values), (["k", "w"], both), (["w"], [w for _, w in both])):
+    for by, keys, store in (
+        ("k", values, None),
+        ("k", values, MemoryStore()),
+        (["k", "w"], both, MemoryStore()),
+        (["w"], [w for _, w in both], None),
+    ):
         counts = [keys[: at + 1].count(key) for at, key in enumerate(keys)]
-        for store in (None, MemoryStore()):
-            found = rolling(given, by=by, store=store, **COUNTS)
-            assert type(found) is type(given)
-            column = found.column("n") if hasattr(found, "column") else found["n"]
-            assert np.asarray(column).tolist() == counts
-            if isinstance(given, pd.DataFrame):
-                assert found.index.equals(given.index)
-                assert found.drop(columns=["n", "top"]).equals(given)
+        found = rolling(given, by=by, store=store, **COUNTS)
+        assert type(found) is type(given)
+        column = found.column("n") if hasattr(found, "column") else found["n"]
+        assert np.asarray(column).tolist() == counts
+        if isinstance(given, pd.DataFrame):
+            assert found.index.equals(given.index)
+            assert found.drop(columns=["n", "top"]).equals(given)
 
 
 def test_mixed_and_missing_keys_are_refused_with_the_column() -> None:

@@ -324,7 +324,7 @@ def test_adwin_drops_what_was_before_a_change() -> None:
 
 @rules
 def test_they_keep_the_laws(rule: str) -> None:
-    events = draw(Random(rule), 60)
+    events = draw(Random(rule), 48)
     rows = [row(event, number) for number, event in enumerate(events)]
     policy = RULES[rule]()[0]
     times = [event[0] for event in events]
@@ -428,6 +428,7 @@ def of_a_batch(policy: Callable[[], AbstractPolicy], times: list[int]) -> list[i
     return list(window.extend(order.tolist(), np.array(times)[order])[-1])
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("rule", MERGING)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("aggregator", BY_TIME)

@@ -161,7 +161,7 @@ def one_life(seed: int) -> bool:
     return used
 
 
-@pytest.mark.parametrize("part", some(range(8), by_default=2))
+@pytest.mark.parametrize("part", some(range(8), by_default=1))
 def test_scenarios(part: int) -> None:
     used = [one_life(seed) for seed in range(part * 10, part * 10 + 10)]
     assert sum(used) > len(used) / 2
@@ -177,6 +177,7 @@ def test_long_scenarios() -> None:
 # --- who takes them -------------------------------------------------------------------------------
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("kind", KEPT_BY[1:])
 @pytest.mark.parametrize(
     "policy",

@@ -66,6 +66,7 @@ def test_a_window_goes_and_comes_back_with_its_events(
 # --- another lateness -----------------------------------------------------------------------------
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("promote_at", [2, 1000])
 @pytest.mark.parametrize("seed", range(8))
 def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_at: int) -> None:

@@ -110,7 +110,7 @@ def test_windows_on_disk_are_restored_and_equal_the_oracle(
     name: str, size: int, aggregator: Any, tmp_path: Path
 ) -> None:
     make, stream, right = CASES[name]
-    events = stream[: max(36, 3 * size)]
+    events = stream[: max(36, 2 * size)]
     store, settings = f"file://{tmp_path}/pages", {"aggregator": aggregator}
     one = Window(make(), CountWindow(size), store, "one", arity=3, **settings)
     many = Window(make(), CountWindow(size), store, "many", arity=2, leaf_arity=5, **settings)

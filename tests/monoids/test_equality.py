@@ -88,11 +88,15 @@ def event_of(monoid: AbstractMonoid, value: float) -> Any:
     return {"x": value} if isinstance(monoid, Product) else value
 
 
-#: Of every monoid and series two structures in turn, of which one is tried by default: any
+#: Of every monoid and series two structures in turn; by default one, of every other series: any
 #: structure meets any monoid and any series.
 SCENARIOS = [
     pytest.param(
-        make, series, kind, id=f"{name}-{series}-{kind.__name__}", marks=[REST] if turn else []
+        make,
+        series,
+        kind,
+        id=f"{name}-{series}-{kind.__name__}",
+        marks=[REST] if turn or (one + other) % 2 else [],
     )
     for one, (name, make) in enumerate(MONOIDS.items())
     for other, series in enumerate(SERIES)
@@ -145,7 +149,7 @@ def test_sound_shared_windows_are_sound(series: str) -> None:
     sizes: dict[str, AbstractPolicy] = {"short": CountWindow(4), "long": CountWindow(30)}
     for monoid in (Sum(), SampleStdDev()):
         windows = SharedWindows(monoid, sizes, arity=2, name="w")
-        for value in SERIES[series](Random(series), 60):
+        for value in SERIES[series](Random(series), 40):
             windows.extend([value])
             windows.check()
 

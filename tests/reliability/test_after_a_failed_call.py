@@ -153,7 +153,7 @@ def _same(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", range(5))
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize(("tree", "lateness"), WINDOWS)
 def test_a_window_is_its_list_whichever_call_failed(
@@ -170,7 +170,7 @@ def test_a_window_is_its_list_whichever_call_failed(
         calls |= LATE if isinstance(policy, CountWindow | TimeWindow) else {}
     for name, call in calls.items():
         for fault, how in FAULTS.items():
-            for nth in count(1 + part, 3):
+            for nth in count(1 + part, 5):
                 window, store, listed = kept.open()
                 for _ in range(made % 3):  # then more is in memory
                     try_out(insert(), window, listed)
@@ -313,7 +313,7 @@ def _texts(policies: dict[str, AbstractPolicy], lists: list[Listed]) -> dict[str
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", range(6))
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tree", [*IN_ORDER, oracle.CrowdedFiBA])
 def test_results_that_are_due_come_whichever_call_failed(
@@ -326,7 +326,7 @@ def test_results_that_are_due_come_whichever_call_failed(
         return "".join(map(tag, range(max(0, at - 20), at)))
 
     expected = [(at, text(at)) for at in [*range(every, last, every), last]]
-    for nth in count(1 + part, 3):
+    for nth in count(1 + part, 6):
         store = FaultyStore(MemoryStore())
         window = Window(oracle.joined(), policy, store, "w", arity=2, leaf_arity=2, aggregator=tree)
         due, found = TriggeredWindow(window, EveryCount(every)), list[tuple[int, str]]()

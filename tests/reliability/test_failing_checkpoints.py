@@ -136,14 +136,14 @@ KINDS: dict[str, Kind] = {
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     kind: Kind, fault: str, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "PART_BYTES", 24)  # parts of an event or two
-    for nth in count(1 + part, 2):
+    for nth in count(1 + part, 4):
         memory = MemoryStore()
         store = FaultyStore(memory)
         window, snapshots, back = kind.begin(store), list[tuple[bytes, int]](), 0

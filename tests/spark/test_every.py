@@ -247,7 +247,7 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
         ({"emit_every": 2, "idle": "emit"}, "as emit_every='1 minute' with idle='expire'"),
         (
             {"emit_every": 2, "allowed_lateness": "1 minute", "emit_updates": True},
-            "leave one of them out",
+            "leave one of the two out",
         ),
         ({"emit_every": "1 minute", "on": "watts"}, "cast it to timestamp"),
     ],

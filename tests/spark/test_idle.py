@@ -270,7 +270,7 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
     stream.feed(rows_of(("b", 2 * SIZE, 2.0)))
     before = len(stream.calls)
     stream.feed(rows_of(("b", 2 * SIZE + 1, 2.0)))  # the call that forgets "a"
-    assert stream.keys == {b"\x91\xa1b"}
+    assert stream.keys == {"b"}
     of_a = describe_snapshot(pending_of(stream.state)[0]).window
     pages = [key for key in page_keys(store) if key.startswith(f"{of_a}/")]
     assert len(pages) == 30
@@ -279,7 +279,7 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
         assert [key for key in page_keys(store) if key.startswith(f"{of_a}/")] == pages
         # A state from before still serves: Spark may go back there, and do all of it again.
         state = stream.calls[before][0]
-        assert keys_of(state, store) == {b"\x91\xa1a", b"\x91\xa1b"}
+        assert keys_of(state, store) == {"a", "b"}
         restored(state, stream, store)
         assert in_form(stream.replay(before, call).rows) == in_form(stream.done[before].rows)
         stream.feed(rows_of(("b", 2 * SIZE + 2 + call, 2.0)))
@@ -458,15 +458,15 @@ def forgetful(store: MemoryStore, **changes: Any) -> Stream:
     stream = Stream(idle_plan(**changes), store)
     stream.feed(rows_of(("a", 10, 1.0), ("b", 100, 2.0)))
     stream.feed(rows_of(("b", 101, 3.0)))
-    assert stream.keys == {b"\x91\xa1b"}
+    assert stream.keys == {"b"}
     return stream
 
 
 def test_rows_older_than_what_was_expired_are_late(store: MemoryStore) -> None:
     stream = forgetful(store)
-    with pytest.raises(LateEvent, match=r"key a .*idle keys.*the delay of the watermark"):
+    with pytest.raises(LateEvent, match=r"keys expired.* key 'a'.*delay of the watermark"):
         stream.feed(rows_of(("a", 10 + SIZE - 0.001, 5.0)))
-    with pytest.raises(LateEvent, match=r"key c .*idle keys"):
+    with pytest.raises(LateEvent, match=r"keys expired.* key 'c'"):
         stream.feed(rows_of(("c", 10 + SIZE - 0.001, 5.0)))
     done = stream.feed(rows_of(("a", 10 + SIZE, 5.0), ("c", 10 + SIZE, 6.0)))
     assert [row[3] for row in in_form(done.rows)] == [[5.0], [6.0]]
@@ -476,8 +476,8 @@ def test_keys_expired_together_count_by_the_latest(store: MemoryStore) -> None:
     stream = Stream(idle_plan(), store)
     stream.feed(rows_of(("a", 10, 1.0), ("c", 30, 2.0), ("d", 20, 3.0), ("b", 200, 4.0)))
     stream.feed(rows_of(("b", 201, 5.0)))
-    assert stream.keys == {b"\x91\xa1b"}
-    with pytest.raises(LateEvent, match="key c"):
+    assert stream.keys == {"b"}
+    with pytest.raises(LateEvent, match="key 'c'"):
         stream.feed(rows_of(("c", 30 + SIZE - 1, 6.0)))
     stream.feed(rows_of(("c", 30 + SIZE, 6.0)))
 

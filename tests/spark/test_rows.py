@@ -9,27 +9,24 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange, UnsuitableKey
-from mta.keyed import keys as hashing
 from spark_integration.errors import NullKey
-from spark_integration.step import rows as sorting
+from spark_integration.plan import Plan
 from spark_integration.step.columns import (
     NO_TIME,
     as_input,
     from_micros,
-    joined,
     key_columns,
-    packed_parts,
     to_arrow,
     to_micros,
     to_values,
 )
-from spark_integration.step.rows import Sorted, complete, sort_rows
+from spark_integration.step.rows import Sorted, complete
+from spark_integration.step.rows import sort_rows as sort_complete
 from tests.support.spark.plans import changed, make_plan
 
 UTC = dt.UTC
@@ -41,8 +38,12 @@ def table(**columns: Any) -> pa.Table:
     return pa.table(given)
 
 
-def packed(group: Sorted) -> list[bytes]:
-    return [group.keys.packed(place) for place in range(len(group.keys))]
+def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
+    return sort_complete(complete(rows, plan), plan)
+
+
+def keys(group: Sorted) -> list[Any]:
+    return [group.keys.at(place) for place in range(len(group.keys))]
 
 
 def test_any_order_of_the_rows_gives_the_same_order() -> None:
@@ -59,62 +60,24 @@ def test_any_order_of_the_rows_gives_the_same_order() -> None:
         shuffled = rows.take(np.random.default_rng(seed).permutation(300))
         group = sort_rows(shuffled, plan)
         assert sorted(map(tuple, (r.values() for r in group.rows.to_pylist()))) == expected
-        for i, key in enumerate(packed(group)):
+        for i, key in enumerate(keys(group)):
             mine = group.rows.slice(group.bounds[i], group.bounds[i + 1] - group.bounds[i])
             assert [tuple(r.values()) for r in mine.to_pylist()] == [
-                row for row in expected if [row[0]] == msgpack.unpackb(key)
+                row for row in expected if row[0] == key
             ]
 
 
 def test_times_too_far_distant_for_one_number_are_sorted_as_well() -> None:
     big = 4_000_000_000_000
     rows = table(device=["a", "b", "a", "b"], ts=[big, 0, -big, big], watts=[1.0, 2.0, 3.0, 4.0])
-    group = sort_rows(rows, make_plan())
+    group = sort_rows(rows, make_plan(time_unit="s"))
     by_key = sorted(group.rows.to_pylist(), key=lambda row: row["device"])
     assert [row["watts"] for row in by_key] == [3.0, 1.0, 2.0, 4.0]
 
 
-@pytest.mark.parametrize("of_one_length", [True, False])
-@pytest.mark.parametrize("collide", [False, True])
-def test_keys_with_a_row_or_two_each_are_distinguished_by_their_bytes(
-    monkeypatch: pytest.MonkeyPatch, of_one_length: bool, collide: bool
-) -> None:
-    rng, count = np.random.default_rng(8), 3_000
-    numbers = rng.integers(0, 20_000, count)
-    assert 2_500 < len(np.unique(numbers)) < count
-    rows = table(device=[f"d{i:05}" if of_one_length else f"d{i}" for i in numbers])
-    if collide:
-        monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 7)
-    encoded: list[int] = []
-    encode = sorting._encode
-    monkeypatch.setattr(sorting, "_encode", lambda col: encoded.append(len(col)) or encode(col))
-    found = sort_rows(rows, make_plan())
-    assert not encoded
-    monkeypatch.setattr(sorting, "_SOME", count)  # as keys with many rows go
-    expected = sort_rows(rows, make_plan())
-    assert encoded == [count]
-    assert packed(found) == packed(expected)
-    assert len(set(packed(found))) == len(found.keys) == len(np.unique(numbers))
-    assert (found.bounds == expected.bounds).all() and found.rows.equals(expected.rows)
-
-
-@pytest.mark.parametrize("in_turns", [True, False])
-def test_each_of_the_keys_with_many_rows_is_hashed_once(
-    monkeypatch: pytest.MonkeyPatch, in_turns: bool
-) -> None:
-    numbers = np.arange(12_500) % 1_249
-    if not in_turns:
-        numbers = np.random.default_rng(8).permutation(numbers)
-    hashed: list[bytes] = []
-    hash_of = hashing.hash_of
-    monkeypatch.setattr(hashing, "hash_of", lambda key: hashed.append(key) or hash_of(key))
-    found = sort_rows(table(device=[f"d{i}" for i in numbers]), make_plan())
-    assert len(found.keys) == len(hashed) == 1_249
-
-
 def test_no_rows() -> None:
     group = sort_rows(table(), make_plan())
-    assert (packed(group), group.bounds.tolist(), group.rows.num_rows) == ([], [0], 0)
+    assert (keys(group), group.bounds.tolist(), group.rows.num_rows) == ([], [0], 0)
 
 
 def test_nested_columns_to_keep_do_not_disturb_the_order() -> None:
@@ -137,49 +100,24 @@ def test_nested_columns_to_keep_do_not_disturb_the_order() -> None:
 )
 def test_keys_of_any_atomic_type(values: list[Any], kind: pa.DataType) -> None:
     group = sort_rows(table(device=pa.array(values, kind)), make_plan())
-    assert len(set(packed(group))) == len(values)
-    found = key_columns(packed(group), [kind])[0].to_pylist()
+    assert len(set(keys(group))) == len(values)
+    found = key_columns(keys(group), [kind])[0].to_pylist()
     assert sorted(found) == sorted(values)
     assert [
         found[i] for i in np.searchsorted(group.bounds, range(len(values)), side="right") - 1
     ] == group.rows.column("device").to_pylist()
 
 
-INTS = [
-    sign * (1 << bits) + step
-    for bits in (0, 5, 7, 8, 15, 16, 31, 32, 63)
-    for sign in (1, -1)
-    for step in (-1, 0, 1)
-]
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        ([n for n in INTS if abs(n) < 1 << 31], pa.int32()),
-        ([n for n in INTS if -(1 << 63) <= n < 1 << 63], pa.int64()),
-        (["", "a", "\0", "ü" * 15, "ü" * 16, *("x" * n for n in (30, 31, 32, 255, 256, 500))],
-         pa.string()),
-        ([b"", b"\xff" * 31, b"\0" * 32, b"\xc1" * 255, b"\0" * 256], pa.binary()),
-        ([0.5, float("inf")], pa.float64()),
-    ],
-)  # fmt: skip
-def test_keys_are_written_all_at_once_as_msgpack_writes_each(
-    values: list[Any], kind: pa.DataType
-) -> None:
-    """States and pages have these bytes, from releases on that wrote them one by one."""
-    values = list(dict.fromkeys(values))
-    column = pa.array([None, *values], kind)[1:]
-    assert joined(packed_parts(column)).to_pylist() == [msgpack.packb(value) for value in values]
-    one = sort_rows(table(device=column), make_plan())
-    assert sorted(packed(one)) == sorted(msgpack.packb([value]) for value in values)
-    two = sort_rows(table(device=column, site=column), make_plan(by=("device", "site")))
-    assert sorted(packed(two)) == sorted(msgpack.packb([value, value]) for value in values)
-
-
 def test_a_key_that_is_too_long_is_named() -> None:
-    with pytest.raises(UnsuitableKey, match="has 1032 bytes; a key has at most 1024"):
+    with pytest.raises(UnsuitableKey, match="has 1028 bytes; a key has at most 1024"):
         sort_rows(table(device=["a", "x" * 1028]), make_plan())
+
+
+def test_a_key_of_nan_is_null() -> None:
+    rows = table(device=[0.5, float("nan")])
+    with pytest.raises(NullKey, match="1 of 2 rows"):
+        complete(rows, make_plan())
+    assert keys(sort_rows(rows, make_plan(on_invalid="drop"))) == [0.5]
 
 
 def test_both_zeros_are_one_key() -> None:
@@ -189,7 +127,7 @@ def test_both_zeros_are_one_key() -> None:
 def test_keys_of_several_columns_do_not_run_together() -> None:
     rows = table(device=["a", "ab", "a", "ab"], site=["bc", "c", "bc", "c"])
     group = sort_rows(rows, make_plan(by=("device", "site")))
-    assert len(set(packed(group))) == 2
+    assert len(set(keys(group))) == 2
     assert group.bounds.tolist() == [0, 2, 4]
 
 
@@ -237,7 +175,7 @@ def test_what_is_no_time_is_named_or_dropped_and_never_taken_for_1970(
     )
     rows = table(ts=column.cast(kind), watts=[float(i) for i in range(len(values))])
     plan = make_plan(on_invalid="drop", time_unit="s")
-    left = complete(rows, plan)
+    left = complete(rows, plan).rows
     assert left.column("watts").to_pylist() == good
     times = to_micros(left.column("ts")).tolist()
     unit = 86_400_000_000 if pa.types.is_date(kind) else 1 if whole else 1_000_000
@@ -258,7 +196,7 @@ def test_numbers_of_a_stated_unit_are_times_and_come_back(
     moments = [0, -86_400_000_000, 1_700_000_000_000_000]
     column = pa.array([Decimal(int(moment / micros)) for moment in moments]).cast(kind)
     rows = table(ts=column, watts=[0.0, 1.0, 2.0])
-    assert complete(rows, make_plan(time_unit=unit)).num_rows == 3
+    assert len(complete(rows, make_plan(time_unit=unit)).times) == 3
     found = to_micros(rows.column("ts"), unit)
     assert found.tolist() == moments
     assert from_micros(found, kind, unit).to_pylist() == column.to_pylist()
@@ -273,7 +211,7 @@ def test_numbers_that_count_no_seconds_are_refused_with_their_likely_unit(
     rows = table(ts=column, watts=[0.0, 1.0])
     with pytest.raises(InvalidTime, match=f"1 of 2 rows.*2023-11-14T22:13:20.*'{unit}'"):
         complete(rows, make_plan())
-    assert complete(rows, make_plan(on_invalid="drop")).column("watts").to_pylist() == [0.0]
+    assert complete(rows, make_plan(on_invalid="drop")).rows.column("watts").to_pylist() == [0.0]
 
 
 # --- decimals -------------------------------------------------------------------------------------
@@ -322,8 +260,8 @@ def test_decimals_are_distinguished_as_keys() -> None:
     values = [Decimal(i).scaleb(-7) for i in range(1000)]
     kind = pa.decimal128(38, 7)
     group = sort_rows(table(device=pa.array(values, kind)), make_plan())
-    assert len(set(packed(group))) == 1000
-    assert sorted(key_columns(packed(group), [kind])[0].to_pylist()) == values
+    assert len(set(keys(group))) == 1000
+    assert sorted(key_columns(keys(group), [kind])[0].to_pylist()) == values
 
 
 def test_values_given_again_fit_their_type() -> None:
@@ -354,45 +292,45 @@ def test_nulls_are_named_or_dropped(column: str, error: type[Exception]) -> None
     rows = rows.set_column(rows.column_names.index(column), column, [[values[0], None, values[2]]])
     with pytest.raises(error, match=f"1 of 3 rows.*{column!r}"):
         complete(rows, make_plan(nulls="raise"))
-    assert complete(rows, make_plan(on_invalid="drop", nulls="drop_row")).num_rows == 2
+    assert len(complete(rows, make_plan(on_invalid="drop", nulls="drop_row")).times) == 2
 
 
 def test_a_time_of_nan_is_no_time() -> None:
     rows = table(ts=[0.5, float("nan"), float("inf")])
     with pytest.raises(InvalidTime, match="2 of 3 rows"):
         complete(rows, make_plan())
-    assert complete(rows, make_plan(on_invalid="drop")).num_rows == 1
+    assert len(complete(rows, make_plan(on_invalid="drop")).times) == 1
 
 
 # --- results --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("parts", "kind", "expected"),
+    ("results", "kind", "expected"),
     [
-        ([np.array([1, 2]), np.array([2**53 + 1])], pa.int64(), [1, 2, 2**53 + 1]),
-        ([np.array([2**53 + 1]), np.array([1.5, np.nan])], pa.int64(), [2**53 + 1, 1, None]),
-        ([np.array([2**63 - 1], "u8")], pa.int64(), [2**63 - 1]),
-        ([np.array([-(2**63), 7], object)], pa.int64(), [-(2**63), 7]),
-        ([np.array([1, -1])], pa.int8(), [1, -1]),
-        ([np.array([True, False])], pa.int64(), [1, 0]),
-        ([np.array([0, 2])], pa.bool_(), [False, True]),
-        ([np.array([2**60 + 1, 0.5], object)], pa.float64(), [2.0**60, 0.5]),
-        ([np.array([1e300, -1e300, 1.0])], pa.float32(), [np.inf, -np.inf, 1.0]),
-        ([np.array([1.5, np.nan, -np.inf])], pa.float64(), [1.5, None, -np.inf]),
-        ([np.array([1.5, np.nan], object)], pa.float64(), [1.5, None]),
-        ([np.array([[1.5, np.nan], None], object)], pa.list_(pa.float64()), [[1.5, None], None]),
+        (np.array([2**53 + 1]), pa.int64(), [2**53 + 1]),
+        (np.array([2**53 + 1, 1.5, np.nan], object), pa.int64(), [2**53 + 1, 1, None]),
+        (np.array([2**63 - 1], "u8"), pa.int64(), [2**63 - 1]),
+        (np.array([-(2**63), 7], object), pa.int64(), [-(2**63), 7]),
+        (np.array([1, -1]), pa.int8(), [1, -1]),
+        (np.array([True, False]), pa.int64(), [1, 0]),
+        (np.array([0, 2]), pa.bool_(), [False, True]),
+        (np.array([2**60 + 1, 0.5], object), pa.float64(), [2.0**60, 0.5]),
+        (np.array([1e300, -1e300, 1.0]), pa.float32(), [np.inf, -np.inf, 1.0]),
+        (np.array([1.5, np.nan, -np.inf]), pa.float64(), [1.5, None, -np.inf]),
+        (np.array([1.5, np.nan], object), pa.float64(), [1.5, None]),
+        (np.array([[1.5, np.nan], None], object), pa.list_(pa.float64()), [[1.5, None], None]),
         (
-            [np.array(["NaT", "1970-01-02"], "M8[us]")],
+            np.array(["NaT", "1970-01-02"], "M8[us]"),
             pa.timestamp("us"),
             [None, dt.datetime(1970, 1, 2)],
         ),
-        ([np.array([None, 5, "x"], object)], pa.string(), [None, "5", "x"]),
-        ([], pa.int64(), []),
+        (np.array([None, 5, "x"], object), pa.string(), [None, "5", "x"]),
+        (np.array([], object), pa.int64(), []),
     ],
 )
-def test_results_as_columns(parts: list[Any], kind: pa.DataType, expected: list[Any]) -> None:
-    column = to_arrow(parts, kind, "total")
+def test_results_as_columns(results: Any, kind: pa.DataType, expected: list[Any]) -> None:
+    column = to_arrow(results, kind, "total")
     assert (column.type, column.to_pylist()) == (kind, expected)
 
 
@@ -412,4 +350,4 @@ def test_results_as_columns(parts: list[Any], kind: pa.DataType, expected: list[
 )
 def test_a_result_that_its_column_cannot_hold_is_named(result: Any, kind: pa.DataType) -> None:
     with pytest.raises(ResultOutOfRange, match=r"a result of aggregation 'total' .*larger type"):
-        to_arrow([np.array([1, 2]), result], kind, "total")
+        to_arrow(result, kind, "total")

@@ -154,7 +154,7 @@ def late_rows(events: pa.Table) -> pa.Table:
 def test_a_late_event_stops_the_batch_and_names_the_key(store: MemoryStore) -> None:
     events, plan = distinct_times(make_events(200, 1)), make_plan()
     state = step(None, events.slice(0, 100), plan, store).state
-    with pytest.raises(LateEvent, match="key d0"):
+    with pytest.raises(LateEvent, match="key 'd0'"):
         step(state, late_rows(events), plan, store)
     # The old state still stands.
     done = step(state, events.slice(100), plan, store)

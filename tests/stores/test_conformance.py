@@ -176,6 +176,8 @@ class TestRedisWithPassword(PageStoreConformance):
 
 @pytest.mark.proves("stores", "a cluster of servers", "redis")
 class TestRedisCluster(PageStoreConformance):
+    forks = 2
+
     @pytest.fixture(autouse=True)
     def _server(self, redis_cluster_url: str) -> None:
         self.url = redis_cluster_url
@@ -184,6 +186,7 @@ class TestRedisCluster(PageStoreConformance):
         return open_store(self.url, write_buffer=0)
 
 
+@pytest.mark.soak  # what a cluster and pages that expire show, together
 class TestRedisClusterWithTimeToLive(TestRedisCluster):
     def open(self) -> PageStore:
         return open_store(f"{self.url}&ttl=600", write_buffer=0, cache=0)
@@ -191,6 +194,8 @@ class TestRedisClusterWithTimeToLive(TestRedisCluster):
 
 @pytest.mark.proves("stores", "TLS", "redis")
 class TestRedisOverTLS(PageStoreConformance):
+    forks = 2
+
     @pytest.fixture(autouse=True)
     def _server(self, redis_tls: tuple[str, Path]) -> None:
         url, certificate = redis_tls

@@ -15,6 +15,7 @@ from tests.support.patience import LONG
 @pytest.mark.proves("stores", "pages", "couchbase")
 class TestCouchbase(PageStoreConformance):
     secrets = (PASSWORD, PASSWORD_IN_URL, "c0uch")
+    forks = 2
 
     @pytest.fixture(autouse=True)
     def _server(self, couchbase_server: Couchbase) -> None:

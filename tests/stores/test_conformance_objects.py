@@ -37,6 +37,7 @@ class TestBufferedPacks(TestPacksInMemory):
 @pytest.mark.proves("stores", "pages", "s3")
 class TestS3(PageStoreConformance):
     turns = 5  # of some thirty requests each, to a server in Python
+    forks = 2
     secrets = (SECRET, SECRET_IN_URL, ACCESS_KEY, "s3cr3t")
 
     @pytest.fixture(autouse=True)
@@ -52,6 +53,16 @@ class TestOpenedS3(TestS3):
 
     def open(self) -> PageStore:
         return open_store(self.server.url(self.prefix), write_buffer=100_000, cache=50_000)
+
+    # Seconds, for what the bare store and buffered packs in memory show already.
+
+    @pytest.mark.soak
+    def test_pages_of_many_sizes(self) -> None:
+        super().test_pages_of_many_sizes()
+
+    @pytest.mark.soak
+    def test_a_fork_may_use_the_open_store(self) -> None:
+        super().test_a_fork_may_use_the_open_store()
 
 
 class TestS3WithCacheOnDisk(TestS3):
@@ -69,7 +80,7 @@ class TestS3WithCacheOnDisk(TestS3):
 class TestAnotherS3(TestS3):
     """What moto forgives, another implementation of the protocol may not."""
 
-    turns = 30
+    turns = 10
 
     @pytest.fixture(autouse=True)
     def _server(self, go_s3: S3Server) -> None:

@@ -160,7 +160,8 @@ def write_for_ever(
 
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.support.writers"])
+# With what they import besides, as each writer would otherwise do so by itself.
+_context.set_forkserver_preload(["tests.support.writers", "pytest", "lmdb", "redis"])
 
 
 def start(target: Callable[..., None], *arguments: object) -> BaseProcess:

@@ -250,7 +250,7 @@ SLICED = [
 
 
 @pytest.mark.parametrize(("rule", "slide", "trigger"), SLICED)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps=STEPS, aggregator=st.sampled_from([*IN_ORDER, FiBA]), arity=st.sampled_from([2, 3]))
 def test_slices_against_a_list(
     rule: Rule, slide: Any, trigger: Trigger, steps: Any, aggregator: Any, arity: int

@@ -408,7 +408,7 @@ def places(fields: list[Any]) -> Iterator[tuple[int, ...]]:
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", range(6))
 @BOTH
 @pytest.mark.parametrize("timed", [True, False])
 def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool, part: int) -> None:
@@ -418,7 +418,7 @@ def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool, part:
     fields = msgpack.unpackb(snapshot[:-16])
     paths = list(places(fields))
     taken = 0
-    tries = list(product(paths, HOSTILE))[part::3]
+    tries = list(product(paths, HOSTILE))[part::6]
     for path, value in tries:
         changed = msgpack.unpackb(snapshot[:-16])
         inner = changed
@@ -585,13 +585,13 @@ UNDER_FIRE = [
 ]
 
 
-@pytest.mark.parametrize("part", parts(6))
+@pytest.mark.parametrize("part", parts(12))
 @pytest.mark.parametrize(("rule", "aggregator", "checkpoints"), UNDER_FIRE)
 def test_single_operations_change_nothing_when_the_store_fails(
     rule: Rule, aggregator: type, checkpoints: bool, part: int
 ) -> None:
     """The Nth call fails, for every N until a run meets no failure; then it goes on."""
-    for failing in range(1 + (part + RULES.index(rule)) % 6, 1000, 6):
+    for failing in range(1 + (part + RULES.index(rule)) % 12, 1000, 12):
         store = FailingStore()
         store.failing = lambda number, failing=failing: number == failing
         window = Window(joined(), rule.policy(), store=store, aggregator=aggregator, **OPTIONS)
@@ -723,7 +723,7 @@ def test_a_store_that_fails_for_long_and_comes_back(aggregator: type) -> None:
     store = FailingStore()
     window = Window(joined(), CountWindow(40), store=store, aggregator=aggregator, **OPTIONS)
     text = ""
-    for i in range(3000):
+    for i in range(1500):
         down = i // 100 % 3 == 1
         store.failing = lambda number, down=down: down and rng.random() < 0.9
         value = chr(97 + i % 26)

@@ -67,6 +67,7 @@ class Stream:
         return "".join(letter for _, letter in self.events[start:])
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("code", CODES)
 @ARITIES
 @pytest.mark.parametrize("window", WINDOWS)
@@ -87,6 +88,7 @@ def test_late_events_take_their_places(code: str, arities: dict[str, int], windo
             late = late.restore_like(late.checkpoint())
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("code", CODES)
 @ARITIES
 def test_late_events_take_their_places_in_multiple_windows(

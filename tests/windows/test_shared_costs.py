@@ -111,6 +111,28 @@ def test_each_window_takes_a_constant_number_of_combines() -> None:
         counted.combines = 0
 
 
+@pytest.mark.parametrize("names", ["one", "one other"])
+def test_a_batch_with_few_late_events_costs_little_more_than_one_in_order(names: str) -> None:
+    """The folds of earlier events stay, and only the newest events are folded again."""
+    in_order, late = (combines_of_batches(names.split(), share) for share in (0.0, 0.05))
+    assert late < 1.6 * in_order
+
+
+def combines_of_batches(names: list[str], share: float) -> int:
+    """The combines of batches, of which a share of the events is up to 100 places late."""
+    counted, rng, size, count = Counted(), np.random.default_rng(1), 500, 8_000
+    policies = dict(zip(names, [TimeWindow(6_000), TimeWindow(2_000)], strict=False))
+    windows = SharedWindows(
+        counted.max, policies, leaf_arity=1_000, arity=8, allowed_lateness=100, timed=True
+    )
+    windows.extend(np.zeros(count), np.arange(count))
+    before, times = counted.combines, count + np.arange(count)
+    times -= np.where(rng.random(count) < share, rng.integers(1, 101, count), 0)
+    for start in range(0, count, size):
+        windows.extend(np.zeros(size), times[start : start + size])
+    return counted.combines - before
+
+
 def test_another_window_adds_its_name_policy_and_front_to_the_snapshot() -> None:
     one, _ = counted_windows({"month": FOUR["month"]})
     four, _ = counted_windows(FOUR)

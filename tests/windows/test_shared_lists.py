@@ -268,7 +268,7 @@ class SharedMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize(
     ("scheme", "examples"),
-    [(None, 15), ("memory", 25), ("file", 5), *some([("memory", 200)], by_default=0)],
+    [(None, 8), ("memory", 15), ("file", 5), *some([("memory", 200)], by_default=0)],
 )
 def test_windows_are_lists(scheme: str | None, examples: int) -> None:
     run_machine(SharedMachine, examples, steps=25, scheme=scheme)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from mta import (
 )
 from mta.errors import InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.windows.shared_engine import SharedEngine
+from tests.support.sampling import REST
 
 BY_COUNT = {"x": CountWindow(3), "y": CountWindow(37), "z": CountWindow(300)}
 BY_BOTH = {"x": TimeWindow(50), "y": CountWindow(37), "z": TimeWindow(1400)}
@@ -47,22 +49,25 @@ def approximately(result: Any) -> Any:
     return pytest.approx(result, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("policies", "lateness"),
-    [(BY_COUNT, None), (BY_BOTH, None), (BY_BOTH, 20), (EARLIER, None), (EARLIER, 20)],
-    ids=str,
-)
-@pytest.mark.parametrize(
-    "make",
-    [
-        Max,
-        Sum,
-        lambda: Sum("int64"),
-        SampleStdDev,
-        lambda: Product({"most": ("v", Max()), "mean": ("v", Mean())}),
-        lambda: Monoid("", lambda a, b: a + b, lift=str, name="joined"),
-    ],
-)
+#: Each way to combine in every other of the ways to end and to begin, by default.
+MAKES: list[Any] = [
+    Max,
+    Sum,
+    lambda: Sum("int64"),
+    SampleStdDev,
+    lambda: Product({"most": ("v", Max()), "mean": ("v", Mean())}),
+    lambda: Monoid("", lambda a, b: a + b, lift=str, name="joined"),
+]
+WAYS: list[Any] = [
+    pytest.param(make, policies, lateness, marks=[REST] if (one + other) % 2 else [])
+    for one, make in enumerate(MAKES)
+    for other, (policies, lateness) in enumerate(
+        [(BY_COUNT, None), (BY_BOTH, None), (BY_BOTH, 20), (EARLIER, None), (EARLIER, 20)]
+    )
+]
+
+
+@pytest.mark.parametrize(("make", "policies", "lateness"), WAYS)
 def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int | None) -> None:
     """Results to the last bit, fronts, and the way over a snapshot.
 
@@ -251,3 +256,29 @@ def test_one_call_at_a_time() -> None:
             windows.query("y")
     assert len(refused) > 4
     assert len(windows.structure) == 6
+
+
+@pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
+def test_a_combine_that_fails_once_for_a_later_window_counts_no_event_twice(error: Any) -> None:
+    left = math.inf
+
+    def combine(a: float, b: float) -> float:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise error
+        return a + b
+
+    sizes = {"y": 370, "z": 300}
+    policies = {name: CountWindow(size) for name, size in sizes.items()}
+    windows = SharedWindows(Monoid(0.0, combine, name="sum"), policies, store=None)
+    values: list[float] = []
+    for value in map(float, range(500)):
+        if value == 100:
+            left = 1
+            with suppress(KeyboardInterrupt):
+                windows.insert(1e6)
+                values.append(1e6)
+        windows.insert(value)
+        values.append(value)
+        assert windows.query() == {name: sum(values[-size:]) for name, size in sizes.items()}

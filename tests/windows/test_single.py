@@ -352,7 +352,7 @@ OF_LETTERS: dict[str, tuple[Callable[[], AbstractMonoid], Any, Any]] = {
 }
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", OF_LETTERS)
 @pytest.mark.parametrize("arities", [(2, 2), (3, 5), (4, 32)], ids=str)
@@ -405,6 +405,7 @@ def test_what_events_in_order_take_where_others_may_come_late(policy: Any) -> No
     assert not any(calls[at] for at in plain) and sum(calls) <= 4 * 6000 / 64
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize(
     ("frame", "oldest", "newest"),
     [
@@ -524,6 +525,7 @@ def asking() -> dict[str, tuple[Any, Any]]:
     }
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("kind", KINDS[:2])
 @pytest.mark.parametrize("name", asking())
 def test_what_a_policy_need_not_be_asked_for_changes_nothing(name: str, kind: Any) -> None:

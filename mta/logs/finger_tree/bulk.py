@@ -32,11 +32,19 @@ _FEW = 2
 def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
     """Add values in the order of time, each after existing ones of its time.
 
-    A failed read changes nothing.
+    Those in order after the late ones are appended. A failed read changes nothing.
     """
     if count == 0 or _append(tree, times, rows, count):
         return
     _require_liftable(tree, rows, count)
+    leaf, inputs = tree.last_leaf, tree.monoid.inputs
+    late = int(times.searchsorted(leaf.time_at(leaf.count - 1))) or count
+    _insert_among(tree, times[:late], inputs.cut(rows, 0, late), late)
+    insert_sorted(tree, times[late:], inputs.cut(rows, late, count), count - late)
+
+
+def _insert_among(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
+    """Add values among the existing ones, or where the last leaf has to give up entries."""
     node = tree.subtree_for(int(times[0]), int(times[-1]))
     _load(tree, node, times)
     _pour(tree, node, times, rows, count)

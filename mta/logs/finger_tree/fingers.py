@@ -319,6 +319,17 @@ class FingerTree(Tree):
         self.cache.mark_dirty(leaf)
         self.unfold()
 
+    def drop_newest(self, count: int) -> None:
+        """Remove the newest values, which must be in the last leaf; at least as many must follow.
+
+        No combine: all is unfolded.
+        """
+        leaf = self.last_leaf
+        leaf.entries.truncate(leaf.count - count)
+        self.size -= count
+        self.cache.mark_dirty(leaf)
+        self.unfold()
+
     def unfold(self) -> None:
         """Defer the aggregates of the root and the right spine until they are requested."""
         self.last_leaf.stack, self.is_folded = None, False
@@ -712,6 +723,9 @@ class FingerTree(Tree):
 
         At most one page read per level.
         """
+        leaf = self.last_leaf
+        if leaf.count and leaf.time_at(0) <= time:
+            return self.size - leaf.count + int(leaf.times.searchsorted(time, side="right"))
         node = self._start(time, False)
         before = self.size - self.size_below(node) if self.on_right(node) else 0
         return before + self.rank(after_time(time), node=node)

@@ -32,6 +32,8 @@ from mta.times import clock
 
 #: How many events of a batch are added at once: this many, or as many as these leaves hold.
 RUN, _RUN_LEAVES = 8192, 16
+#: So many events in order after late ones are added separately.
+_MANY = 16384
 #: How many leaves of events that have left may remain in the tree before they are cut off together,
 #: at most and at least; and between these, one event in so many.
 _LEAVES_LEFT_BEHIND, _LEAST_LEFT_BEHIND, LEFT_BEHIND = 64, 16, 16
@@ -152,15 +154,23 @@ class FingerTreeLog(TreePages):
         Late ones are inserted into the last leaf together; no combine, and no store call. Returns
         the position of the first late one, None without any.
         """
-        rows, times, count = _sorted(self.monoid, new)
+        rows, times, count = new
         assert times is not None
-        newest = self.newest_time()
-        if newest is None or not count or times[0] >= newest:
-            self.tree.append(times, rows, count)
+        tree, leaf, newest = self.tree, self.tree.last_leaf, self.newest_time()
+        in_order = newest is None or not count or times[0] >= newest
+        if in_order and (times[1:] >= times[:-1]).all():
+            tree.append(times, rows, count)
             return None
-        position = self.place_of(int(times[0]))
-        self.tree.unfold()
-        insert_sorted(self.tree, times, rows, count)
+        first = int(leaf.times.searchsorted(times.min(), side="right"))
+        later = Events(leaf.values(first, leaf.count), leaf.times[first:], leaf.count - first)
+        (rows, times, count), _ = _merged(self.monoid, later, new)
+        assert times is not None
+        if not later.size:
+            tree.append(times, rows, count)
+            return None
+        position = self.back - later.size
+        tree.drop_newest(later.size)
+        tree.append(times, rows, count)
         self._note_moved(position)
         return position
 
@@ -206,10 +216,17 @@ class FingerTreeLog(TreePages):
         return older
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Return up to where events are added together: one that replaces, or many that do not."""
-        if self.setting.on_duplicate == "append":
-            return stop
+        """Return up to where events are added together: one that replaces, or many that do not.
+
+        Many in order after late ones are added separately, without a copy.
+        """
         assert times is not None
+        if self.setting.on_duplicate == "append":
+            newest = self.newest_time()
+            if newest is None or times[start] >= newest:
+                return stop
+            late = start + int(times[start:stop].searchsorted(newest))
+            return stop if stop - late < _MANY else late
         if self._met_by(int(times[start])) is not None:
             return start + 1
         some = times[start:stop]
@@ -290,9 +307,17 @@ class FingerTreeLog(TreePages):
         self._insert_run(new, times[start : start + count], count, position)
         return count
 
-    def _insert_run(self, rows: Rows, times: np.ndarray, count: int, position: int) -> None:
+    def _insert_run(
+        self,
+        rows: Rows,
+        times: np.ndarray,
+        count: int,
+        position: int,
+        chunk: Chunk | None = None,
+    ) -> None:
         """Insert events in order of time, the first of them at a position.
 
+        A ``chunk`` of them and all later stored ones replaces these, if they are in the last leaf.
         A failed read changes nothing.
         """
         before, left, is_late, inputs = 0, 0, position < self.back, self.monoid.inputs
@@ -306,6 +331,14 @@ class FingerTreeLog(TreePages):
             left = int(times.searchsorted(self.newest_left, side))
             self.monoid.lift_rows(inputs.cut(rows, 0, left), left)
             rows, times = inputs.cut(rows, left, count), times[left:]
+        if is_late:
+            self.tree.unfold()  # as for a single one
+        older = self.back - position
+        if chunk is not None and 0 < older < self.tree.last_leaf.count and not left:
+            assert chunk.times is not None
+            if chunk.count == count + older:
+                self.tree.drop_newest(older)
+                rows, times, count = chunk.rows, chunk.times, chunk.count
         if left < count:
             insert_sorted(self.tree, times, rows, count - left)
         self.kept_from += left
@@ -328,7 +361,7 @@ class FingerTreeLog(TreePages):
 
     def _note_moved(self, position: int) -> None:
         """Note that events from a position on have changed, or have moved."""
-        self.stamp += 1
+        self.stamp, self.moved_from = self.stamp + 1, position
         self._drop_leaves_from(position)
 
     def chunk_with(
@@ -341,8 +374,8 @@ class FingerTreeLog(TreePages):
         """Return new events in order of time, with the stored ones among them, as one chunk.
 
         It includes stored events up to ``stop``, by default those not later than the last new one,
-        but not an event that a single new one replaces. The second result says which are new; None
-        if all are. One page read per leaf.
+        but not an event that a single new one replaces. The second result says which are new, up to
+        the last stored one; None if all are. One page read per leaf.
         """
         assert times is not None
         met = self._met_by(int(times[0])) if count == 1 else None
@@ -351,19 +384,29 @@ class FingerTreeLog(TreePages):
             return Chunk(self.monoid, start, rows, times, count), None
         end = self.place_of(int(times[-1])) if stop is None else stop()
         end = max(end, start + (met is not None))
-        stored = self._stored(start, end)
-        schema, size = self.monoid.inputs, stored.count
-        together, joined = schema.new(size + count), np.empty(size + count, "<i8")
-        schema.put_many(together, 0, stored.rows)
-        joined[:size], joined[size:] = stored.times, times
-        schema.put_many(together, size, rows)
-        order = np.argsort(joined, kind="stable")
+        schema, leaf = self.monoid.inputs, self.leaf(start)
+        if leaf.stop < end:
+            leaf = self._stored(start, end)
+        assert leaf.times is not None
+        first, last = start - leaf.first, end - leaf.first
         if met is not None:
-            row = self._joined(schema.at(together, 0), schema.at(together, size))
-            schema.put(together, size, row)
-            order = order[order != 0]
-        seen = schema.take(together, order)
-        return Chunk(self.monoid, start, seen, joined[order], len(order)), order >= size
+            rows = schema.one(self._joined(schema.at(leaf.rows, first), schema.at(rows, 0)))
+            first += 1
+        later, among = leaf.times[first:last], 0
+        if len(later):  # new events after all stored ones are in order already
+            among = int(times.searchsorted(later[-1]))
+        mixed, order = _merged(
+            self.monoid,
+            Events(schema.cut(leaf.rows, first, last), later, len(later)),
+            Events(schema.cut(rows, 0, among), times[:among], among),
+        )
+        assert mixed.times is not None
+        total = mixed.size + count - among
+        seen = schema.new(total)
+        schema.put_many(seen, 0, mixed.rows)
+        schema.put_many(seen, mixed.size, schema.cut(rows, among, count))
+        moments = np.concatenate([mixed.times, times[among:]])
+        return Chunk(self.monoid, start, seen, moments, total), order >= len(later)
 
     def _stored(self, start: int, stop: int) -> Chunk:
         """Return stored events as a chunk; one page read per leaf, one store call per parent."""
@@ -428,11 +471,12 @@ class FingerTreeLog(TreePages):
         self._newest_ever = snapshot.last_time
 
 
-def _sorted(monoid: AbstractMonoid, events: Events) -> Events:
-    """Return events in order of time; ties keep their order of arrival."""
-    rows, times, count = events
-    assert times is not None
-    if (times[1:] >= times[:-1]).all():
-        return events
+def _merged(monoid: AbstractMonoid, stored: Events, new: Events) -> tuple[Events, np.ndarray]:
+    """Return events in order of time, ties in order of arrival, and their order as given."""
+    schema, size = monoid.inputs, stored.size + new.size
+    assert stored.times is not None and new.times is not None
+    rows, times = schema.new(size), np.concatenate([stored.times, new.times])
+    schema.put_many(rows, 0, stored.rows)
+    schema.put_many(rows, stored.size, new.rows)
     order = times.argsort(kind="stable")
-    return Events(monoid.inputs.take(rows, order), times[order], count)
+    return Events(schema.take(rows, order), times[order], size), order

@@ -83,6 +83,8 @@ class TreePages(EventLog):
         self.newest_left: int | None = None
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
+        #: The position from which on the last change moved them; before all if it moved all.
+        self.moved_from = -1
         #: The most recently returned leaves, except the last one of the tree, which grows.
         self._leaves: list[Leaf] = []
         #: Leaves that were last returned as one; discarded when events are added.
@@ -123,11 +125,12 @@ class TreePages(EventLog):
         known = self._known(position)
         if known is not None:
             return known
-        tree, last = self.tree, -1
+        tree, last, node = self.tree, -1, self.tree.last_leaf
+        if position >= self.back - node.count:
+            first = self.back - node.count
+            return Leaf(first, node.values(0, node.count), node.times, node.count)
         above, first = tree.above_leaf(position - self.kept_from)
         first += self.kept_from
-        if not above.level:
-            return Leaf(first, above.values(0, above.count), above.times, above.count)
         if until is not None:
             last = int(above.times.searchsorted(until, side="right"))
         elif upto > position:
@@ -136,9 +139,6 @@ class TreePages(EventLog):
         first += before
         end = max(index + 1, min(last + 1, above.count))
         nodes = tree.cache.children(above, index, end)
-        if nodes[0] is tree.last_leaf:
-            node = nodes[0]
-            return Leaf(first, node.values(0, node.count), node.times, node.count)
         tree.cache.ahead(above, end - 1)
         # The entries after them are in their parent, except for its last child.
         while index == above.count:

@@ -91,7 +91,7 @@ def fiba(min_arity: int, size: int, counted: Counted, gap: int = 1) -> FingerTre
 # --- one at a time ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("min_arity", "slope"), [(2, 8), (4, 11), (8, 15)])
+@pytest.mark.parametrize(("min_arity", "slope"), some([(2, 8), (8, 15), (4, 11)], by_default=2))
 def test_a_round_at_distance_d_takes_o_of_log_d(min_arity: int, slope: float) -> None:
     """Theorem 3.4: evict, insert and query are at most 10 + slope * log2(d + 2) on average."""
     n = 2**13
@@ -203,6 +203,7 @@ def batch(n: int, d: int, m: int, spread: bool) -> np.ndarray:
     return (n - d) * 1000 + 1 + np.arange(m)
 
 
+@pytest.mark.sparse(1)
 @MIN_ARITIES
 @pytest.mark.parametrize("spread", [True, False])
 def test_a_bulk_insertion_takes_o_of_m_log_d_over_m(min_arity: int, spread: bool) -> None:
@@ -222,6 +223,7 @@ def test_a_bulk_insertion_takes_o_of_m_log_d_over_m(min_arity: int, spread: bool
             assert taken <= 2 * m + slope * paths + top, (d, m)
 
 
+@pytest.mark.sparse
 @MIN_ARITIES
 @pytest.mark.parametrize("spread", [True, False])
 @pytest.mark.parametrize(("d", "m"), [(2**6, 16), (2**6, 64), (2**10, 16), (2**10, 256)])
@@ -282,6 +284,7 @@ def test_a_range_takes_o_of_log_of_its_length_and_of_its_distance(min_arity: int
 # --- nodes --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("size", [1 << 10, 1 << 15])
 @pytest.mark.parametrize("min_arity", [2, 4])
 def test_what_is_near_the_newest_is_found_by_the_finger(
@@ -315,6 +318,7 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
     assert window.range_by_position(0, 5) == 1.0
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("size", [1 << 10, 1 << 15])
 @pytest.mark.parametrize("min_arity", [2, 4])
 def test_a_correction_near_an_end_visits_few_nodes(

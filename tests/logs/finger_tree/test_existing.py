@@ -144,7 +144,7 @@ def assert_results(expected: list[tuple[str, str]], found: Any) -> None:
         assert most.endswith(one) and one.endswith(least)
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("rule", "existing"), everywhere)
 @pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])

@@ -14,6 +14,7 @@ from mta.errors import LateEvent
 from mta.frames.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from stores import open_store
+from tests.support.sampling import parts
 
 Event = tuple[int, str]
 
@@ -51,10 +52,13 @@ def text(events: list[Event]) -> str:
     return "".join(value for _, value in events)
 
 
+@pytest.mark.parametrize("part", parts(3))
 @pytest.mark.parametrize("scheme", [None, "memory"])
 @pytest.mark.parametrize("lateness", [0, 15, 500])
-def test_windows_over_late_events_are_sorted_lists(scheme: str | None, lateness: int) -> None:
-    for seed in range(8):
+def test_windows_over_late_events_are_sorted_lists(
+    scheme: str | None, lateness: int, part: int
+) -> None:
+    for seed in range(part, 9, 3):
         random = Random(seed)
         store = None if scheme is None else open_store(f"{scheme}://")
         options: dict[str, Any] = {"on_late": "drop", "allowed_lateness": lateness}

@@ -57,7 +57,7 @@ def test_the_store_holds_what_retained_snapshots_name(
     window = Window(Sum(), policy, store, "w", leaf_arity=LEAF, arity=3, **settings)
     events, snapshots, now = list[tuple[float, int]](), list[Any](), 0
     seen = 0
-    for _ in range(120):
+    for _ in range(80):
         times = [now := now + random.randint(0, 1) for _ in range(random.randint(1, 9))]
         if random.random() < 0.4:
             times.append(max(0, now - random.randint(0, size // 2)))
@@ -77,7 +77,7 @@ def test_the_store_holds_what_retained_snapshots_name(
         if restores:
             window = Window.restore(snapshots[-1][0], Sum(), policy, store, **settings)
             assert set(store.keys()) == set(live_keys(window))
-    assert seen > 100
+    assert seen > 70
     window.delete_pages()
     assert not list(store.keys())
 

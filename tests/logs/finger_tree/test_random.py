@@ -355,6 +355,7 @@ def test_every_range_by_position(arities: tuple[int, int | None], size: int) -> 
             pair.ask_positions(start, stop)
 
 
+@pytest.mark.sparse(1)
 @BY_ARITY
 @pytest.mark.parametrize("size", [5, 64, 300])
 def test_every_bulk_eviction(arities: tuple[int, int | None], size: int) -> None:

@@ -21,6 +21,7 @@ from stores import CountingStore, FaultyStore, MemoryStore, PageStore
 from stores.errors import StoreUnavailable
 from tests.support.counted import Counted
 from tests.support.late_streams import POLICIES, Stream
+from tests.support.sampling import some
 
 LEAF, ARITY, EVENTS = 20, 10, 6050
 
@@ -58,7 +59,7 @@ def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
     stream.window.check()
 
 
-@pytest.mark.parametrize("nth", range(1, 10))
+@pytest.mark.parametrize("nth", some([1, 3, 5, 8, 2, 4, 6, 7, 9], by_default=4))
 def test_a_batch_that_at_a_failing_store_can_be_given_again(nth: int) -> None:
     """A call of each batch and of each snapshot fails; neither leaves a trace."""
     store, fired = FaultyStore(MemoryStore()), 0

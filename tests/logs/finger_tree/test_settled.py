@@ -71,7 +71,7 @@ def test_those_that_late_events_may_come_into_wait() -> None:
     """And are written once for that, though every tenth event comes late."""
     store, late_leaves = CountingStore(MemoryStore()), 20
     lateness = late_leaves * EVENTS
-    window, batches = window_over(store, lateness), 100
+    window, batches = window_over(store, lateness), 70
     random = np.random.default_rng(1)
     for number in range(batches):
         values, times = batch(number)

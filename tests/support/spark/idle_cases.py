@@ -162,7 +162,7 @@ class Stream:
         return in_form(*(done.rows for done in self.done))
 
     @property
-    def keys(self) -> set[bytes]:
+    def keys(self) -> set[Any]:
         """The keys that have a window."""
         return keys_of(self.state, self.store)
 

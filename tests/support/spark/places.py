@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-import msgpack
 import pyarrow as pa
 
 from mta.audit.keyed import OpaqueKeys
@@ -34,8 +33,7 @@ def check_places(
         keyed = OpaqueKeys(snapshot, store)
         assert keyed.audit().damaged == []
         reachable |= set(keyed.live_keys())
-        for key, summary in keyed.summaries():
-            (device,) = msgpack.unpackb(key)
+        for device, summary in keyed.summaries():
             counted[device] += summary.back
             assert summary.events >= min(window, summary.back), device
         keyed.snapshot.pending = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mta.audit.keyed import OpaqueKeys
 from mta.keyed.snapshot import UnreadSnapshot
 from spark_integration.step.states import State
@@ -13,14 +15,14 @@ def snapshot_in(state: bytes) -> bytes:
     return State.decode(state).snapshot
 
 
-def keys_of(state: bytes | None, store: PageStore) -> set[bytes]:
+def keys_of(state: bytes | None, store: PageStore) -> set[Any]:
     """The keys that have a window."""
     if state is None:
         return set()
     return {key for key, _ in OpaqueKeys(snapshot_in(state), store).summaries()}
 
 
-def snapshots_of(state: bytes | None, store: PageStore) -> dict[bytes, bytes]:
+def snapshots_of(state: bytes | None, store: PageStore) -> dict[Any, bytes]:
     """The snapshots of keys with standalone windows."""
     return {} if state is None else dict(OpaqueKeys(snapshot_in(state), store).snapshots())
 
