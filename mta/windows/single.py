@@ -355,7 +355,9 @@ class SingleEvents:
         if self._asked is not None:
             return self._stays(new, self._asked)
         combine, windows = self._combine, self._live
-        if windows and micros < self._last and not self._monoid.commutative:
+        if not windows:
+            return True
+        if micros < self._last and not self._monoid.commutative:
             late = self._late or self._late_events(windows)
             rights = late.insert(new, micros, self._rows, self._times, [w.right for w in windows])
         else:
