@@ -182,8 +182,8 @@ def test_results_that_do_not_fit_are_named(spark: SparkSession, store: str) -> N
     )
     total = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
     for monoid, types, what in (
-        (total, None, "aggregation 'sum' has a result"),
-        (Last("i8"), {"sum": "int"}, "aggregation 'sum' has a result"),
+        (total, None, "a result of aggregation 'sum' does not fit"),
+        (Last("i8"), {"sum": "int"}, "a result of aggregation 'sum' does not fit"),
         (Sum("int64"), None, "the aggregation 'sum' is beyond"),
     ):
         done = run(df, store, aggregations={"sum": ("w", monoid)}, types=types)

@@ -489,7 +489,9 @@ def test_times_given_again_are_of_any_kind(kind: pa.DataType) -> None:
 # --- under Spark ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "idle"), [("file", "keep"), ("state", "expire")])
+@pytest.mark.parametrize(
+    ("kind", "idle"), some([("file", "keep"), ("state", "expire")], by_default=1)
+)
 def test_a_stream_of_late_events_with_restarts_and_replays(
     kind: str, idle: str, spark: SparkSession, tmp_path: Path
 ) -> None:
