@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from hypothesis import given
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from mta import Max
 from mta.folds.sliding import EachFront, as_array, count_below, joined, moved, rows_at
 
+RANGES = st.builds(
+    lambda start, size: range(start, start + size), st.integers(-9, 9), st.integers(1, 9)
+)
 FRONTS = st.one_of(
-    st.builds(
-        lambda start, size: range(start, start + size), st.integers(-9, 9), st.integers(1, 9)
-    ),
+    RANGES,
     st.lists(st.integers(0, 3), min_size=1, max_size=9).map(
         lambda steps: np.array(list(accumulate(steps)))
     ),
@@ -29,9 +30,16 @@ def test_fronts_are_counted_cut_and_moved(fronts: EachFront, position: int, coun
     assert as_array(fronts, count).tolist() == listed[:count]
 
 
-@given(pieces=st.lists(FRONTS, min_size=1, max_size=3))
-def test_pieces_of_fronts_are_joined(pieces: list[EachFront]) -> None:
-    assert list(joined(pieces)) == [front for piece in pieces for front in piece]
+@given(whole=RANGES, cuts=st.sets(st.integers(1, 8)))
+def test_the_pieces_of_a_range_are_joined(whole: range, cuts: set[int]) -> None:
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
+    assert joined([whole[start:stop] for start, stop in pairwise(bounds)]) == whole
+
+
+@given(pieces=st.lists(RANGES, min_size=2, max_size=3))
+def test_ranges_with_a_gap_are_not_joined(pieces: list[range]) -> None:
+    follow = all(one.stop == other.start for one, other in pairwise(pieces))
+    assert (joined(pieces) is not None) == follow
 
 
 @given(fronts=FRONTS)
