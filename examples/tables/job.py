@@ -42,6 +42,8 @@ def settings(kind: str, folder: Path) -> dict[str, str]:
         "spark.sql.catalog.lake": f"{iceberg}.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
+        # The session of a stream has its own catalog; a cached table would lack what it commits.
+        "spark.sql.catalog.lake.cache-enabled": "false",
     }
 
 
