@@ -351,7 +351,7 @@ def test_a_damaged_pack_is_named_only_for_pages_that_may_be_in_it() -> None:
     assert fresh.get_many(list(page(2))) == list(page(2).values())
     with pytest.raises(StoreDamaged, match=name):
         fresh.get_many(list(page(1)))
-    with pytest.raises(StoreDamaged, match="restore a copy"):
+    with pytest.raises(StoreDamaged, match="Restore a copy"):
         list(fresh.keys())
 
 
