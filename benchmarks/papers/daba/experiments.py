@@ -289,8 +289,8 @@ EXPERIMENTS = (
             "figure_13": (
                 "million rounds per second by window size, for a cheap, a more expensive and an "
                 "expensive operator; both axes are logarithmic. In the paper, Two-Stacks is the "
-                "top line and DABA the next, and both are level. Recalculating falls in proportion "
-                "to the window."
+                "top line and DABA the next, and both are level. The throughput of recalculating "
+                "falls in proportion to the window."
             ),
         },
         quick=2**-5,
