@@ -84,8 +84,10 @@ class Indexes:
     def __init__(self) -> None:
         self._known: dict[bytes, Node] = {}
         self._lock = threading.Lock()
-        #: Returns a decoded index by its digest, None if it is not known.
-        self.get = self._known.get
+
+    def get(self, name: bytes) -> Node | None:
+        """Return a decoded index by its digest, None if it is not known."""
+        return self._known.get(name)
 
     def keep(self, name: bytes, index: Index) -> Node:
         """Keep a decoded index, and return it as a node."""
