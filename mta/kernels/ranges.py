@@ -26,10 +26,10 @@ _WIDTHS = (0, 1, 2, 4, 8)
 
 def bytes_of(
     buffers: Sequence[Buffer], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
-) -> bytes:
+) -> Buffer:
     """Ranges of bytes.
 
-    >>> bytes_of([b"hello", b"world"], np.array([1, 0]), np.array([0, 2]), np.array([3, 2]))
+    >>> bytes(bytes_of([b"hello", b"world"], np.array([1, 0]), np.array([0, 2]), np.array([3, 2])))
     b'worll'
     """
     return items_of(buffers, _whole(buffers), which, starts, lengths)
@@ -41,18 +41,18 @@ def items_of(
     which: np.ndarray,
     firsts: np.ndarray,
     counts: np.ndarray,
-) -> bytes:
+) -> Buffer:
     """The bytes of ranges of a column's items."""
     held = list(buffers)
     if native.compiled is not None:
-        return native.gathered(held, column, which, firsts, counts, False)
+        return native.gathered(held, column, which, firsts, counts, False).data
     return b"".join(_ranges(held, column, which, firsts, counts))
 
 
 def rows_of(
     columns: Sequence[np.ndarray], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
-    """Ranges of rows out of columns of one type; read-only where a kernel took them out.
+    """Ranges of rows out of columns of one type.
 
     >>> one, other = np.array([1, 2]), np.array([7, 8, 9])
     >>> rows_of([one, other], np.array([1, 0]), np.array([1, 0]), np.array([2, 1])).tolist()
@@ -73,7 +73,7 @@ def numbers_of(
     firsts: np.ndarray,
     counts: np.ndarray,
 ) -> np.ndarray:
-    """Ranges of a column's numbers; read-only where a kernel took them out.
+    """Ranges of a column's numbers.
 
     >>> column, one = np.array([[1], [2], [1], [100], [2]]), np.array([1])
     >>> numbers_of([bytes([9, 3, 5])], column, one - 1, one - 1, one + 1).tolist()
@@ -81,8 +81,7 @@ def numbers_of(
     """
     held = list(buffers)
     if native.compiled is not None:
-        raw = native.gathered(held, column, which, firsts, counts, True)
-        return np.frombuffer(raw, np.int64)
+        return native.gathered(held, column, which, firsts, counts, True).view(np.int64)
     found = [np.zeros(0, np.int64)]
     pieces = zip(_ranges(held, column, which, firsts, counts), which, counts, strict=True)
     for piece, at, count in pieces:

@@ -74,12 +74,13 @@ class Keys:
             return Keys(self.kind, self.hashes[places], blob, _bounds_of_whole(len(places)))
         starts = self.bounds[places]
         lengths = self.bounds[places + 1] - starts
-        blob = np.frombuffer(self.bytes_at(starts, lengths), "u1")
+        blob = self.bytes_at(starts, lengths)
         return Keys(self.kind, self.hashes[places], blob, bounds_of(lengths))
 
-    def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> bytes:
+    def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return ranges of the bytes of all keys."""
-        return bytes_of([self.blob.data], np.zeros(len(starts), np.int64), starts, lengths)
+        nothing = np.zeros(len(starts), np.int64)
+        return np.frombuffer(bytes_of([self.blob.data], nothing, starts, lengths), "u1")
 
     def cut(self, start: int, stop: int) -> Keys:
         """Return the keys from ``start`` to ``stop``, as views."""
@@ -150,9 +151,8 @@ def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -
     same: np.ndarray = lengths == other.bounds[others + 1] - begins
     if not same.all():
         starts, begins, lengths = starts[same], begins[same], lengths[same]
-    bytes_of_one, bytes_of_other = one.bytes_at(starts, lengths), other.bytes_at(begins, lengths)
-    if bytes_of_one != bytes_of_other:
-        equal = np.frombuffer(bytes_of_one, "u1") == np.frombuffer(bytes_of_other, "u1")
+    equal = one.bytes_at(starts, lengths) == other.bytes_at(begins, lengths)
+    if not equal.all():
         unlike = np.repeat(np.arange(len(lengths)), lengths)[~equal]
         same[np.flatnonzero(same)[unlike]] = False
     return same
@@ -303,7 +303,7 @@ def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
         by_length = np.argsort(lengths, kind="stable")
         lined = lengths[by_length]
         cuts = [0, *(np.flatnonzero(np.diff(lined)) + 1).tolist(), len(lined)]
-        raw = np.frombuffer(found.bytes_at(bounds[by_length], lined), "u1")
+        raw = found.bytes_at(bounds[by_length], lined)
         ends = bounds_of(lined)
         for start, stop in pairwise(cuts):
             of = by_length[start:stop]
