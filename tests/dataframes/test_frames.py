@@ -256,7 +256,7 @@ def test_columns_of_objects_have_the_type_of_their_values() -> None:
     counted = pd.DataFrame({"v": pd.Series([True, False, True], dtype=object)})
     found = rolling(counted, window=3, aggregations={"a": ("v", Sum())})["a"]
     assert (found.tolist(), found.dtype) == ([1, 1, 2], np.int64)
-    with pytest.raises(InvalidValue, match="column 'v' has datetimes as objects: convert it by"):
+    with pytest.raises(InvalidValue, match="column 'v' has datetimes as objects: convert it with"):
         rolling(pd.DataFrame({"v": pd.Series([NOON], dtype=object)}), **COUNTS)
 
 
