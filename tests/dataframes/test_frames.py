@@ -177,7 +177,7 @@ def test_a_sum_beyond_its_type_names_the_aggregation_and_what_to_write() -> None
 
 
 def test_what_is_no_frame_says_what_to_write() -> None:
-    with pytest.raises(TypeError, match=r"a LazyFrame has no rows yet: give frame.collect\(\)"):
+    with pytest.raises(TypeError, match=r"a LazyFrame has no rows yet: pass frame.collect\(\)"):
         rolling(pl.LazyFrame({"v": [1]}), **COUNTS)
     with pytest.raises(TypeError, match="rolling takes a pandas or polars DataFrame or an A"):
         rolling(pa.table({"v": [1]}).to_reader(), **COUNTS)
