@@ -1,7 +1,7 @@
 """Converts plain data to bytes and back, exactly and safely, with msgpack.
 
 msgpack alone turns tuples into lists, and refuses integers of more than 64 bits. But a partial
-aggregate must be read back unchanged, so these types have extensions. Reading never runs code,
+aggregate must be read back unchanged, so both have an extension type here. Reading never runs code,
 whatever the bytes are.
 
     >>> unpack(pack([(1, "a"), {"n": 2**80}, None, [b"x", 1.5]]))
@@ -80,7 +80,7 @@ def _extend(value: Any) -> Any:
         return msgpack.ExtType(_LONG, value.to_bytes(length, "little", signed=True))
     if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
         plain = value.item()
-        if type(plain) in _SCALARS:  # a long double is not
+        if type(plain) in _SCALARS:  # false for a long double
             return plain
     raise NotPageable(
         f"{type(value).__name__} cannot be written to a page; convert it in lift to numbers, text, "

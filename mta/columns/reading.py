@@ -330,7 +330,7 @@ def _as_digits(values: Any, places: int) -> np.ndarray:
 
 
 def _is_within(column: np.ndarray, dtype: np.dtype[Any]) -> bool:
-    """Return whether numbers fit an integer type; as a float, its maximum would be out of range."""
+    """Return whether numbers fit an integer type, compared exactly, not as floats."""
     if dtype.kind == "b" or not len(column):
         return True
     info = np.iinfo(dtype)

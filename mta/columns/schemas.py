@@ -53,7 +53,7 @@ class Schema(ABC):
         """Return space for ``capacity`` rows, which ``put`` fills in order."""
 
     def blank(self, capacity: int) -> Rows:
-        """Return the same as ``new``, with content that is always the same when written."""
+        """Return the same as ``new``, but with constant content, so that pages are reproducible."""
         return self.new(capacity)
 
     #: Writes one row at a place.
@@ -254,7 +254,7 @@ class NullableColumn:
 
     @property
     def has_nulls(self) -> bool:
-        """Return whether there is a null; computed once, until rows are written."""
+        """Return whether there is a null; cached until rows are written."""
         if self._has_nulls is None:
             self._has_nulls = self.valid is not None and not bool(self.valid.all())
         return self._has_nulls
@@ -408,7 +408,7 @@ def nullable(schema: Schema) -> Schema:
 
 
 def packed(numbers: list[Any], kind: str) -> np.ndarray:
-    """Return an array of Python numbers, five times faster than numpy, which inspects each twice.
+    """Return Python numbers as an array, five times faster than numpy, which inspects each twice.
 
     >>> packed([1.5, 2.5], "<f8")
     array([1.5, 2.5])

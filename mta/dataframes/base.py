@@ -21,7 +21,7 @@ class Moments:
     """Datetimes, dates, durations or times of day, in their own unit.
 
     Converts to an array of datetime64 or timedelta64, and to a list of the values that the library
-    returns, or of numpy scalars if those would lose nanoseconds.
+    returns, or of numpy scalars if these values would lose nanoseconds.
     """
 
     def __init__(self, whole: np.ndarray, listed: Callable[[], list[Any]]) -> None:
@@ -65,7 +65,7 @@ class Column:
     restored: Callable[[np.ndarray], Any]
     """Converts results that are values of this column to a column of the same type."""
     ordered: bool = True
-    """Whether Python's order of the values is that of the type, as for minima and maxima."""
+    """Whether minima and maxima of the type follow Python's order of the values."""
     nulls: np.ndarray | None = None
     """Which values are null; None if none is."""
     nans: np.ndarray | None = None
@@ -108,7 +108,7 @@ class Result(NamedTuple):
     values: np.ndarray
     """A masked array if numbers or times are null; other nulls are None."""
     form: Literal["value", "sum", "list", "own"]
-    """Values of a column, sums or lists of these values, or results of a type of the monoid."""
+    """What results are: values of a column, sums or lists of these, or of the monoid's type."""
     like: Column | None
     """The last column that the aggregation reads."""
     sql: str | None = None

@@ -4,7 +4,7 @@
     questions   key, time              answered from the events of the key up to that time
 
 In memory, one pass answers all questions (``moments``). With a store, events and questions are
-processed by time, in parts (``questions``), and only the windows are retained.
+processed in order of time, in parts (``questions``), and only the windows are retained.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def answered(
 ) -> Any:
     """Return the results of keys at moments, in windows that contain only these events.
 
-    With a store, process ``chunk`` rows per batch. Costs a sort by key and time, then 0.2 us per
+    With a store, a batch has ``chunk`` rows. Costs a sort by key and time, then 0.2 us per
     question and aggregation. Raises UnsupportedOperation if a policy reads values, and the errors
     of ``KeyedWindows.extend``.
     """

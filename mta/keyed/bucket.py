@@ -40,7 +40,7 @@ from mta.windows.settings import OnMissing
 
 #: The default size of a page of keys in bytes, in a local and in a remote store.
 LOCAL_PAGE, REMOTE_PAGE = 1 << 19, 1 << 14
-#: Takes the place of the time of an event if there is no event.
+#: The time of the newest event of a key without events.
 NEVER = int(np.iinfo("i8").min)
 
 
@@ -100,7 +100,7 @@ class Advance:
     before: np.ndarray
     """The number of events of each key that were accepted before the batch."""
     last: np.ndarray | None
-    """The time of each key's newest event before the batch; for a new key, of its first event."""
+    """The time of each key's newest event before the batch, or of a new key's first event."""
     retracted: np.ndarray
     """The places in the batch of the retractions that matched an event."""
     retracted_of: np.ndarray
@@ -354,7 +354,7 @@ class Bucket:
     def _questions(
         self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray, late: Late | None
     ) -> tuple[Questions, Late | None]:
-        """Return the questions to answer, and all late rows with questions. Raises LateEvent."""
+        """Return the questions to answer, and late rows including questions. Raises LateEvent."""
         assert batch.times is not None and batch.asks is not None
         retention, rows = self.kind.retention, questions_among(batch.asks, batch.codes, batch.times)
         codes, times = batch.codes[rows], batch.times[rows]
@@ -408,8 +408,8 @@ class Bucket:
 
         This time is the cutoff or horizon of the key (``retention``). A key that is new, or whose
         events all arrived after some keys were expired, may itself have been expired, and then its
-        earlier events are lost. So it accepts nothing before the moment at which the last expired
-        window was empty. This rule does not depend on how the events of the key are stored.
+        earlier events are lost. So this key accepts nothing before the moment at which the last
+        expired window was empty. This rule does not depend on how the events of the key are stored.
         """
         begin = least if self.expired is None else max(least, self.expired)
         floors = np.full(len(at), begin)
@@ -439,7 +439,7 @@ class Bucket:
         return events.time_at(0) if events.back else first
 
     def _note_previous_spans(self) -> None:
-        """Note up to which time shorter spans applied. Reads every page, but only once."""
+        """Note until when shorter spans applied. Reads every page, but only once."""
         if self.spans_until_now is None:
             return
         newest = [int(table.newest().max()) for table in self.tree.everything()]
@@ -502,7 +502,7 @@ class Bucket:
     def expire(self, until: int, end_of: Callable[[int], int]) -> Table:
         """Expire the keys whose newest event is at ``until`` or before; return their stored events.
 
-        ``end_of`` returns the moment at which a window is empty, given its newest time.
+        ``end_of`` maps the time of a newest event to the moment at which the window is empty.
         """
         if self.standalone.failure is not None:
             self.standalone.raise_failure()

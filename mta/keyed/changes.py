@@ -7,12 +7,12 @@ aggregations *carries over* the whole snapshot once:
     tables of the snapshot -> the events of its windows -> current columns -> one run, new pages
     standalone windows -> their events, in order -> vectorized again, or standalone windows
 
-- Each key retains exactly the events that its previous windows retained, for late events too
-  (``Retention``). Other stored events may have gaps, because a merge has trimmed newer tables but
-  not yet an older table.
+- Each key retains exactly the events that its previous windows retained, including those that late
+  events may need (``Retention``). Other stored events may have gaps, because a merge has trimmed
+  newer tables but not yet an older table.
 - A column that was not stored has no values in older events. From now on it is stored with *marks*
   (``mta.monoids.missing_columns``), and aggregations that read the column start empty.
-- A window that is not within a previous window may miss events that have left.
+- A window that no previous window contained may miss events that have left.
 - Pages of standalone windows by count have no times. If a policy needs times, the keys of these
   windows start again.
 
@@ -179,7 +179,7 @@ class Source:
     unread: UnreadSnapshot
     store: PageStore
     like: AbstractMonoid
-    """Has the schemas of some of the columns."""
+    """Provides the schemas of some of the columns."""
     on_duplicate: OnDuplicate
     """What to do with an event at the time of an existing event of its key."""
     #: The time of the newest event that ``tables`` has read.

@@ -10,13 +10,13 @@ The rows of a batch are processed by key and time, and rows of one time in order
 Retractions, replacements and combinations of stored events are computed over whole columns
 (``correct``): rows that are no longer valid are removed from the union of stored and new events.
 The corrected keys are then written again completely, which hides their entries in older tables. An
-event that another event of the same batch replaces has a result too: that of its window as of its
-arrival.
+event that another event of the same batch replaces has a result too: the result of its window as of
+its arrival.
 
 Two kinds of keys are standalone for this batch: keys with a retraction of an event of the same
 batch (``Retractions.alone``), and keys that lose their newest event without an equally new one
-(``receding``), because only a standalone window knows up to when events were evicted. Such a key is
-vectorized again once an equally new event has arrived.
+(``receding``), because only a standalone window knows up to when events were evicted. A key of the
+second kind is vectorized again once an equally new event has arrived.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mta.keyed.table import ALL, Lanes, Table, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties
 
-#: Returns the number of events at times of keys, given the places of the keys and the times.
+#: Returns how many events keys have at some times, for arrays of places of keys and of times.
 Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -222,7 +222,7 @@ def correct(
 def _joined(
     rows: Rows, alive: np.ndarray, again: np.ndarray, union: Table, monoid: AbstractMonoid
 ) -> Rows:
-    """Return all values; the last part of a combined event has the combination of its parts."""
+    """Return all values; each part of a combined event combines all parts up to itself."""
     schema, count = union.schema, len(alive)
     heads = np.concatenate(([True], ~again))
     fronts = np.maximum.accumulate(np.where(heads, np.arange(count), 0))

@@ -1,12 +1,12 @@
 """Which results are incomplete after windows or aggregations were changed, and until when.
 
-A ``Start`` describes what a change has lost. Every missing event is at or before a moment. A number
-of each key's events, right before the oldest event that the key still accepts, are complete. Both
-determine when each result is complete (``Incomplete``):
+A ``Start`` describes what a change has lost. Every missing event is at or before its ``moment``.
+None of the last ``known`` events before the oldest event that a key still accepts is missing. Both
+numbers determine when each result is complete (``Incomplete``):
 
     TimeWindow(60)                  from a moment on
     CountWindow(9)                  after a number of events of a key
-    TimeWindow(60) | CountWindow(9) after either, as the window is the shorter one of the two
+    TimeWindow(60) | CountWindow(9) after either, because the window is the shorter of the two
     TimeWindow(60) & CountWindow(9) after both
 """
 
@@ -30,13 +30,13 @@ from mta.monoids.product import Product, column_names
 
 
 class Losses:
-    """What keys have lost of the events in their previous windows."""
+    """The events of their previous windows that keys have lost."""
 
     def __init__(self, retention: Retention, starts: Mapping[str, Start]) -> None:
         self._retention, self._starts = retention, starts
-        #: What any key may miss because previous windows did not retain it; None if nothing.
+        #: What any key may miss because no previous window retained it; None if nothing.
         self._start: Start | None = None
-        #: What keys miss whose events were all discarded; None if there are no such keys.
+        #: What keys with discarded events miss; None if there are no such keys.
         self._given_up: Start | None = None
 
     def add(self, start: Start) -> None:
@@ -49,7 +49,7 @@ class Losses:
         self._given_up = _both(self._given_up, Start(clock, 0))
 
     def note(self, lanes: Lanes, clocks: np.ndarray | None) -> None:
-        """Note the events that keys have retained, all of which have lost earlier events."""
+        """Note the retained events of keys that have all lost earlier events."""
         known = int((self._retention.known(lanes, clocks) - lanes.bounds[:-1]).min())
         if clocks is None:
             self.add(Start(None, known))
@@ -115,7 +115,7 @@ def incomplete_after(
 
 
 def later(one: Incomplete, other: Incomplete) -> Incomplete:
-    """Return the result for the keys of both, which is complete once both are."""
+    """Join two descriptions of a result, which is complete once both are."""
     found = _incomplete(one.window, one.aggregation, [_wholes(one), _wholes(other)])
     assert found is not None
     return found

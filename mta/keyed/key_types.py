@@ -216,7 +216,7 @@ def parts_of(kind: str, packed: Any) -> list[Any]:
 
 
 def unpacked(kind: str, packed: bytes) -> Any:
-    """Convert a key's bytes to its public value. Raises CorruptPage for bytes of another kind."""
+    """Convert a key's bytes to its public value. Raises CorruptPage for invalid bytes."""
     try:
         if kind in WHOLE:
             return WHOLE[kind].unpack(int.from_bytes(packed, "little", signed=True))

@@ -267,7 +267,7 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
 
 
 def _one(kind: str, packed: Any) -> Keys:
-    """Return a single key. Servers read keys one by one, for which columns cost too much."""
+    """Return a single key. Servers read single keys, for which columns cost too much."""
     if kind in WHOLE:
         raw = int(packed).to_bytes(8, "little", signed=True)
         hashes = np.array([mixed(int(packed) & _WORD_BITS)], "u8")
@@ -539,7 +539,7 @@ def _of_dictionaries(column: Any) -> Distinct:
 
 
 def _of_dictionary(values: Any, codes: np.ndarray) -> Distinct:
-    """Return keys of rows, as indices into values that may be duplicate or unused."""
+    """Return the keys of rows that are indices into values, some duplicate or unused."""
     if len(codes) and int(codes.min()) < 0:
         raise null_key()
     used, places = np.unique(codes, return_inverse=True)

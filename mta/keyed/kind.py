@@ -72,7 +72,7 @@ class Span:
                 self.note(*each)
 
     def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
-        """Return the cutoff of each clock, not before its cutoff while a shorter span applied."""
+        """Return the cutoff of each clock, never before its last cutoff under a shorter span."""
         found: np.ndarray = clocks - self.length
         for length, until in self.earlier:
             found = np.maximum(found, np.minimum(clocks, until) - length)
@@ -114,7 +114,7 @@ class Retention:
         return self.asked.cutoffs(clocks) if self.answers else clocks
 
     def needed(self, lanes: Lanes, clocks: np.ndarray | None = None) -> np.ndarray:
-        """Return the first row of each lane that has not left; ``clocks`` default to the newest."""
+        """Return each lane's first row that has not left; ``clocks`` default to newest times."""
         bounds, ends = lanes.bounds, lanes.bounds[1:]
         keys, last = np.arange(len(ends)), np.maximum(ends - 1, bounds[:-1])
         if lanes.times is None or not len(lanes.times):

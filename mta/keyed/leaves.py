@@ -56,13 +56,13 @@ _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
 _SNAPSHOT_ENDS, _SNAPSHOTS, _VALUES = 7, 8, 9
 #: The columns of numbers.
 _NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _SNAPSHOT_ENDS]
-#: The number of numbers in a head before those of its columns, and the maximum number of columns.
+#: How many numbers precede those of the columns in a head, and the maximum number of columns.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
 #: The maximum number of events in a page if events have no bytes.
 _MOST_OF_NOTHING = 1 << 26
 #: The maximum number of events of a key that have left, so that sums over all runs fit 64 bits.
 _MOST_LEFT = 1 << 56
-#: A mask of the bits for the place in its page, in a result of ``native.match``.
+#: A mask of the bits that are the place in a page, for results of ``native.match``.
 _PLACE = (1 << 32) - 1
 #: Which widths in bytes the numbers of a column may have; the last item stands for larger widths.
 _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))

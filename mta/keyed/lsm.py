@@ -2,7 +2,7 @@
 
 The events of a batch form a table, a *run*. The events of a key are spread over runs, each of which
 has later events than the runs before it. Runs are merged as in a log-structured merge tree. The
-rule depends only on their weights (in bytes), so a replay merges in the same way:
+rule depends only on the weights of runs in bytes, so a replay merges in the same way:
 
 - once all newer runs together weigh as much as the oldest run, all are merged into the *base*. So
   events that have left take at most as much space as those in windows, and an event is written into
@@ -18,10 +18,10 @@ In a store, a run consists of pages (``pages``): tables in order, and indexes ab
 snapshot has the top index. A lookup takes one ``get_many`` per level for all runs together. The
 inputs of a merge are deleted ``retain`` snapshots later (``PendingDeletions``).
 
-For each page, an index has the earliest time at which one of its keys may become idle. After a read
-of the page for this reason, a new index is written with the next time at which a read is
-worthwhile, because some keys have newer events elsewhere. So a page is read for this reason at most
-as often as it has keys that become idle or get events elsewhere.
+For each page, an index has the earliest time at which one of its keys may become idle. If a read of
+the page at that time finds that keys have newer events elsewhere, a new index is written with the
+next such time. So at most one of these reads takes place for each key of the page that becomes idle
+or gets events elsewhere.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ class RunPages:
             level -= 1
 
     def delete(self, entry: PendingPages) -> None:
-        """Delete pages, the topmost last; per level, one store call, and one to find the pages."""
+        """Delete pages, the topmost last; two calls per level: one finds, and one deletes pages."""
         levels = [(entry.level, entry.names)]
         if entry.below and entry.level != LIST:
             for level in range(entry.level, 0, -1):
@@ -343,7 +343,7 @@ class RunPages:
 
 @dataclass(slots=True)
 class PendingDeletions:
-    """Entries since the last snapshot, and earlier ones by the number of snapshots to wait for."""
+    """Entries to delete: fresh ones, and groups with the number of snapshots to wait for."""
 
     fresh: list[Entry] = field(default_factory=list)
     groups: list[tuple[int, list[Entry]]] = field(default_factory=list)

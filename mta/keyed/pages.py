@@ -97,7 +97,7 @@ class Index:
 
     @property
     def earliest(self) -> int:
-        """Return the time from which on it is worthwhile to look for idle keys."""
+        """Return a time before which no key of these pages is idle."""
         assert self.oldest is not None
         return int(self.oldest.min())
 

@@ -3,8 +3,8 @@
     key a     event 1, event 5, question 5, question 7, event 9      in order of time; at equal
                                                                      times, events come first
 
-A question is answered as of its time, from the events of its key that arrived before or with its
-batch. A question before the horizon of its key is late (``Retention.horizons``), just as an event
+A question is answered as of its time, from the events of its key that arrived before its batch or
+in it. A question before the horizon of its key is late (``Retention.horizons``), just as an event
 before the cutoff is. This does not depend on which events are actually stored.
 
 For vectorized keys, questions are answered from the stored events of their keys and those of the

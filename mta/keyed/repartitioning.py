@@ -32,7 +32,7 @@ from stores import PageStore
 
 #: The size in bytes of buffered tables, of a page of keys, and of the page cache.
 _HELD, _PAGE, _CACHED = 1 << 26, 1 << 14, 1 << 20
-#: Tables that are smaller, in bytes, stay in the snapshot.
+#: Tables of fewer bytes stay in the snapshot.
 _INLINE = 1 << 12
 
 

@@ -86,14 +86,14 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
 
     The result of a row covers the window of its key that ends with the row. Rows may be in any
     order of time; rows of one time count in row order. Minima, maxima, first and last values keep
-    the type of their column: datetimes their unit and zone, decimals their precision and scale. A
-    sum of integers or booleans has 64 bits, and a sum of decimals has 38 digits.
+    the type of their column, with unit and zone of datetimes, and precision and scale of decimals.
+    A sum of integers or booleans has 64 bits, and a sum of decimals has 38 digits.
 
     ``at`` is another table of the same library, with the columns ``by`` and ``on``, whose rows are
     questions. These rows are returned with aggregates as of their own times: over the events of
-    their key (the rows of ``frame``) up to and including that time. No result includes a later
-    event, so the result can be a point-in-time training set. A key without events has the result of
-    an empty window. Needs ``on``, and windows by count, time or calendar.
+    their key (the rows of ``frame``) up to and including that time. No aggregate includes a later
+    event, so the table can serve as a point-in-time training set. A key without events has the
+    result of an empty window. Needs ``on``, and windows by count, time or calendar.
 
     Sorts by time, then takes 0.1 to 1 us per row and aggregation, more for text. Raises
     UnsuitableKey, InvalidValue (a NaN, a missing column, or a column of a type that the aggregation
@@ -175,7 +175,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
 
 @contextmanager
 def _discarded(windows: KeyedWindows, product: Product, given: dict[str, Any]) -> Iterator[None]:
-    """Yield windows, then delete them; an error about a value names its column."""
+    """Delete windows after a call; an error about a value names its column."""
     try:
         yield
     except InvalidValue as error:
@@ -368,7 +368,7 @@ def _typed(
                 f"aggregation {alias!r}: the filter {name!r} is {columns[name].dtype}, not a "
                 "column of booleans: add the result of a comparison as a column, and name it"
             )
-    # Columns of numbers cannot have text, so read row numbers in a separate column instead.
+    # Arguments are stored as numbers: for text, read row numbers in a separate column.
     if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and read[-1].type is str:
         rows, texts = np.arange(len(read[-1].values)), read[-1]
         columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found, True, texts.nulls)

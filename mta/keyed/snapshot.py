@@ -30,8 +30,8 @@ columns  = array of [name, kind]: the stored columns of an event, in the order o
 kind     = text, such as "Array('<f8')"
 changes  = how often the windows or the aggregations have been changed
 starts   = array of [name, moment, known]: a window or a column of marks that misses events since a
-           change. No event after ``moment`` (in microseconds; nil if unknown) is missing. The last
-           ``known`` events of a key before those that it still accepted at the change are complete
+           change. No event after ``moment`` (microseconds, nil if unknown) is missing, nor any of
+           the last ``known`` events of a key before those that it still accepted at the change
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 """
 
@@ -73,7 +73,7 @@ class Start(NamedTuple):
     moment: int | None
     """In microseconds; no later event is missing. None if unknown."""
     known: int
-    """How many events of each key are complete, right before any event that it accepted then."""
+    """How many events right before the oldest one that a key still accepts are not missing."""
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ class UnreadSnapshot:
         return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
 
     def layout(self, schema: Schema) -> TableLayout:
-        """Return the layout of tables with events of a schema; as for integer keys without keys."""
+        """Return the layout of tables for a schema; with integer keys if there are no keys."""
         found = self.snapshot
         return TableLayout(found.window, found.kind or "int", schema, found.timed)
 

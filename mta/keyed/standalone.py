@@ -1,11 +1,11 @@
 """Keys with a standalone window: large ones, and all keys if nothing can be vectorized.
 
 The events of most keys are columns of tables (``work``). A standalone key has a ``Window`` or
-``SharedWindows`` with separate pages and a separate snapshot. These keys are standalone: keys with
-more than ``promote_at`` events, so that the cost of a batch does not depend on the size of their
-windows; all keys of a monoid of plain functions or a policy on values; and, for a while, the keys
-of some retractions (``corrections``). In the tables, a standalone key has the snapshot of its
-window and the time of its newest event.
+``SharedWindows`` with separate pages and a separate snapshot. Keys with more than ``promote_at``
+events are standalone, so that the cost of a batch does not depend on the size of their windows. So
+are all keys of a monoid of plain functions or a policy on values, and, for a while, the keys of
+some retractions (``corrections``). In the tables, a standalone key has the snapshot of its window
+and the time of its newest event.
 
 Every batch with events for a standalone window writes a snapshot of the window. So groups are
 small: a leaf page fills one page of the disk. But filling and leaving a leaf group costs about 200
@@ -141,7 +141,7 @@ class StandaloneWindows:
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        #: By the bytes of their keys.
+        #: The open windows, by the bytes of their keys.
         self.open: dict[bytes, AnyWindow] = {}
         #: The keys of windows that have received events since the last snapshot.
         self.changed: set[bytes] = set()
@@ -297,7 +297,7 @@ class StandaloneWindows:
             self.changed.discard(packed)
 
     def take_left(self, more: list[bytes]) -> list[bytes]:
-        """Return the snapshots of discarded windows, and those in ``more``, that have pages."""
+        """Return the snapshots of discarded windows with pages, including those in ``more``."""
         left, self.left = [*self.left, *more], []
         restored = ((each, self.pattern.restore_like(each)) for each in left if each)
         return [each for each, window in restored if window.engine.structure.page_count > 0]
@@ -386,7 +386,7 @@ class _KeyBatch:
             self._parts.append(Found(of, at, _outputs_of(self.kind, results)))
 
     def _extend_to_boundaries(self, due: Asked) -> None:
-        """Add new events, and put results at the boundaries that are due."""
+        """Add new events, and compute results at the boundaries that are due."""
         engine, done = self.window.engine, 0
         rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
         for at in range(*np.searchsorted(due.of, [self.place, self.place + 1]).tolist()):
@@ -414,7 +414,7 @@ class _KeyBatch:
         return found.take(monoid, np.flatnonzero((at >= 0) | (moments < before)))
 
     def _extend_and_retract(self, first: int, last: int) -> None:
-        """Add new events and the retractions from ``first`` to ``last`` in turn, for results."""
+        """Add events and the retractions from ``first`` to ``last`` in turn; collect results."""
         taken, times, done, end = self._work.taken, self.times, self.start, self.stop
         assert taken is not None and times is not None
         own = _OwnEvents(self.kind.settings.on_duplicate)
@@ -495,7 +495,7 @@ class _OwnEvents:
             self.counts[time] -= 1
 
     def others(self, times: np.ndarray) -> np.ndarray:
-        """Return which of the events at ``times`` are of earlier batches, as places."""
+        """Return the places in ``times`` of events of earlier batches."""
         found = np.ones(len(times), bool)
         for time, count in self.counts.items():
             first, stop = (int(times.searchsorted(time, side)) for side in ("left", "right"))

@@ -18,12 +18,12 @@ The start of a window depends on positions and times alone (``CountWindow``, ``T
 find the start for every event of every key. No range crosses from one lane into another, so the
 folds of all ranges are computed together.
 
-The cheapest of three ways is used:
+Folds are computed in the cheapest of three ways:
 
 - all events in turn, like one long sliding window (``SlidingFolds``);
-- for few events of long lanes, and operations of numpy: each range separately, in one pass
+- each range separately, in one pass, for few events of long lanes and numpy operations
   (``ufunc.reduceat``);
-- in all other cases, ranges composed of blocks of 1, 2, 4, ... events (``fold_ranges``).
+- otherwise, ranges composed of blocks of 1, 2, 4, ... events (``fold_ranges``).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ from stores import PageStore, StoreLike
 
 #: The maximum of ``retain``, because each snapshot lists what the others need.
 MAX_RETAIN = 256
-#: Tables that are smaller, in bytes, stay in the snapshot.
+#: Tables of fewer bytes stay in the snapshot.
 INLINE_BYTES = 1 << 12
 
 
@@ -147,7 +147,7 @@ class KeyedWindows(Publishable):
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
         nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip", the event is
             inserted, and aggregations ignore the null; "drop_row" drops and counts the event;
-            aggregates NaN like a number.
+            "accept" aggregates NaN like a number.
         min_samples: The number of values below which a result is null (None, or masked in an
             array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
@@ -259,7 +259,7 @@ class KeyedWindows(Publishable):
         ``last_accepted`` says. With ``emit="last"``, the results are ``Latest(keys, results)``.
         Costs one ``get_many`` per level; nothing is written before ``checkpoint``.
 
-        A batch is processed in order of time, and rows of one time in their order. Raises
+        A batch is processed in order of time, and rows of one time in row order. Raises
         UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and the
         errors of the store; in all these cases nothing was added.
 
@@ -502,8 +502,8 @@ class KeyedWindows(Publishable):
     def expire(self, before: Any) -> np.ndarray:
         """Delete the keys whose windows are empty at a moment; return these keys.
 
-        Raises ValueError if time alone does not empty the frames. From now on, older events are
-        late. Reads the pages of keys that may be affected.
+        Raises ValueError if time alone does not empty the frames. Afterwards, events of unknown
+        keys before this moment may be late. Reads the pages of keys that may be affected.
 
         Args:
             before: The moment: seconds, or a datetime.
@@ -610,9 +610,9 @@ class KeyedWindows(Publishable):
 
         With other frames, or a Product of other aggregations, the windows continue with the
         retained events, which are all read and rewritten once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes. Raises SnapshotMismatch if the
-        aggregation reads values that were not stored, if ``allowed_lateness`` is given for a
-        snapshot without it or vice versa, or if only one side stores times.
+        results. Raises CorruptSnapshot for damaged bytes. Raises SnapshotMismatch if the snapshot's
+        aggregation reads other values, if ``allowed_lateness`` is given for a snapshot without it
+        or vice versa, or if only one side stores times.
         """
         if store is None:
             raise ValueError("the pages of a snapshot are in a store: pass that store")
@@ -623,10 +623,10 @@ class KeyedWindows(Publishable):
         return windows
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """Return the windows that a snapshot describes, with the settings and store of these ones.
+        """Return the windows of a snapshot, with the settings and the store of these windows.
 
         Args:
-            snapshot: What ``checkpoint`` of such windows returned.
+            snapshot: What ``checkpoint`` of windows with these settings returned.
         """
         unread = UnreadSnapshot.decode(snapshot)
         windows = type(self).__new__(type(self))

@@ -4,7 +4,7 @@
     new       a  3 9          those of the batch
     union     a  1 3 5 9      one lane for each key, vectorized with all others (``lanes``)
 
-A caller requests the results of some windows of each lane. Each window ends with a row, at a time:
+A caller requests the results of some windows of each lane, each of which ends with a row:
 
     "each"          after each new event
     "last", "now"   after the last new event of each key; "now" requests the current window, which
@@ -88,7 +88,7 @@ class Found:
         )
 
     def by_row(self, monoid: AbstractMonoid, line: np.ndarray, count: int) -> list[Rows]:
-        """Return the results of events in a line, in the order of their ``count`` rows."""
+        """Return the results of a line's events, in the order of the batch's ``count`` rows."""
         if len(line) < count:
             is_event = np.zeros(count, bool)
             is_event[line] = True
@@ -168,7 +168,7 @@ class Work:
     def evaluate(self, places: np.ndarray) -> np.ndarray:
         """Compute the results of keys at some places; return how many events each must retain.
 
-        These are upper bounds, and exact if any key has more than ``promote_at`` events.
+        The numbers are upper bounds, and exact if any key has more than ``promote_at`` events.
         """
         new = self.new
         if not len(places):
