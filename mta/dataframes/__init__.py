@@ -1,4 +1,4 @@
-"""Data frames: reads columns of pandas, polars and Arrow, and converts results to their types.
+"""Reads data frames of pandas, polars and Arrow, and converts results to their types.
 
 - ``base``: frames and columns of any library
 - ``of_pandas``, ``of_polars``, ``of_arrow``: one module per library, the only one to import it

@@ -1,4 +1,4 @@
-"""The keys of windows: reads a column as distinct keys in order, and a code for each event.
+"""Reads key columns as distinct keys in order, and a code for each event.
 
 All keys of one set of windows are of one kind (``mta.keyed.key_types``). Internally, a key is its
 bytes and their hash. The hash is a one-to-one mix of the bits for kinds whose keys are 64-bit
@@ -539,7 +539,7 @@ def _of_dictionaries(column: Any) -> Distinct:
 
 
 def _of_dictionary(values: Any, codes: np.ndarray) -> Distinct:
-    """Return the keys of rows that are indices into values, some duplicate or unused."""
+    """Return the keys of rows, given as indices into values, some of which may be duplicates."""
     if len(codes) and int(codes.min()) < 0:
         raise null_key()
     used, places = np.unique(codes, return_inverse=True)

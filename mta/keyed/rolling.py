@@ -310,7 +310,7 @@ def _names(given: Any, what: str, example: str) -> list[str]:
 
 
 def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
-    """Return the columns that aggregations and policies read. Raises TypeError without names."""
+    """Return the names of the columns to read. Raises TypeError for objects that are not names."""
     read: list[str] = []
     for alias, (columns, monoid) in pairs.items():
         if columns is not None:

@@ -3,9 +3,9 @@
 The events of most keys are columns of tables (``work``). A standalone key has a ``Window`` or
 ``SharedWindows`` with separate pages and a separate snapshot. Keys with more than ``promote_at``
 events are standalone, so that the cost of a batch does not depend on the size of their windows. So
-are all keys of a monoid of plain functions or a policy on values, and, for a while, the keys of
-some retractions (``corrections``). In the tables, a standalone key has the snapshot of its window
-and the time of its newest event.
+are all keys if the monoid consists of plain functions or a policy reads values. The keys of some
+retractions are standalone for a while (``corrections``). In the tables, a standalone key has the
+snapshot of its window and the time of its newest event.
 
 Every batch with events for a standalone window writes a snapshot of the window. So groups are
 small: a leaf page fills one page of the disk. But filling and leaving a leaf group costs about 200

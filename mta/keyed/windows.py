@@ -89,7 +89,7 @@ class KeyedStats:
 
     keys: int
     standalone: int
-    """Keys with a standalone window, because it is large or cannot be vectorized."""
+    """Keys with a standalone window, which is large or cannot be vectorized."""
     vectorized: bool
     """Whether windows are vectorized; if not, every key has a standalone window."""
     inserted: int
@@ -412,7 +412,7 @@ class KeyedWindows(Publishable):
 
         Without ``at``, the window ends with the newest event of its key, which may be long ago. A
         window as of a moment covers all events known now with times up to that moment, including
-        late events, and without retracted events. An unknown key has the aggregation's ``empty``.
+        late events but no retracted events. An unknown key has the aggregation's ``empty``.
         Costs about 1 us per question, and one ``get_many`` per level. Raises EventsGone if events
         have left that belong to the window (see ``retain_for``), InvalidTime if events have no
         times, and UnsuitableKey.
@@ -421,7 +421,7 @@ class KeyedWindows(Publishable):
             keys: A key, or a list or array of keys.
             at: The moment at which windows end: one for all keys, one per key, or many for one key;
                 datetimes, numbers, or "now".
-            partial: Whether to use the retained events alone if others have left.
+            partial: Whether to answer from the retained events if other events have left.
             time_unit: The unit of numbers; by default seconds.
 
         >>> from mta import KeyedWindows, Sum, TimeWindow
@@ -477,7 +477,7 @@ class KeyedWindows(Publishable):
         return window
 
     def _known(self, key: Any) -> Table:
-        """Return the stored events of a key; none for an expired one."""
+        """Return the stored events of a key; none if the key is expired."""
         known = self.bucket.find(read_key(key, self.bucket.key_kind))
         return known.take(np.flatnonzero(known.marks != EXPIRED))
 

@@ -67,7 +67,7 @@ class Found:
     of: np.ndarray
     """The place of the key of each result."""
     at: np.ndarray
-    """The position in the line of the event of each result; -1 for a stored event or for none."""
+    """For each result, the position of its event in the line; -1 for a stored event or none."""
     outputs: list[Rows]
     """For each policy, one row per result."""
     times: np.ndarray | None = None
