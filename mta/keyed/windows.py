@@ -414,8 +414,8 @@ class KeyedWindows(Publishable):
         window as of a moment covers all events known now with times up to that moment, including
         late events but no retracted events. An unknown key has the aggregation's ``empty``.
         Costs about 1 us per question, and one ``get_many`` per level. Raises EventsGone if events
-        have left that belong to the window (see ``retain_for``), InvalidTime if events have no
-        times, and UnsuitableKey.
+        of the window have left (see ``retain_for``), InvalidTime if events have no times, and
+        UnsuitableKey.
 
         Args:
             keys: A key, or a list or array of keys.
