@@ -177,7 +177,7 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
 
     @abstractmethod
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        """Combine row by row; a side of a single row is combined with every row of the other."""
+        """Combine row by row; a single row is combined with every row of the other side."""
 
     @abstractmethod
     def results(self, outputs: Rows) -> Any:

@@ -586,7 +586,7 @@ class _End(_OfOne[Out]):
         return np.where(one[1], one[0], other[0]), one[1] | other[1]
 
     def fold(self, partials: Rows, count: int) -> Partial:
-        """Return the first row that has a value; no combines."""
+        """Return the oldest or newest row that has a value; no combines."""
         is_there = partials[1][:count] if self._oldest else partials[1][:count][::-1]
         at = int(is_there.argmax()) if count else 0
         if not count or not is_there[at]:

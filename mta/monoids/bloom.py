@@ -78,7 +78,7 @@ class Members(bytes):
 
     @property
     def distinct(self) -> float:
-        """The approximate number of distinct values, from how many bits are set; inf if all are."""
+        """The approximate number of distinct values; inf if all bits are set."""
         _, hashes, bits = _HEADER.unpack_from(self)
         free = 1 - self._set / bits
         return -bits / hashes * math.log(free) if free else math.inf

@@ -33,7 +33,7 @@ class Plain(NamedTuple):
 class ColumnarMonoid(AbstractMonoid[Out]):
     """An aggregation of numpy functions over columns.
 
-    The functions get an array or a number for one column, and a tuple of them for several.
+    With one column, the functions get an array or a number; with several, a tuple of these.
 
     Args:
         name: The name in snapshots.

@@ -1,7 +1,7 @@
 """Standard deviations and variances, computed from merged moments.
 
-All are NaN for an empty window. The deviation or variance of a window with an infinite value is
-NaN. A deviation or variance whose squares overflow is inf.
+Results are NaN for an empty window, and for a window with an infinite value. If the squares
+overflow, the result is inf.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Moments(ColumnarMonoid[Out]):
         return (0.0 if squares < 0 else squares) / degrees if degrees > 0 else math.nan
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event of the largest value, at most |mean| + sqrt(M2)."""
+        """Equal up to one rounding of the largest value, at most |mean| + sqrt(M2), per event."""
         count, squares = float(one[0]), min(float(one[2]), float(other[2]))
         if not squares < math.inf:  # the mean is then meaningless
             return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
@@ -140,7 +140,7 @@ class _Moments(ColumnarMonoid[Out]):
 
 
 class Moments(_Moments[tuple[float, float, float]]):
-    """The partial (n, mean, M2) as the result, for policies that decide on moments."""
+    """A monoid whose result is its partial (n, mean, M2), for policies that read moments."""
 
     _lost_degrees = _kernel_lost = 0
 

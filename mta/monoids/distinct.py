@@ -147,7 +147,7 @@ class _MostFrequentCode:
         return self._codes[self.count][0]
 
     def _drop(self) -> None:
-        """Remove codes whose count has changed from the top of the heaps."""
+        """Pop outdated codes off the top of the heaps."""
         while self.count:
             codes = self._codes[self.count]
             while codes and self._counts[codes[0]] != self.count:
@@ -212,7 +212,7 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 class SumDistinct(ValueMonoid[Any]):
     """The sum of the distinct values of the window; infinities are rejected, like NaN.
 
-    Sums of integers and decimals are exact; of doubles, the double nearest to the exact sum.
+    The sum of integers or decimals is exact; the sum of doubles is rounded once.
 
     Args:
         dtype: A numpy type such as "int64", or ``Decimals(places)``. Defaults to the column's type

@@ -3,7 +3,7 @@
 Folding in another order rounds differently. The difference depends on the numbers that were folded,
 not on the result: 1e17 + 3 - 1e17 may be 0 or 16, both within a rounding of 1e17. A check that
 folds the events of a structure again therefore records a ``Scale``: the magnitudes of the folded
-numbers, for each position in the partials. A NaN equals a NaN, a NaT equals a NaT.
+numbers, for each position in the partials. NaN equals NaN, and NaT equals NaT.
 
     >>> same((0.1 + 0.2, "a"), (0.3, "a")), same(1, 2), same([float("nan")], [float("nan")])
     (True, False, True)

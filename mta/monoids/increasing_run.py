@@ -2,9 +2,9 @@
 
 The paper calls consecutive events a *subsequence*. The result is therefore the longest run of
 consecutive events in which each value is greater than the previous one; its partial has a constant
-size. (In the usual problem of that name, events between may be skipped; no partial smaller than the
-window solves it.) The paper asks for the first and last timestamp of the run, the time it covers,
-and the number of its events. An event is a value and its timestamp.
+size. (The usual problem of that name allows gaps, and needs a partial as large as the window.) The
+paper asks for the first and last timestamp of the run, the time it covers, and the number of its
+events. An event is a value and its timestamp.
 
     values   2 3 1 4 5 9 | 10 4 6        the longest runs of the two halves: 1 4 5 9 and 4 6
     joined   as 9 < 10, the left half's last run continues in the right half: 1 4 5 9 10

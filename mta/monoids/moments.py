@@ -124,7 +124,7 @@ class MomentSketch(ColumnarMonoid[Out]):
         return joined
 
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
-        """Scan with 2 combines per row, in 2 log2(n) whole-group combines.
+        """Scan in 2 log2(n) whole-group combines: 2 combines per row.
 
         Every other element is the scan of pairs; the others are one combine away.
         """

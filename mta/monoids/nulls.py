@@ -6,8 +6,8 @@
     values     1     0     0     1          the number of values in each row
 
 One wrapper makes any monoid skip nulls and apply a filter. The result of fewer than ``min_samples``
-values is null; without ``min_samples``, the result of no values is null. Counts and lists are never
-null: they are 0 and empty.
+values is null; without ``min_samples``, the result of no values is null. Without values, counts are
+0 and lists are empty.
 
 ``Last(skip_nulls=False)`` and similar aggregations count a null row like any other. A third part,
 the same aggregation over booleans, says whether the chosen row has a value. ``Lag`` skips nulls
@@ -319,7 +319,7 @@ class SkipNulls(Parts[Any]):
         return self.monoid.lift(self._bare_row(None))
 
     def _behind_nulls(self, rows: Rows, null: np.ndarray) -> Rows:
-        """Copy partials; combine those that a mask marks with an event without a value."""
+        """Copy partials; add an event without a value to those that a mask marks."""
         schema, places = self.monoid.partials, np.flatnonzero(null)
         found = schema.take(rows, np.arange(len(null)))
         there = schema.take(rows, places)

@@ -173,7 +173,7 @@ class Lag(_Place):
     """The value n events before the newest event; the newest value for n = 0.
 
     Args:
-        n: The number of events to go back, at least 0. The result is null if there are fewer.
+        n: The number of events to go back, at least 0. With fewer events, the result is null.
         dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
             column's type in ``rolling`` and Spark, and to float64 elsewhere.
         skip_nulls: Whether to count back n values, skipping nulls, in windows that accept nulls.

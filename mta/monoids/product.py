@@ -99,10 +99,10 @@ class Product(Parts[dict[str, Any]]):
 
     Args:
         aggregations: A pair of column and aggregation for each result name. The column is a name,
-            several names for an aggregation of several inputs (ArgMax), or None for an aggregation
-            that reads no column and may also be given without a pair. An aggregation is a monoid or
-            a name, such as ``("watts", "max")`` or ``("watts", "quantile(0.9)")``. A third item is
-            a filter: a column of booleans that says which events to aggregate; null is false.
+            several names for an aggregation of several inputs (ArgMax), or None. An aggregation
+            that reads no column may replace the pair. An aggregation is a monoid or a name, such as
+            ``("watts", "max")`` or ``("watts", "quantile(0.9)")``. A third item is a filter: a
+            column of booleans that says which events to aggregate; null is false.
 
     >>> from mta import Count, Max, Mean, Product
     >>> power = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
@@ -317,7 +317,7 @@ class Product(Parts[dict[str, Any]]):
 
 
 class Observed(Parts[Out]):
-    """A monoid with the aggregates that policies read; results are the monoid's alone.
+    """A monoid with the aggregates that policies read; it returns only the monoid's results.
 
     If an aggregate reads times, rows are pairs of the monoid's row and the event's time, which
     ``stamped`` adds. Every fold therefore reads the times of its events, wherever they are stored.
@@ -436,7 +436,7 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
 def reader_of(
     monoid: AbstractMonoid, observers: Iterable[tuple[Columns, AbstractMonoid]]
 ) -> AbstractMonoid:
-    """Return the monoid that reads all columns: the monoid's, and others that policies read."""
+    """Return a monoid that also reads the columns that policies read."""
     if not isinstance(monoid, Product):
         return monoid
     more = [

@@ -1,7 +1,7 @@
 """Monoids whose results are computed from ranges of events, not from combined partials.
 
 Some results need all values of a window, such as a median or a distinct count (*holistic*
-aggregates; Gray et al., Data Cube, 1997). Their partials combine like others, but grow with the
+aggregates; Gray et al., Data Cube, 1997). Their partials combine as usual, but grow with the
 window. If the events of many windows are stored together, as in a batch or under many keys, a few
 passes over whole columns compute all results. A monoid that does this has ``folds_ranges``. Its
 folds of ranges of rows are ``RangeFolds``, which describe the ranges and combine nothing, and

@@ -44,7 +44,7 @@ class _Pairs(ColumnarMonoid[float]):
         )
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event of the largest values and of their products."""
+        """Equal up to one rounding of the largest values, and of their products, per event."""
         count = float(one[0])
         if count != float(other[0]):
             return False

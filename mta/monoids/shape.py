@@ -13,8 +13,8 @@ powers of values near 1e9 would have no digits left.
 | SampleKurtosis | excess, adjusted, from 4 events | pandas, DuckDB, Excel |
 | PopulationKurtosis | excess: 0 for a normal distribution | Spark, polars, DuckDB's kurtosis_pop |
 
-Results are NaN for an empty window, for too few events, for a window with an infinite value, and if
-all values are equal; for equal values, pandas returns 0 and -3. The identity is five zeros.
+Results are NaN for an empty window, too few events, an infinite value, or equal values (for which
+pandas returns 0 and -3). The identity is five zeros.
 
 >>> skewness = SampleSkewness()
 >>> rows, count = skewness.rows([1.0, 2.0, 9.0])
@@ -52,7 +52,7 @@ class _Shape(ColumnarMonoid[float]):
         raise NotImplementedError
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event of the largest value to the power of the moment."""
+        """Equal up to one rounding per event of the largest value, to the moment's power."""
         count = float(one[0])
         if count != float(other[0]):
             return False

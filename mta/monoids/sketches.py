@@ -332,8 +332,8 @@ class Frequencies(bytes):
     def estimate(self, item: Any) -> int:
         """Return how often an item occurred.
 
-        The estimate is never too low. It is too high by at most ``error * events``, with the
-        ``confidence`` of the ``CountMin``. Raises InvalidValue for a value that cannot be an item.
+        The estimate is never too low. With the ``confidence`` of the ``CountMin``, it is too high
+        by at most ``error * events``. Raises InvalidValue for a value that cannot be an item.
         """
         return self.estimates((item,))[0]
 

@@ -90,7 +90,7 @@ def limit_of(kind: Array, upper: bool) -> Any:
 
 
 def _number(number: Any) -> Any:
-    """Convert a number to a Python number if its type has one, as in single rows."""
+    """Convert a float64 or int64 to a Python number, as in single rows."""
     return number.item() if number.dtype in (np.float64, np.int64) else number
 
 
