@@ -109,7 +109,7 @@ def monoid_laws(
 
 @dataclass
 class MonoidBench:
-    """A monoid and its examples; every public method is a law of that name."""
+    """A monoid and its examples; every public method checks the law of its name."""
 
     _monoid: AbstractMonoid
     _examples: list[Any]
@@ -251,14 +251,14 @@ class MonoidBench:
             self._agree("associativity", sides[0], one, sides[1], other, a, b, c)
 
     def commutativity(self) -> None:
-        """If declared commutative, the order of the two sides makes no difference."""
+        """The order of the two sides makes no difference (commutative monoids only)."""
         combine = self._monoid.combine
         for a, b in self._tuples(2):
             one, other = combine(a, b), combine(b, a)
             self._agree("commutativity", "combine(a, b)", one, "combine(b, a)", other, a, b)
 
     def inverse(self) -> None:
-        """If declared invertible, ``inverse`` removes a partial that was combined on the left."""
+        """``inverse`` removes a partial that was combined on the left (invertible monoids only)."""
         combine, inverse = self._monoid.combine, self._monoid.inverse
         assert inverse is not None
         for a, b in self._tuples(2):
@@ -266,7 +266,7 @@ class MonoidBench:
             self._agree("inverse", "inverse(combine(a, b), a)", one, "b", b, a, b)
 
     def selection(self) -> None:
-        """If declared selective, the result is one of the two partials."""
+        """The result is one of the two partials (selective monoids only)."""
         for a, b in self._tuples(2):
             one = self._monoid.combine(a, b)
             if not (self._same(one, a) or self._same(one, b)):
@@ -349,7 +349,7 @@ class MonoidBench:
             raise self._broken("fingerprint", "what it is", after, "before", described, ())
 
     def pages(self) -> None:
-        """Values of events and partials are read from pages as they were written."""
+        """Values and partials survive a round trip through pages."""
         monoid = self._monoid
         columns: list[tuple[Schema, list[Any], Equal]] = [
             (monoid.inputs, self._rows, same),
