@@ -105,7 +105,7 @@ class Blocks:
         return _Pairs(begins >> bits, ends - 1 >> bits, np.diff(at, append=len(starts)))
 
     def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs) -> Rows:
-        """Fold ranges that end in a later block than they start in."""
+        """Fold ranges that start and end in different blocks."""
         monoid, count, between = self.monoid, int(pairs.counts.sum()), self._between(pairs)
         if between is not None:
             lefts = monoid.combine_rows(lefts, _repeated(between, pairs.counts), count)
@@ -169,7 +169,7 @@ def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
-    """Fold ``length`` rows from each row that has as many."""
+    """Fold every run of ``length`` rows."""
     schema, runs, covered = monoid.partials, None, 0
     size, room = 1, count - length + 1
     while True:

@@ -10,7 +10,7 @@ Fronts must never decrease. There are four ways:
 - other monoids of columns: a suffix and a prefix within blocks (``blocks``); four combines
 - monoids of plain functions: Two-Stacks in Python
 
-Each part of a product takes the cheapest way for its monoid.
+Each part of a product is computed in the cheapest way for its monoid.
 
 Rows of many keys may follow each other, as no range crosses from one key's rows to another's:
 fronts do not decrease where a new key starts, and no range reads another key's rows.
@@ -141,8 +141,8 @@ class SlidingFolds:
     def between(self, fronts: EachFront, stops: EachFront) -> Rows:
         """Fold from each front to the row before its stop; fronts and stops never decrease.
 
-        No range may be empty. At most four combines per row from the first front, of whole columns
-        unless the monoid has plain functions.
+        No range may be empty. At most four combines per row from the first front; only monoids of
+        plain functions combine row by row.
 
         >>> from mta import Sum
         >>> rows = SlidingFolds(Sum(), np.array([1.0, 2.0, 3.0, 4.0]), 4)
