@@ -8,8 +8,8 @@
 | Concat(separator) | all texts joined, oldest first | None if empty |
 
 A partial holds at most n + 1, n or k values, so its size is bounded; a partial of ``Concat`` holds
-all values, so use it for small windows. Results are exact. ``Lag`` looks back within the window: the
-oldest event has no previous value. Nulls are skipped, as with SQL's IGNORE NULLS; with
+all values, so use it for small windows. Results are exact. ``Lag`` looks back within the window:
+the oldest event has no previous value. Nulls are skipped, as with SQL's IGNORE NULLS; with
 ``skip_nulls=False`` they count, as with RESPECT NULLS (see ``mta.monoids.nulls``).
 
 >>> from mta import CountWindow, Window

@@ -286,8 +286,8 @@ class Product(Parts[dict[str, Any]]):
                 if not is_filter(schema):
                     raise
                 raise InvalidValue(
-                    f"the filter {name!r} is not a column of booleans ({error}): compare first, and "
-                    "name the result"
+                    f"the filter {name!r} is not a column of booleans ({error}): compare first, "
+                    "and name the result"
                 ) from None
         lengths = {len(column) for column in columns} or {_length(values, count)}
         if len(lengths) > 1:
