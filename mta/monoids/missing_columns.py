@@ -35,7 +35,7 @@ def mark_of(column: tuple[str, str]) -> str:
 
 
 class MissingColumns(Parts):
-    """A monoid whose inputs are followed by columns of marks; ``empty`` without marked events."""
+    """A monoid with columns of marks; without marked events, its result is ``empty``."""
 
     def __init__(self, monoid: AbstractMonoid, marks: int) -> None:
         self.monoid = monoid
