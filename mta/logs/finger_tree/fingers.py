@@ -289,7 +289,7 @@ class FingerTree(Tree):
         if not first.count:
             return None
         stack = first.stack or self.kind.stack(first)
-        if stack.size - stack.at < min(most, first.count):  # the stack lacks some of the events
+        if stack.size - stack.at < min(most, first.count):  # the stack is missing some of the events
             stack = self.kind.stack(first)
         first.stack = stack
         count = min(most, stack.size - stack.at, first.count - 1)
