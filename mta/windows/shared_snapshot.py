@@ -11,7 +11,7 @@
     policy   = [text, 16-byte fingerprint]
     front    = position of the window's oldest event, from the front of the events to their back
 
-The rest of a cursor's state follows from the events, so a snapshot stores nothing else of a window.
+All other state of a cursor follows from the events, so a snapshot does not store it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
 MAGIC = "mta-shared"
 VERSION = 1
 MAX_NAME_BYTES = 200
-#: The start of the snapshots of multiple windows, after the length of their array.
+#: The magic as it appears at the start of these snapshots, after the length of the array.
 _SHARED = msgpack.packb(MAGIC)
 
 
@@ -44,7 +44,7 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class SharedSnapshot:
-    """The fields of a snapshot; the module describes them."""
+    """The fields of a snapshot; the module's docstring describes them."""
 
     events: bytes
     windows: list[WindowState]
@@ -88,7 +88,7 @@ def shared_snapshot(data: bytes) -> SharedSnapshot | None:
 
 
 def _validated(values: list[Any]) -> SharedSnapshot:
-    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
+    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for invalid fields."""
     if [type(value) for value in values] != [bytes, list]:
         raise corrupt("its fields are of the wrong number or types")
     data, states = values
