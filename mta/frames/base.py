@@ -81,13 +81,13 @@ class TimeSearch(Protocol):
 
 
 class End(NamedTuple):
-    """How much a frame ends before the moment that it is computed for.
+    """The distance from the end of a frame to the moment that the frame is computed for.
 
     A frame contains all events up to that time and position, except those before its start.
     """
 
     delay: int = 0
-    """How much earlier than the moment the newest included times are, in microseconds."""
+    """The time from the latest included time to the moment, in microseconds."""
     rows: int = 0
     """How many of the newest events to exclude."""
 
@@ -102,7 +102,7 @@ class AbstractPolicy(Recorded, ABC):
     The cut is the start of a frame. ``end`` is its end: later events stay for later frames.
     """
 
-    #: The end of frames.
+    #: Where frames end, relative to the moment.
     end = NEWEST
     #: Whether a frame includes all events of its last time ("peers"), or only up to a row ("rows").
     ties: Ties = "rows"

@@ -124,7 +124,7 @@ class BoundWindow(AbstractPolicy):
 
 
 class SinceMax(Policy):
-    """The events from the oldest maximum of a column on (MTA paper, 5.6).
+    """The events since the oldest maximum of a column, including that event (MTA paper, 5.6).
 
     Use it to shorten another window: ``CountWindow(2**20) | SinceMax()``. Events older than the
     maximum never affect a later result, because the maximum stays in the window longer than they
@@ -155,7 +155,7 @@ class SinceMax(Policy):
 
 
 class SinceLongestRun(Policy):
-    """The events from the start of the longest increasing run on.
+    """The events since the start of the longest increasing run, including that event.
 
     Like ``SinceMax``, for runs: the policy evicts a prefix while it has no event of that run. It
     reads the result of the window's own LongestIncreasingRun, or, if you give ``columns``, of an
@@ -211,7 +211,7 @@ def _described(on: tuple[Columns, AbstractMonoid]) -> str:
 
 
 def _require_monotone(policy: AbstractPolicy, verdicts: list[tuple[int, bool]]) -> None:
-    """Raise unless the verdicts (evict?), oldest event first, are true, ..., true, false, ..."""
+    """Raise PolicyNotMonotone if a verdict (whether to evict) is true after a false one."""
     kept = None
     for position, leaves in verdicts:
         if leaves and kept is not None:

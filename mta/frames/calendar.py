@@ -77,7 +77,7 @@ class CalendarWindow(TimeFrame):
         delay: float | Duration = 0,
         ties: Ties = "rows",
     ) -> Self:
-        """Create a window since the start of the day, week (Monday), month, quarter or year.
+        """Create a window from the start of the day, week (Monday), month, quarter or year.
 
         The window includes its start. ``closed="left"`` excludes the newest event and others with
         its time. A ``delay`` moves both the start and the end back.
@@ -99,13 +99,13 @@ class CalendarWindow(TimeFrame):
 
     @property
     def lifetime(self) -> int:
-        """An upper bound of ``AbstractPolicy.lifetime``."""
+        """An upper bound for ``AbstractPolicy.lifetime``."""
         days = _DAYS.get(self.unit, 0) or 31 * _MONTHS[self.unit]
         return self.delay + self._is_start_closed + self.count * days * _DAY + _CHANGES
 
     @property
     def shortest(self) -> int:
-        """For at least how long every event stays in the window, in microseconds."""
+        """The shortest time that any event stays in the window, in microseconds."""
         if self.is_to_date:
             return self.delay
         days = _DAYS.get(self.unit, 0) or 28 * _MONTHS[self.unit]

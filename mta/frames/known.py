@@ -77,7 +77,7 @@ def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
 
 
 def held_for(policy: AbstractPolicy) -> int:
-    """Return for at least how long every event stays in the window, in microseconds.
+    """Return the shortest time that any event stays in the window, in microseconds.
 
     >>> held_for(TimeWindow(60) & CountWindow(5)), held_for(TimeWindow(60) | CountWindow(5))
     (60000000, 0)
@@ -130,7 +130,7 @@ def all_of(one: Iterable[Whole], other: Iterable[Whole]) -> list[Whole]:
 
 
 def _distinct(ways: Iterable[Whole]) -> list[Whole]:
-    """Return the conditions that no other condition precedes, the earliest moment first."""
+    """Remove conditions that another one always precedes, and sort the others by moment."""
     found: list[Whole] = []
     for way in sorted(ways, key=lambda way: (_order(way.moment), way.events)):
         if not found or way.events < found[-1].events:

@@ -1,8 +1,8 @@
-"""Named windows that events bound: deltas, punctuation and sessions.
+"""Named windows whose bounds depend on their events: deltas, punctuation and sessions.
 
 Many engines offer these besides counts and times (Reactive Aggregator paper, section 2: "time,
 count, delta, or punctuation"). Each is a policy on an aggregate, so you can combine it with others
-by ``|`` and ``&``, and it evicts in bulk. The attribute or mark is a column of the events, or by
+with ``|`` and ``&``, and it evicts in bulk. The attribute or mark is a column of the events, or by
 default their value. Events with a null attribute or mark are invalid.
 
     at        0   3   4   9  | 11  12        DeltaWindow(10, "at"): at 12, values above 2
@@ -107,8 +107,8 @@ class PunctuationWindow(Policy):
 class SessionWindow(AbstractPolicy):
     """The events since the last gap of ``gap`` or longer.
 
-    An event that arrives ``gap`` or more after the previous one starts a session. When the newest
-    event is ``gap`` old, the session ends and the window is empty. A late event that is less than
+    An event ``gap`` or more after the previous event starts a session. When the newest event is
+    ``gap`` old, the session ends and the window is empty. A late event that is less than
     ``gap`` from two sessions merges them, as in Flink, Beam and Kafka Streams. The window's
     aggregate includes the start of the session, so a cut costs 1 combine and no search. The time of
     each event is stored with its value: 8 bytes per event.

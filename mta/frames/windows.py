@@ -1,4 +1,4 @@
-"""The last ``size`` events, or the events of a last duration: cut by positions and times.
+"""Windows of a number of events, or of a duration, cut by positions and times.
 
 Times are whole microseconds, so every frame by time can be written with an excluded start and an
 included end:
@@ -77,7 +77,7 @@ class CountWindow(AbstractPolicy):
 
 
 class TimeFrame(AbstractPolicy):
-    """Events from a start to an end, computed from a moment. Neither ever moves back.
+    """Events between a start and an end, which follow from a moment and never move back.
 
     The moment is the time of the newest event, or a later time.
     """
@@ -109,10 +109,10 @@ class TimeFrame(AbstractPolicy):
 
     @abstractmethod
     def starts(self, times: np.ndarray) -> np.ndarray:
-        """Return, for frames at these moments, the times after which their events are."""
+        """Return the start of the frame at each moment: its events are later than the start."""
 
     def ends(self, times: np.ndarray) -> np.ndarray:
-        """Return, for frames at these moments, the latest time of their events.
+        """Return the end of the frame at each moment: none of its events is later than the end.
 
         A frame that ends with a row excludes later rows, even those with the same time.
         """

@@ -5,9 +5,9 @@ oldest event, and ``back`` is the position after the newest event. In level queu
 an event never changes. In structures ordered by time, a late event moves all later events by one.
 
 An ``EventLog`` adds events at the back, singly or in batches, and evicts them at the front. It also
-takes snapshots, supports audits and deletes pages. Windows that share events need no more than
-this; each of them has a cursor. An ``Aggregator`` serves a single window: it also returns the
-result, processes runs of events with their results, and searches for a policy's cut.
+takes snapshots, supports audits and deletes pages. This is enough for windows that share events and
+read them through cursors. An ``Aggregator`` serves a single window: it also returns the result,
+processes runs of events with their results, and searches for a policy's cut.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stores import PageStore
 
 #: What to do with an event that has the time of an existing event, in structures ordered by time.
 OnDuplicate = Literal["append", "replace", "combine"]
-#: How to extract one observed aggregate from a partial (or from rows): its monoid, and a function.
+#: The monoid of an observed aggregate, and a function that extracts it from a partial (or rows).
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
 #: Returns a lost page and all lost pages below it, by key, or None if they cannot be rebuilt.
@@ -54,15 +54,15 @@ class Setting:
     timed: bool
     policy: AbstractPolicy
     allowed_lateness: int = 0
-    """By how many microseconds an event may be older than the newest event before its batch."""
+    """How many microseconds older than the newest event before its batch an event may be."""
     on_duplicate: OnDuplicate = "append"
     """What to do with an event that has the time of an existing event."""
     retain_for: int = 0
-    """How many microseconds before the newest event past windows can still be queried."""
+    """How far back from the newest event windows can be queried, in microseconds."""
 
     @property
     def reach(self) -> int:
-        """How many microseconds before the newest event windows may be needed."""
+        """How far back a late event or a query may need windows, in microseconds."""
         return max(self.allowed_lateness, self.retain_for)
 
 
@@ -82,7 +82,7 @@ class Batch:
         return Events(self.monoid.inputs.cut(self.rows, start, stop), times, stop - start)
 
     def put(self, start: int, folds: Rows) -> None:
-        """Write the results of aggregates, for the events from ``start`` on."""
+        """Convert aggregates to results, and write them for the events from ``start`` on."""
         self.put_results(start, self.monoid.lower_rows(folds))
 
     def put_results(self, start: int, outputs: Rows) -> None:
@@ -90,7 +90,7 @@ class Batch:
         self.monoid.outputs.put_many(self.results, start, outputs)
 
     def put_new(self, start: int, outputs: Rows, count: int, is_new: np.ndarray) -> None:
-        """Write the results of new events; of ``count`` events, all beyond ``is_new`` are new."""
+        """Write only the results of new events; all events after the end of ``is_new`` are new."""
         schema, places = self.monoid.outputs, np.flatnonzero(is_new)
         self.put_results(start, schema.take(outputs, places))
         self.put_results(start + len(places), schema.cut(outputs, len(is_new), count))
@@ -126,7 +126,7 @@ class Recent(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """By how much a frame ends before the newest event, and the stored events that it reaches next.
+    """How far before the newest event a frame ends, and the stored events that it reaches next.
 
     An event enters the frame once the newest event is ``delay`` later and ``rows`` other events
     have followed it.
@@ -173,7 +173,7 @@ class Prefetched(NamedTuple):
         return self._replace(folds=folds, size=size, leaving=self.leaving[:size])
 
     def beside(self, identity: Partial, room: int) -> Prefetched:
-        """Return a copy with room for ``room`` events, and an aggregate of no new events."""
+        """Return a copy for ``room`` events; ``right`` becomes the identity if it is None."""
         right = identity if self.right is None else self.right
         return self._replace(right=right, room=room)
 
@@ -286,7 +286,7 @@ class EventLog(ABC):
     front: int
     #: Whether events are ordered by their times, independent of their order of arrival.
     by_time: bool = False
-    #: Whether snapshots contain only a part of the open leaf group, and pages the rest.
+    #: Whether a snapshot contains only part of the open leaf group, and pages contain the rest.
     has_parts: bool = False
 
     def __init__(self, setting: Setting) -> None:
@@ -405,7 +405,7 @@ class EventLog(ABC):
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """Discard what is read in this context at its end, so that reading has no side effects."""
+        """At the end of the context, discard what it read, so that reading has no side effects."""
         yield
 
     @abstractmethod
@@ -418,7 +418,7 @@ class EventLog(ABC):
 
     @abstractmethod
     def pages(self) -> Iterator[Named]:
-        """Yield the pages that memory names, including those of retained snapshots."""
+        """Yield the pages that the state in memory names, including those of retained snapshots."""
 
     @abstractmethod
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
@@ -508,7 +508,7 @@ class Aggregator(EventLog):
     def end_at(self, time: int | None) -> int:
         """Return the position after the window's newest event, as of a time.
 
-        If the window ends before the newest stored event, ``query`` then answers for this end. At
+        If the window ends before the newest stored event, later calls of ``query`` use this end. At
         most one page read per level.
         """
         del time

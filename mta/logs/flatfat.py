@@ -269,7 +269,7 @@ class BlockPager(Pager):
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """Release at the end the blocks retained in this context, and restore the previous ones."""
+        """At the end of the context, restore the retained blocks as they were at its start."""
         held, ends = self._held.copy(), self._ends
         path, tails = self._path, self._tails
         try:

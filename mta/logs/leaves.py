@@ -167,7 +167,7 @@ class SearchedTimes:
     search covers one piece: a stored chunk of the batch, some concatenated leaves, or the chunk.
 
     ``leaf`` reads the leaf at a position; its second argument is ``until`` of
-    ``OrderedEvents.leaf``. ``first_after`` is that of the log.
+    ``OrderedEvents.leaf``. ``first_after`` is the method of the log.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class SearchedTimes:
     def _gather(
         self, position: int, times: np.ndarray, age: int, done: int, until: int | None
     ) -> tuple[int, np.ndarray, int, int]:
-        """Return the stored times from a leaf on, as far as searches end close to each other.
+        """Return the times of consecutive leaves, as long as a search ends in each of them.
 
         Does not concatenate leaves of many events. Also returns the position of the first event,
         the position after the last event, and the end of the part of ``times`` that was searched.

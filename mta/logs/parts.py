@@ -52,9 +52,10 @@ class LastLeaf(Protocol):
 
 
 class LeafParts:
-    """The parts that hold the first events of the last leaf.
+    """The parts that contain the first events of the last leaf.
 
-    A leaf has fewer than ``most`` events. There are no parts if ``most`` is at most their size.
+    A leaf has fewer than ``most`` events. There are no parts if their size would be ``most`` or
+    more.
     """
 
     def __init__(self, pager: Pager, layout: Layout, most: int, retired: RetiredPages) -> None:

@@ -1,4 +1,4 @@
-"""The format of a snapshot: a few kilobytes that hold all state of a window except its pages.
+"""The format of a snapshot: a few kilobytes with all state of a window except its pages.
 
     snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes

@@ -394,7 +394,7 @@ class WindowEngine(Engine[Out]):
         policy = self.policy
         if policy.end != NEWEST:
             _require_ranges(policy, self.settings.aggregator)
-        #: A moment after the newest event at which the window was queried since that event.
+        #: The moment of the last query after the newest event, if any since that event.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         is_newest = policy.end == NEWEST
@@ -467,8 +467,8 @@ class WindowEngine(Engine[Out]):
     def structure(self) -> Aggregator:
         """The structure, after all pending insertions and evictions.
 
-        If an earlier call failed between the two, this repeats the eviction. So every caller finds
-        the window as its policy says, or gets the error of the store.
+        If an earlier call failed between an insertion and its eviction, this repeats the eviction.
+        So every caller finds the window as its policy says, or gets the error of the store.
         """
         self.single.write_back()
         self._sync()
@@ -569,9 +569,9 @@ class WindowEngine(Engine[Out]):
                 self.went(int(micros[done - 1]))
 
     def went(self, time: int) -> None:
-        """Record that events up to a time were added; the window is as of the last of them.
+        """Record that events up to a time were added, so that the window ends with the last one.
 
-        If a newer event was retracted, the window stays as of that event.
+        If a newer event was retracted, the window still ends at the time of that event.
         """
         self.intake.advance(time)
         if self.intake.last_time != time:
@@ -637,7 +637,7 @@ class WindowEngine(Engine[Out]):
         structure.evict_to(structure.front + number)
 
     def retract(self, time: Any) -> None:
-        """Remove the event of a time; see ``Window.retract``."""
+        """Remove an event by its time; see ``Window.retract``."""
         structure, micros = by_time(self.structure, FiBA), to_time(time)
         row = structure.retract(micros)
         try:

@@ -51,7 +51,7 @@ class LateEvents:
         times: Sequence[float],
         rights: Sequence[Partial],
     ) -> list[Partial]:
-        """Insert an event after others of its time; return each window's fold up to the newest.
+        """Insert an event after others with its time; return each window's fold up to the newest.
 
         ``rows`` and ``times`` have all earlier arrivals that the log has not received; ``rights``
         has the folds before this arrival. Costs at most one combine for each event that is newer or

@@ -63,7 +63,7 @@ class Loaded(NamedTuple):
     floor: float = inf
     """From this time on, events can be older than the newest event."""
     lateness: float = 0.0
-    """The most by which they can be older."""
+    """The largest difference by which they can be older, in microseconds."""
     delay: float = 0.0
     """How much older than the newest event an event is when it enters the window."""
     rows: int = 0

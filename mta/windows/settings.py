@@ -62,7 +62,7 @@ _OPTIONAL = (
     "clock",
     "min_samples",
 )
-#: Their names in errors, and the smallest and largest allowed numbers.
+#: The names of these settings in errors, and their smallest and largest allowed values.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
     "leaf_arity": ("an arity", 2, MAX_ARITY),
@@ -165,7 +165,7 @@ class Settings:
         return replace(self, arity=snapshot.arity, leaf_arity=snapshot.leaf_arity)
 
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
-        """Return the given sizes of leaf and inner groups, in rows, or those for one large window.
+        """Return the sizes of leaf and inner groups, in rows. The defaults suit one large window.
 
         A leaf page has up to 32512 rows and 4 MiB, but only 64 KiB if values are objects or the
         structure has no parts. An inner page has 8 KiB. Trees by time, which move leaves for late

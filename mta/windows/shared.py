@@ -90,8 +90,9 @@ class SharedWindows(EventsWindow[Out]):
         min_samples: The number of values below which a result is null (None, or masked in an
             array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
-            default, any time ahead. A single event dated tomorrow makes all events of today late.
+        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes". By
+            default, there is no limit. A single event dated tomorrow makes all events of today
+            late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
         retain: The number of newest snapshots that you can restore.
@@ -156,7 +157,7 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def retract(self, time: Any) -> None:
-        """Remove the newest event of a time from all windows, as ``Window.retract`` does.
+        """Remove the newest event with a given time from all windows, as ``Window.retract`` does.
 
         Needs ``allowed_lateness``, even 0.
 
@@ -212,8 +213,8 @@ class SharedWindows(EventsWindow[Out]):
 
         Costs 1 combine per window, none if nothing has changed. A policy costs O(arity * log n)
         combines and at most two page reads per level, and raises EventsGone if it needs evicted
-        events, unless ``partial``. Windows end with the newest event, or ``at`` a moment or each of
-        many moments, as in ``Window.query``.
+        events, unless ``partial``. Windows end with the newest event. With ``at``, they end at a
+        moment, or at each of many, as in ``Window.query``.
         """
         return self._single.query(which, partial, at, time_unit)
 

@@ -151,7 +151,7 @@ class SharedEngine(Engine[Out]):
         return self.ready(copy(cursor))
 
     def window(self, name: str) -> Cursor:
-        """Return the window of a name. Raises ValueError and TypeError."""
+        """Return the window with this name. Raises ValueError and TypeError."""
         check_name(name)
         cursor = self.cursors.get(name)
         if cursor is None:
@@ -434,7 +434,7 @@ class SharedEngine(Engine[Out]):
     # --- events out -----------------------------------------------------------------------------
 
     def retract(self, time: Any) -> None:
-        """Remove the newest event of a time; the next access updates the windows."""
+        """Remove the newest event with a time; the next access updates the windows."""
         stamp = self.structure.stamp
         by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._recede(stamp)

@@ -294,8 +294,8 @@ class SingleEvents:
         self._windows: dict[str, Evictions] = {}
         #: The window, if there is only one.
         self._only: Evictions | None = None
-        #: The windows whose results were requested and which events enter on arrival. Each also
-        #: has a reference to the next one, because Python follows that faster than a list.
+        #: The requested windows that events enter on arrival. Each also has a reference to the next
+        #: one, because Python follows references faster than a list.
         self._live: list[Evictions] = []
         self._first: Evictions | None = None
         #: How many events can arrive, the newest time, the time that events must precede, and the
@@ -370,7 +370,8 @@ class SingleEvents:
     def _undo(self, failed: Evictions | None, error: BaseException) -> bool:
         """Remove an event from the windows before the window whose combine failed; return False.
 
-        The general path then raises the same error again. Raises an interruption immediately.
+        The general path then raises the same error again. Raises an interruption, such as
+        KeyboardInterrupt, immediately.
         """
         if failed is not None:
             for window in takewhile(lambda each: each is not failed, self._live):

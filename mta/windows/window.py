@@ -105,8 +105,9 @@ class Window(EventsWindow[Out]):
         min_samples: The number of values below which a result is null (None, or masked in an
             array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
-            default, any time ahead. A single event dated tomorrow makes all events of today late.
+        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes". By
+            default, there is no limit. A single event dated tomorrow makes all events of today
+            late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
         retain: The number of newest snapshots that you can restore.
@@ -188,7 +189,7 @@ class Window(EventsWindow[Out]):
 
     @alone
     def retract(self, time: Any) -> None:
-        """Remove the newest event of a time, anywhere in the window.
+        """Remove the newest event with a given time, anywhere in the window.
 
         Needs ``allowed_lateness``, even 0. Costs O(arity * log d) combines at distance d from the
         nearer end, and O(log n) page reads and writes. Evicted events do not return. Raises

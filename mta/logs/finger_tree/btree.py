@@ -96,7 +96,7 @@ class Tree:
         return self.root.agg
 
     def insert(self, time: int, row: Row) -> None:
-        """Add a value after others of its time. O(arity * log n) combines."""
+        """Add a value after others with its time. O(arity * log n) combines."""
         self.monoid.lift(row)  # what cannot be lifted must not be added
         time = whole_number(time)
         node, index = self._place_after(time)
@@ -107,7 +107,7 @@ class Tree:
         self.repair()
 
     def evict(self, time: int) -> bool:
-        """Remove the oldest value of a time; return whether there was one."""
+        """Remove the oldest value with a given time; return whether there was one."""
         place = self.find(whole_number(time))
         if place is None:
             return False
@@ -140,7 +140,7 @@ class Tree:
         self.repair()
 
     def _substitute(self, node: Node, index: int) -> tuple[Node, bool]:
-        """Return the leaf with the entry next to an inner node's, and whether it is the later."""
+        """Return a leaf that has a neighbor of an inner node's entry, and whether that is later."""
         younger = self.child(node, index + 1).arity > self.least(node.level - 1)
         leaf = self._next_to(node, index, younger)
         if not leaf.count:  # a leaf at the left end may have no entry
@@ -165,7 +165,7 @@ class Tree:
     # --- finding ----------------------------------------------------------------------------------
 
     def find(self, time: int) -> tuple[Node, int] | None:
-        """Return the node and index of the oldest entry of a time, or None."""
+        """Return the node and index of the oldest entry with a given time, or None."""
         node, found = self._start(time, True), None
         while True:
             index = bisect_left(node.times, time)
@@ -176,7 +176,7 @@ class Tree:
             node = self.child(node, index)
 
     def _place_after(self, time: int) -> tuple[Node, int]:
-        """Return the leaf and index where a value belongs, after others of its time."""
+        """Return the leaf and index where a value belongs, after others with its time."""
         node = self._start(time, False)
         while True:
             index = bisect_right(node.times, time)
@@ -185,7 +185,7 @@ class Tree:
             node = self.child(node, index)
 
     def _start(self, time: int, at_first: bool) -> Node:
-        """Return a node whose subtree has the first entry of a time, or the place after all."""
+        """Return a node whose subtree has the first entry with a time, or the place after all."""
         return self.root
 
     # --- rebalancing ------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ _FEW = 2
 
 
 def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
-    """Add values in order of time, each after existing values of its time.
+    """Add values in order of time, each after existing values with its time.
 
     Values that are later than all existing ones are appended. A failed read changes nothing.
     """

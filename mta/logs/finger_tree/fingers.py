@@ -289,7 +289,7 @@ class FingerTree(Tree):
         if not first.count:
             return None
         stack = first.stack or self.kind.stack(first)
-        if stack.size - stack.at < min(most, first.count):  # the stack is missing some of the events
+        if stack.size - stack.at < min(most, first.count):  # some events are not in the stack
             stack = self.kind.stack(first)
         first.stack = stack
         count = min(most, stack.size - stack.at, first.count - 1)
@@ -334,7 +334,7 @@ class FingerTree(Tree):
         self.last_leaf.stack, self.is_folded = None, False
 
     def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
-        """Append as ``append`` does, after ``prefetched``, and keep all aggregates. 1 combine.
+        """Append after ``prefetched``, and update all aggregates with at most 1 combine.
 
         ``fold`` is the new aggregate of the last leaf. If that leaf is the root, it is instead the
         aggregate of the entries added to the stack that ``prefetched`` used.

@@ -1,6 +1,6 @@
 """The log of a finger tree: events in order of time, in any order of arrival, in pages.
 
-An event is inserted after other events of its time or, depending on the settings, replaces the
+An event is inserted after other events with its time or, depending on the settings, replaces the
 existing event or is combined with it. A late event that is older than an event evicted for good is
 evicted on arrival.
 
@@ -177,7 +177,7 @@ class FingerTreeLog(TreePages):
     # --- events at times that already have an event -----------------------------------------------
 
     def _has_left(self, time: int) -> bool:
-        """Return whether an event of a time is evicted on arrival, because a newer one was evicted.
+        """Return whether an event at a time is evicted on arrival, as a newer one was evicted.
 
         An event that would replace the newest evicted event, or combine with it, is evicted too.
         """
@@ -185,14 +185,14 @@ class FingerTreeLog(TreePages):
         return self.newest_left is not None and time < self.newest_left + (not beside)
 
     def _met_by(self, time: int) -> int | None:
-        """Return the position of the event that an event of a time replaces or joins, if any."""
+        """Return the position of the event that a new event replaces or joins, if any."""
         newest = self.newest_time()
         if self.setting.on_duplicate == "append" or newest is None or time > newest:
             return None
         return self._position_of(time)
 
     def _position_of(self, time: int) -> int | None:
-        """Return the position of the newest event of a time, if any. One page read per level."""
+        """Return the position of the newest event with a time, if any. One page read per level."""
         position = self.first_after(time) - 1
         if position < self.kept_from or self.time_at(position) != time:
             return None
@@ -246,7 +246,7 @@ class FingerTreeLog(TreePages):
     # --- retractions ------------------------------------------------------------------------------
 
     def retract(self, time: int) -> Row:
-        """Remove the newest event of a time, and return its value.
+        """Remove the newest event with a given time, and return its value.
 
         Costs O(arity * log d) combines and O(log d) nodes at distance d from the nearer end. Raises
         NoSuchEvent, and EventsGone.
@@ -267,7 +267,7 @@ class FingerTreeLog(TreePages):
         return row
 
     def count_at(self, time: int) -> int:
-        """Return how many events of a time can be retracted. One or two page reads per level."""
+        """Return how many events with a time can be retracted. One or two page reads per level."""
         start, stop = self.first_after(time - 1), self.first_after(time)
         while start < stop and self._is_gone(start):
             start += 1
@@ -454,7 +454,7 @@ class FingerTreeLog(TreePages):
         return min(front, self._as_of(window, newest - reach, self.first_after))
 
     def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
-        """Return the front of the window that ends with the events of a time.
+        """Return the front of the window that ends at a time.
 
         ``after`` maps a time to the position of the oldest later event.
         """

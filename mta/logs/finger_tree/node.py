@@ -172,7 +172,7 @@ class RowBuffer:
         self.unchanged = min(self.unchanged, self.dropped + index)
 
     def _own(self, size: int, index: int) -> None:
-        """Own memory with room for ``size`` rows, before the rows from an index on change."""
+        """Make the memory private, with ``size`` rows, before rows from ``index`` on change."""
         self._changed(index)
         if self._start + size <= self._capacity and self._start + index >= self._shared:
             return
@@ -219,7 +219,7 @@ class Node:
         self.stack: LeafStack | None = None
         #: The names of the subtrees in the last page of this node.
         self.paged: list[bytes] = []
-        #: The epoch and the note of that page since the node differs from it.
+        #: The epoch in which the node first differed from that page, and the page's note.
         self.note: tuple[int, Note] = NO_NOTE
         #: The columns of this node in a snapshot, until the node changes.
         self.saved: list[Any] | None = None

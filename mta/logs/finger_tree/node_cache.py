@@ -71,7 +71,7 @@ class NodeCache:
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """Release what is read in this context at its end, so that reading has no side effects."""
+        """At the end of the context, release what it read, so that reading has no side effects."""
         yield
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
@@ -95,7 +95,7 @@ class PagedNodeCache(NodeCache):
         self.kind = kind
         self.pager = StorePager(store, window, kind.layout_of)
         self._most = most
-        #: Whether to write large leaves in groups (``settle``).
+        #: Whether leaves are large, so that ``settle`` writes them.
         self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
         #: Nodes in memory besides the spines, the least recently used first.
         self._recent: OrderedDict[int, Node] = OrderedDict()
@@ -213,7 +213,7 @@ class PagedNodeCache(NodeCache):
             above = above.parent
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
-        """Write and release the least recently used nodes, more than necessary.
+        """Write and release the least recently used nodes, down to about half of the limit.
 
         If the store fails, all stay in memory.
         """

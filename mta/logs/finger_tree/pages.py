@@ -178,7 +178,7 @@ class TreePages(EventLog):
         return int(entries.part_at(0, entries.count - 1)) if entries.count else None
 
     def place_of(self, time: int) -> int:
-        """Return the position that the next event of a time will get."""
+        """Return the position that the next event with a given time will get."""
         newest = self.newest_time()
         return self.back if newest is None or time >= newest else self.first_after(time)
 

@@ -8,8 +8,9 @@ descending from the tails, and caches:
 - *fetched* leaves, which were read for a front or a range, and the inner groups above them;
 - the last *chunks* of the current batch (``logs.leaves``), with the values computed from them.
 
-Bytes limit the first two, whatever the arity. A range consists of whole elements in the middle and,
-at each end, of at most one partly covered group per level, which is read:
+The size of the first two is limited in bytes, independent of the arity. A range consists of whole
+elements in the middle and, at each end, of at most one partly covered group per level, which is
+read:
 
     level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
     level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
@@ -67,7 +68,7 @@ Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
 
 class KeepAll(AbstractPolicy):
-    """Evicts nothing. Replaces the policies of all windows that share the events."""
+    """A policy that evicts nothing. It replaces the policies of windows that share the events."""
 
     positional = True
 
@@ -536,7 +537,7 @@ class LeafReader:
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
         for tail in levels.tails[1:]:
-            span = levels.span(tail.level)  # the position is a multiple of it here
+            span = levels.span(tail.level)  # here, the position is a multiple of the span
             number, index = divmod(position // span - 1, levels.arity)
             if number == tail.number or (number + 1) * levels.arity * span > position:
                 times = self._group(tail.level, number).times

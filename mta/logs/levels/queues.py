@@ -374,7 +374,7 @@ class Levels:
                 else self.fold(tail.level, tail, 0, tail.count)
             )
             sealed.append((tail, whole))
-        # The last one may end where the sweep ended. Nothing reads such a page again and no sweep
+        # The last group may end where the sweep ended. Nothing reads its page again and no sweep
         # looks for it. Only the element above it matters, for the time of its last event.
         swept = sealed[-1][0] if self.end(sealed[-1][0].level) <= self.swept else None
         live = [tail for tail, _ in sealed if tail is not swept]
@@ -395,7 +395,7 @@ class Levels:
         if level < len(self.tails):
             return self.tails[level]
         tail = Tail(self, level, index // self.arity)
-        # Everything before the first element of a new level was swept before.
+        # Everything before the first element of a new level was swept earlier.
         for _ in range(index % self.arity):
             self._put(tail, self.monoid.identity, BEFORE_ALL, NO_NAME)
         return tail

@@ -31,7 +31,7 @@ _NAME = re.compile(f"[0-9a-f]{{{2 * NAME_BYTES}}}")
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A candidate for an element; ``pages`` must be written for it."""
+    """A candidate for an element, and the pages to write for it."""
 
     aggregate: Partial
     last_time: int | None

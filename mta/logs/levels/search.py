@@ -159,9 +159,10 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.back
 
     def descend(self, search: Callable[[Segment], int | None]) -> int:
-        """Return the position of the cut, found with one ``search`` per level; the back if none.
+        """Return the position of the cut, or the back if there is none.
 
-        ``search`` returns the index of the element with the cut, or None to go on.
+        ``search`` returns the index of the element with the cut, or None to continue. It is called
+        for each segment, and then once per level below.
         """
         for segment in self.segments():
             index = search(segment)
