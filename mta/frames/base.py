@@ -143,7 +143,7 @@ class AbstractPolicy(Recorded, ABC):
 
         A cut may be before the first event. Raises TypeError unless the policy is ``predictable``.
         """
-        raise TypeError(f"{self!r} must be asked after every event")
+        raise TypeError(f"{self!r} must compute a cut after every event")
 
     @abstractmethod
     def describe(self) -> str:
@@ -235,7 +235,7 @@ def require_answerable(policy: AbstractPolicy) -> None:
     """Raise UnsupportedOperation if a window cannot be queried as of any moment."""
     if not policy.predictable:
         raise UnsupportedOperation(
-            f"{policy!r} looks at values, and cannot be asked for a moment between events: take "
+            f"{policy!r} looks at values, so it cannot be queried at a moment between events: use "
             "windows by count, time or calendar"
         )
     if policy.end.rows:

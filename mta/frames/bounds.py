@@ -145,7 +145,7 @@ class SinceMax(Policy):
 
     def __init__(self, column: Columns = None, checked: bool = False, own: bool = False) -> None:
         if own and column is not None:
-            raise ValueError("own=True reads the window's own result: name no column beside it")
+            raise ValueError("own=True reads the window's own result: name no column with it")
         super().__init__(
             lambda prefix, total: bool(prefix < total),
             on=None if own else (column, Max()),

@@ -169,7 +169,7 @@ def _parsed(length: str) -> tuple[int, Unit]:
     if unit not in UNITS or not 1 <= count <= _MOST:
         units = ", ".join(f"{name}s" for name in UNITS)
         raise ValueError(
-            f"a calendar window has a length of 1 to {_MOST:,} {units}, as '3 months', not "
+            f"a calendar window has a length of 1 to {_MOST:,} {units}, such as '3 months', not "
             f"{length!r}; for hours and shorter units use TimeWindow"
         )
     return count, unit

@@ -50,7 +50,7 @@ class CountWindow(AbstractPolicy):
     def __init__(self, size: int, *, exclude_current: bool = False) -> None:
         number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
         if not number or not size >= 1 or size % 1:  # also refuses NaN and infinity
-            raise ValueError(f"a count window holds at least 1 event, not {size!r}")
+            raise ValueError(f"a count window contains at least 1 event, not {size!r}")
         if not isinstance(exclude_current, (bool, np.bool_)):
             raise TypeError(f"exclude_current is True or False, not {exclude_current!r}")
         self.size = int(size)

@@ -166,7 +166,7 @@ class LeafParts:
     def difference(self, group: Group) -> str | None:
         """Describe what is wrong with a readable part, except for its times, or return None."""
         if group.count != self.size:
-            return f"it has {group.count} events in place of {self.size}"
+            return f"it has {group.count} events instead of {self.size}"
         return None
 
     def check(self, leaf: LastLeaf) -> None:
@@ -179,7 +179,7 @@ class LeafParts:
             found = _cut(schema, self._pager.read_again(*place), gone)
             one, other = (encode("", 0, 0, group, self._layout) for group in (found, held))
             if one != other:
-                raise InvariantViolation(f"part {index} of the last leaf holds other events")
+                raise InvariantViolation(f"part {index} of the last leaf contains other events")
 
 
 def _cut(schema: Schema, group: Group, start: int) -> Group:

@@ -75,7 +75,7 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
     """
     if not 0 <= start <= stop <= events.back:
         raise ValueError(
-            f"positions {start} to {stop} are no range of the {events.back} events there have been"
+            f"positions {start} to {stop} are not a range of the {events.back} events so far"
         )
     if start < events.kept_from and not partial:
         raise _gone(f"from position {start} on", events.kept_from)
@@ -114,6 +114,7 @@ def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:
 
 def _gone(what: str, kept: int) -> EventsGone:
     return EventsGone(
-        f"events {what} have left already; those from position {kept} on are kept. Ask for a later "
-        "range, accept what is left with partial=True, or retain more (retain_for=...)"
+        f"events {what} have left already; those from position {kept} on are retained. Ask for a "
+        "later range, accept the remaining events with partial=True, or retain more "
+        "(retain_for=...)"
     )

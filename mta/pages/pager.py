@@ -252,7 +252,7 @@ class RetiredPages:
         """Load the lists of a snapshot, at most ``most``. Raises CorruptPage or CorruptSnapshot."""
         lists = isinstance(state, list) and all(isinstance(notes, list) for notes in state)
         if not lists or not state or (most is not None and len(state) > max(most, 1)):
-            raise corrupt("its lists of retired pages are not one for each earlier snapshot")
+            raise corrupt("it does not have one list of retired pages for each earlier snapshot")
         for notes in state:
             for note in notes:
                 check_note(note)

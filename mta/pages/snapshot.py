@@ -104,7 +104,7 @@ def unseal(
         if not isinstance(body, list) or body[:1] != [magic]:
             raise corrupt(f"it is not {what}")
         if body[1:2] != [version]:
-            raise corrupt(f"its format is {body[1:2]}, this release reads format {version}")
+            raise corrupt(f"its format is {body[1:2]}, but this release reads format {version}")
         return validated(body[2:])
     except CorruptSnapshot:
         raise
@@ -128,7 +128,7 @@ def _validated(values: list[Any]) -> Snapshot:
     _require_types(snapshot)
     sizes = (snapshot.leaf_arity, snapshot.arity)
     if min(sizes) < 2 or max(sizes) > MAX_ARITY:
-        raise corrupt("its arities do not form a window")
+        raise corrupt("its arities are out of range")
     if not 0 <= snapshot.front <= snapshot.back:
         raise corrupt("its positions are out of order")
     if not NAME.fullmatch(snapshot.window):

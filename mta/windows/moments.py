@@ -155,7 +155,7 @@ def column_of(monoid: AbstractMonoid[Any], results: Sequence[Any]) -> Any:
 def gone(what: str, moment: int) -> EventsGone:
     """Return the error for a window at a moment that misses events."""
     return EventsGone(
-        f"events {what}have left that the window at {clock(moment)} would hold: ask for a later "
-        "moment, accept what is left with partial=True, or retain more (retain_for=, a larger "
-        "allowed_lateness, or a longer window)"
+        f"events {what}have left although the window at {clock(moment)} needs them: ask for a "
+        "later moment, accept the remaining events with partial=True, or retain more (retain_for=, "
+        "a larger allowed_lateness, or a longer window)"
     )

@@ -84,7 +84,7 @@ def restore_opaque(
     aggregator = known.get(state.algorithm)
     if aggregator is None:
         raise SnapshotMismatch(
-            f"the snapshot is of the aggregator {state.algorithm!r}, this release knows "
+            f"the snapshot is of the aggregator {state.algorithm!r}, but this release knows "
             f"{sorted(known)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state, values), _UnknownPolicy(state)

@@ -183,8 +183,8 @@ class SharedEngine(Engine[Out]):
         cursor = self.ready(self.cursor(which))
         if not partial and not self.coverage("", cursor, lateness=0).complete:
             raise EventsGone(
-                f"events that {which!r} asks for have left; those from position "
-                f"{cursor.front} on are kept: ask for less, or say partial=True"
+                f"events that {which!r} needs have left; those from position {cursor.front} on are "
+                "retained: ask for a shorter window, or pass partial=True"
             )
         return self.result(cursor)
 

@@ -64,14 +64,14 @@ class SharedSnapshot:
         if [window.name for window in self.windows] != sorted(windows):
             raise SnapshotMismatch(
                 f"the snapshot has the windows {[window.name for window in self.windows]}, not "
-                f"{sorted(windows)}; SharedWindows.restore takes others, too"
+                f"{sorted(windows)}; use SharedWindows.restore for other windows"
             )
         for window in self.windows:
             policy = windows[window.name]
             if policy.fingerprint != window.policy[1]:
                 raise SnapshotMismatch(
                     f"the snapshot's window {window.name!r} has the policy {window.policy[0]}, not "
-                    f"{policy.describe()}; SharedWindows.restore takes others, too"
+                    f"{policy.describe()}; use SharedWindows.restore for other windows"
                 )
         return {window.name: window.front for window in self.windows}
 
@@ -96,7 +96,7 @@ def _validated(values: list[Any]) -> SharedSnapshot:
     windows = [_window(fields, events) for fields in states]
     names = [window.name for window in windows]
     if names != sorted(set(names)):
-        raise corrupt("its windows are not each there once, in the order of their names")
+        raise corrupt("the names of its windows are not unique and in order")
     return SharedSnapshot(data, windows)
 
 

@@ -45,8 +45,8 @@ def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
     """Raise UnsuitableMonoid if events must be combined and the monoid cannot combine values."""
     if on_duplicate == "combine" and not monoid.joins_values:
         raise UnsuitableMonoid(
-            f"{monoid.name} cannot make one value of two: take on_duplicate='replace', or a monoid "
-            "whose partials are its values, as Sum, Max or a Monoid without lift"
+            f"{monoid.name} cannot combine two values into one: use on_duplicate='replace', or a "
+            "monoid whose partials are its values, such as Sum, Max or a Monoid without lift"
         )
 
 
@@ -258,7 +258,7 @@ class FingerTreeLog(TreePages):
                 f"there is no event at {clock(time)}: only existing events can be retracted"
             )
         if position is None or self._is_gone(position):
-            raise EventsGone(f"an event at {clock(time)} has left already, if there was one")
+            raise EventsGone(f"an event at {clock(time)}, if there was one, has left already")
         node, index = self.tree.entry_at(position - self.kept_from)
         row = node.entries.part_at(1, index)
         self.tree.remove(node, index)

@@ -215,7 +215,7 @@ class LevelPages(EventLog):
             raise corrupt("it has more parts than its open leaf group has events")
         self.retired.restore(retired, len(kept))
         if self.has_parts and any(level or group >= number for level, group, *_ in self.retired):
-            raise corrupt("its retired parts are of no leaf group that was sealed")
+            raise corrupt("its retired parts belong to no sealed leaf group")
         leaf = RestoredTail(levels, 0, number, count, columns, self.parts.read, start)
         self.parts.belong(leaf, 0)
         restored = (RestoredTail(levels, level, *tail) for level, tail in enumerate(above, 1))
@@ -268,9 +268,9 @@ class LevelPages(EventLog):
             return self.parts.difference(group)
         arity = self.levels.arity_of(named.level)
         if group.count != arity:
-            return f"it has {group.count} elements in place of {arity}"
+            return f"it has {group.count} elements instead of {arity}"
         if times is not None and int(times[-1]) != named.last_time:
-            return f"its last time is {times[-1]}, its parent says {named.last_time}"
+            return f"its last time is {times[-1]}, but its parent says {named.last_time}"
         try:
             agrees = self.levels.refold(named.level, group).agrees(named.fold)
         except Exception as error:  # a user's combine may raise anything for unexpected values
