@@ -123,10 +123,7 @@ class AbstractPolicy(Recorded, ABC):
 
     @property
     def lifetime(self) -> int | None:
-        """The time without a new event after which the window is empty, in microseconds.
-
-        None if the passing of time alone never empties it.
-        """
+        """The microseconds from the newest event until the window is empty; None if never."""
         return None
 
     @abstractmethod
@@ -246,10 +243,7 @@ def require_answerable(policy: AbstractPolicy) -> None:
 
 
 def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:
-    """Return the time without a new event after which all windows are empty, in microseconds.
-
-    None if the passing of time alone does not empty each of them.
-    """
+    """Return the microseconds from the newest event until all windows are empty, or None."""
     found = [policy.lifetime for policy in policies]
     known = [lifetime for lifetime in found if lifetime is not None]
     return max(known) if len(known) == len(found) else None

@@ -77,7 +77,6 @@ class Batch:
     results: Rows
 
     def part(self, start: int, stop: int) -> Events:
-        """Return the events from index ``start`` to ``stop``."""
         times = None if self.times is None else self.times[start:stop]
         return Events(self.monoid.inputs.cut(self.rows, start, stop), times, stop - start)
 
@@ -144,9 +143,9 @@ class Prefetched(NamedTuple):
     """What a window needs to insert and evict single events without reading a page."""
 
     folds: Rows
-    """The aggregate of the events before the new ones, now and after each of the next evictions.
+    """The aggregates to combine with ``right``, now and after each of the next evictions.
 
-    Combined with ``right``, it gives the result. At least one event remains.
+    At least one event remains.
     """
     size: int
     """The number of aggregates in ``folds``; 0 if no result has been requested yet."""
@@ -193,9 +192,9 @@ class Remembered(Protocol):
         """The position after the newest event."""
 
     def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate from ``start`` to ``stop``, the identity if there are no events.
+        """Return the aggregate from ``start`` to ``stop``; the identity if there are no events.
 
-        Costs O(arity * log n) combines and at most two page reads per level.
+        O(arity * log n) combines and at most two page reads per level.
         """
 
     def first_after(self, time: int) -> int:
@@ -204,8 +203,8 @@ class Remembered(Protocol):
     def time_before(self, position: int) -> int | None:
         """Return the time of the event just before a position, or None if it is unknown.
 
-        For the oldest retained event, this is the time of the newest evicted event. Costs at most
-        one page read per level.
+        For the oldest retained event, this is the time of the newest evicted event. At most one
+        page read per level.
         """
 
 
@@ -220,12 +219,10 @@ class PathGroup(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The position of the first event."""
         return self.starts[0]
 
     @property
     def stop(self) -> int:
-        """The position after the last event."""
         return self.starts[-1]
 
     def before(self, back: int, monoid: AbstractMonoid) -> PathGroup:
@@ -244,22 +241,20 @@ class OrderedEvents(Remembered, Protocol):
     def stamp(self) -> int:
         """A number that grows whenever events before the back change positions.
 
-        Cursors then discard their state. In level queues it never grows; in structures that accept
-        late events, it grows with insertions, among others.
+        Cursors then discard their state. In level queues it never grows.
         """
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
         """Return the filled part of the leaf at a position. At most one page read per level.
 
-        The result may include the leaves after it that start before the position ``upto``, or not
-        after the time ``until``. May prefetch the next leaf.
+        May include later leaves that start before position ``upto``, or not after time ``until``.
         """
 
     def settled(self, front: int) -> int:
         """Return the position from which on single late events are accepted, if order matters.
 
-        At least half of the window that starts at ``front`` is before this position. Returns the
-        back if no late events are accepted or if order does not matter. No store call.
+        At least half of the window from ``front`` on is before it. The result is the back if no
+        late events are accepted, or if order does not matter.
         """
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
@@ -267,7 +262,7 @@ class OrderedEvents(Remembered, Protocol):
 
         Each group has its elements from the position on, and the last group has an element that
         starts there. ``below`` limits the groups to lower levels. Empty if the log has no immutable
-        groups, if no leaf starts at the position, or if the position is in the open leaf.
+        groups, or if no sealed leaf starts at the position.
         """
 
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
@@ -329,10 +324,7 @@ class EventLog(ABC):
         """Add events in order, without results; return how many were added, at least one."""
 
     def evict_to(self, position: int) -> None:
-        """Evict every event before ``position``. If anything fails, nothing changes.
-
-        Raises EmptyWindow for a position after the back.
-        """
+        """Evict every event before ``position``, or none. Raises EmptyWindow beyond the back."""
         position = whole_number(position)
         if position > self.front:
             if position > self.back:
@@ -345,10 +337,7 @@ class EventLog(ABC):
         """Evict at least one event and at most all."""
 
     def oldest_time(self) -> int | None:
-        """Return the time of the oldest event, or None if empty. At most one page read per level.
-
-        The events must have times.
-        """
+        """Return the time of the oldest event, None if empty. At most one page read per level."""
         return None if self.front == self.back else self.remembered().time_before(self.front + 1)
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
@@ -370,8 +359,7 @@ class EventLog(ABC):
     def hold(self, retain: int) -> None:
         """Record that a snapshot of the current state was taken.
 
-        Its pages stay in the store until ``retain`` newer snapshots have been taken and another one
-        is started, because that one may fail.
+        Its pages stay until ``retain`` newer snapshots exist and the next one is started.
         """
 
     @abstractmethod
@@ -433,10 +421,7 @@ class EventLog(ABC):
         """Describe how a readable page differs from its parent's description, or return None."""
 
     def is_past(self, level: int, number: int) -> bool:
-        """Return whether no later write can create or name a page at this level and number.
-
-        An unnamed page there is then garbage.
-        """
+        """Return whether an unnamed page at this place is garbage: no later write can name it."""
         del level, number
         return False
 
@@ -463,7 +448,6 @@ class Aggregator(EventLog):
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
-        """Set the time of the oldest event from a snapshot."""
         if time is not None and self.front < self.back:
             self._front_time = self.front, time
 

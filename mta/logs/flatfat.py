@@ -93,10 +93,7 @@ class Block:
         return self._tree().aggregate()
 
     def put(self, indices: Sequence[int], rows: Rows) -> Rows:
-        """Replace elements and return the previous ones. Costs combines as in ``between``.
-
-        If a function of the monoid raises, nothing changes.
-        """
+        """Replace elements and return the previous ones. If the monoid raises, nothing changes."""
         tree, schema = self._tree(), self._levels.layout_of(self.level).schema
         at = np.asarray(indices, "i8")
         before = schema.take(self.group.rows, at)

@@ -40,7 +40,6 @@ class Leaf:
 
     @property
     def groups(self) -> Sequence[Events]:
-        """The events as consecutive groups."""
         return [Events(self.rows, self.times, self.count)]
 
     def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
@@ -57,19 +56,15 @@ class Leaf:
         return monoid.lift_rows(rows, stop - start)
 
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
-        """Return the fold of each suffix from ``position`` on, combined with ``right``.
-
-        One combine per event.
-        """
+        """Return the fold of each suffix from ``position`` on with ``right``. One combine each."""
         count = self.stop - position
         return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)
 
 
 class JoinedLeaf(Leaf):
-    """Consecutive groups of events, each with its times, concatenated on first access.
+    """Consecutive groups of events, concatenated on first access.
 
-    Usually the groups are a leaf of a tree by time and the one entry after it. These are never
-    concatenated.
+    The usual pair, a leaf of a tree by time and the one entry after it, is not concatenated.
     """
 
     def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
@@ -84,13 +79,11 @@ class JoinedLeaf(Leaf):
 
     @cached_property
     def times(self) -> np.ndarray | None:  # type: ignore[override]
-        """The times of the events, if stored."""
         pieces = [group.times for group in self._groups if group.times is not None]
         return np.concatenate(pieces) if pieces else None
 
     @cached_property
     def rows(self) -> Rows:
-        """The events as input rows."""
         rows, at = self._schema.new(self.count), 0
         for some, _, size in self._groups:
             self._schema.put_many(rows, at, some)
@@ -124,10 +117,7 @@ def suffixes_of(
 
 
 class Chunk(Leaf):
-    """Events of the current batch, stored or not, at positions from ``first`` on.
-
-    Values that all cursors need are computed once.
-    """
+    """Events of the current batch, stored or not. Computes once what all cursors need."""
 
     def __init__(
         self, monoid: AbstractMonoid, first: int, rows: Rows, times: np.ndarray | None, count: int

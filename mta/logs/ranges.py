@@ -38,7 +38,6 @@ class Positions:
 
     @property
     def back(self) -> int:
-        """The position after the window's newest event."""
         return self._back()
 
     def _never(self, *args: Any) -> Any:
@@ -53,8 +52,7 @@ class Positions:
 def fold_between(events: Remembered, after: int, until: int, partial: bool) -> tuple[Partial, int]:
     """Return the aggregate and the number of events with after < t <= until, in microseconds.
 
-    Costs O(arity * log n) combines and at most two page reads per level. Raises InvalidTime, and
-    EventsGone.
+    Raises InvalidTime, and EventsGone.
     """
     if until < after:
         raise InvalidTime(f"the range from {clock(after)} to {clock(until)} ends before it begins")
@@ -86,10 +84,7 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
 def leaves_from(
     events: OrderedEvents, position: int, schema: Schema, stop: int | None = None
 ) -> Iterator[Leaf]:
-    """Yield the events from a position on, one leaf at a time, up to ``stop`` if given.
-
-    Reads each page once. Raises CorruptPage.
-    """
+    """Yield the events from a position to ``stop``, one leaf at a time. Raises CorruptPage."""
     end = events.back if stop is None else stop
     while position < end:
         leaf = events.leaf(position)

@@ -191,8 +191,7 @@ class StorePager(Pager):
 class RetiredPages:
     """The retired pages, in one list per snapshot, the oldest first.
 
-    ``below`` returns the notes of the pages that are retired together with a page; the default is
-    none.
+    ``below`` returns the notes of the pages that are retired together with a page, if any.
     """
 
     def __init__(
@@ -224,9 +223,8 @@ class RetiredPages:
     def delete(self, snapshots: int) -> None:
         """Delete the pages retired before the last ``snapshots`` snapshots; with 0, all of them.
 
-        Children are deleted before their parents. Needs at most one store call, plus reads of pages
-        that have retired children. Missing pages are not an error, so you can repeat an interrupted
-        deletion.
+        At most one store call, plus reads of pages that have retired children. Children are deleted
+        before parents, and missing pages are no error, so you can repeat an interrupted deletion.
         """
         going = self._lists[: max(0, len(self._lists) - snapshots)]
         places = [place for notes in going for place in self._with_those_below(notes)]
@@ -245,7 +243,6 @@ class RetiredPages:
             yield level, number, name
 
     def state(self) -> list[list[Note]]:
-        """Return the lists for a snapshot."""
         return self._lists
 
     def restore(self, state: Any, most: int | None = None) -> None:

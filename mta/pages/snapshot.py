@@ -67,7 +67,6 @@ class Snapshot:
     state: list[Any]
 
     def encode(self) -> bytes:
-        """Encode the snapshot as bytes."""
         return seal(MAGIC, VERSION, [getattr(self, field.name) for field in fields(self)])
 
     @staticmethod

@@ -18,10 +18,7 @@ def human_bytes(count: float) -> str:
 
 
 def result_rows(query: Callable[[], Any]) -> list[tuple[str, Any]]:
-    """Return one row per current result, or a row with the error if the store fails.
-
-    A notebook can then show a window even if the store is not reachable.
-    """
+    """Return one row per current result, or a row with the error if the store fails."""
     try:
         result = query()
     except WindowStoreError as error:

@@ -518,7 +518,6 @@ class WindowEngine(Engine[Out]):
     # --- events ---------------------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any) -> None:
-        """Read an event and add it; see ``Window.insert``."""
         event = self.intake.admit(value, time)
         if event is not None:
             self.accept(*event)
@@ -578,10 +577,7 @@ class WindowEngine(Engine[Out]):
             self._is_behind = self.policy.positional
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
-        """Insert events of a batch without computing results.
-
-        A policy on positions evicts only once, because only the last cut counts.
-        """
+        """Insert events without results. A policy on positions evicts once, by its last cut."""
         done, structure = start, self.structure
         self._moment = None
         try:
@@ -626,12 +622,10 @@ class WindowEngine(Engine[Out]):
         return result
 
     def query_at(self, which: str, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
-        """Return the result of the window at a moment, or at each of many."""
         del which
         return asked(self, self.policy, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:
-        """Remove the oldest events; see ``Window.evict``."""
         number = to_count(count, "the number of events to evict")
         structure = self.structure
         structure.evict_to(structure.front + number)
@@ -654,8 +648,7 @@ class WindowEngine(Engine[Out]):
     def current(self) -> tuple[Partial, int]:
         """Return the aggregate of the window and its number of events.
 
-        Costs 1 combine. If the frame ends before the newest event, costs 1 more for each event that
-        has entered it.
+        1 combine, and 1 for each event that has entered a frame that ends before the newest event.
         """
         structure, count = self._placed()
         return (structure.query() if count else None), count

@@ -123,12 +123,7 @@ class Block:
         return bool(self._buffer)
 
     def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
-        """Load prefetched data; from then on the block accepts events.
-
-        ``folds`` are the aggregates of the older events, now and after each eviction. ``right`` is
-        the aggregate with which new events are combined. ``leaving`` has the times of the events
-        that will leave.
-        """
+        """Load prefetched data (``Prefetched``); from then on the block accepts events."""
         if not self._buffer:
             self._make_room()
         base = -1.0
@@ -199,7 +194,6 @@ class ProductBlock:
 
     @property
     def has_room(self) -> bool:
-        """Whether the blocks use memory."""
         return self._blocks[0].has_room
 
     def event(self, row: Any, time: float) -> dict[str, Any] | None:
@@ -208,23 +202,19 @@ class ProductBlock:
         return None if found[self._aliases[0]] is None else found  # if one accepts it, all do
 
     def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
-        """Load prefetched data, as columns of the parts."""
         for block, column, newer in zip(self._blocks, folds, right, strict=True):
             block.load(loaded, column, newer, leaving)
         self._note_events()
 
     def put_waiting(self, values: Sequence[np.ndarray], times: np.ndarray | None) -> None:
-        """Set the stored events that enter the window first, by column."""
         for block, at in zip(self._blocks, self._places, strict=True):
             block.put_waiting(values[at], times)
 
     def evict(self) -> None:
-        """Evict the oldest prefetched event."""
         for block in self._blocks:
             block.evict()
 
     def stands(self) -> Stands:
-        """Return the current counts."""
         return self._blocks[0].stands()
 
     def values(self) -> tuple[np.ndarray, ...]:
@@ -233,16 +223,13 @@ class ProductBlock:
         return tuple([columns[at].values() for at in sorted(columns)])
 
     def times(self) -> np.ndarray:
-        """Return the times of the events that arrived, in order of arrival."""
         return self._blocks[0].times()
 
     def aggregates(self) -> tuple[Any, Any]:
-        """Return the aggregates of the remaining older events and of the new events."""
         lefts, rights = zip(*[block.aggregates() for block in self._blocks], strict=True)
         return lefts, rights
 
     def clear(self) -> None:
-        """Discard the loaded data."""
         for block in self._blocks:
             block.clear()
 
@@ -387,7 +374,6 @@ class NativeEvents(SingleEvents):
         return self._held and self.block.stands().came > 0
 
     def _load(self, ahead: Ahead) -> None:
-        """Load the prefetched data into the block."""
         (window,) = ahead.windows.values()
         last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
         by_count = window.by_count

@@ -154,10 +154,7 @@ class Settings:
         return skipping(monoid, self.nulls == "skip", self.min_samples)
 
     def of_snapshot(self, snapshot: Snapshot) -> Self:
-        """Return these settings with the arities of a snapshot.
-
-        Raises SnapshotMismatch if other arities were given.
-        """
+        """Return these settings with a snapshot's arities. Raises SnapshotMismatch for others."""
         for name in ("arity", "leaf_arity"):
             given, held = getattr(self, name), getattr(snapshot, name)
             if given not in (None, held):

@@ -413,10 +413,7 @@ class SharedWindows(EventsWindow[Out]):
 
 
 def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
-    """Return the checked settings from the arguments of a call, and the policy to retain events.
-
-    Raises TypeError and ValueError.
-    """
+    """Return the checked settings from the arguments of a call, and the policy to retain events."""
     keep = arguments["retain_for"]
     if not isinstance(keep, AbstractPolicy):
         return Settings.read(arguments, LevelLog, FingerTreeLog), None

@@ -97,7 +97,6 @@ class SharedEngine(Engine[Out]):
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
-        """The policy of each window."""
         return {name: cursor.policy for name, cursor in self.cursors.items()}
 
     def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
@@ -115,10 +114,7 @@ class SharedEngine(Engine[Out]):
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
-        """Return a new window that has not processed any events.
-
-        Raises ValueError for an unsuitable policy.
-        """
+        """Return a new window without events. Raises ValueError for an unsuitable policy."""
         if policy.needs_times and not self.timed:
             raise ValueError(f"{policy!r} needs times, but these events are kept without any")
         known = [_key(observer) for observer in self.policy.observers]
@@ -159,7 +155,6 @@ class SharedEngine(Engine[Out]):
         return cursor
 
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
-        """Return the coverage of a window."""
         time = self.intake.last_time if self.timed else None
         found = coverage_of(
             name, self.structure, cursor.policy, cursor.front, cursor.taken, time, lateness
@@ -203,11 +198,9 @@ class SharedEngine(Engine[Out]):
         return asked(self, cursor.policy, at, unit, current, partial)
 
     def result(self, cursor: Cursor) -> Out:
-        """Return the current result of a window."""
         return self.lowered(self.ready(cursor).query(), len(cursor))
 
     def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
-        """Write the current result of a window into a row of outputs."""
         self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
 
     def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
@@ -254,7 +247,7 @@ class SharedEngine(Engine[Out]):
         return is_asked and len(self.ready(cursor)) > 0
 
     def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
-        """Return the newest events, among which others may arrive late, as these windows need them.
+        """Return the newest events, among which others may arrive late.
 
         At most one page read per level for each window whose results are requested, usually none.
         """
@@ -285,10 +278,7 @@ class SharedEngine(Engine[Out]):
         self.intake.advance(micros)
 
     def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
-        """Store an event, and move the windows that are up to date; all or nothing.
-
-        Windows that a late event moves are updated on their next access.
-        """
+        """Store an event, and move the windows that are up to date; all or nothing."""
         tree, stamp, newest = self.structure, self.structure.stamp, micros
         if micros is not None and self.intake.last_time is not None:
             newest = max(micros, self.intake.last_time)  # the newest event may have been retracted
@@ -358,9 +348,9 @@ class SharedEngine(Engine[Out]):
                     self._fall_behind()
 
     def _fall_behind(self, ahead: bool = False) -> None:
-        """Mark windows as behind, so that the next access moves them to where their policies say.
+        """Mark windows as behind, so that the next access updates them.
 
-        Marks all windows, or with ``ahead`` only those ahead of what is stored.
+        Marks all windows, or with ``ahead`` only those ahead of the stored events.
         """
         for cursor in self.cursors.values():
             if not ahead or cursor.taken > self.structure.back:
@@ -369,8 +359,7 @@ class SharedEngine(Engine[Out]):
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
         """Move windows back if stored events have moved since a stamp; return whether they have.
 
-        The next access moves these windows to where their policies say. Windows that have processed
-        a ``chunk`` up to the newest event stay.
+        The next access updates these windows. Those that processed all of a ``chunk`` stay.
         """
         structure = self.structure
         if structure.stamp == stamp or not isinstance(structure, FingerTreeLog):

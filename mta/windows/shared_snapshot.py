@@ -50,7 +50,6 @@ class SharedSnapshot:
     windows: list[WindowState]
 
     def encode(self) -> bytes:
-        """Encode the snapshot as bytes."""
         windows = sorted((w.name, w.policy, w.front) for w in self.windows)
         return seal(MAGIC, VERSION, [self.events, windows])
 

@@ -381,10 +381,7 @@ class SingleEvents:
         return False
 
     def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
-        """Create the folds for late events of these windows. At most one page read per level.
-
-        All of these windows have recent events; otherwise no event could be late.
-        """
+        """Create the folds for late events of these windows. At most one page read per level."""
         recents = [window.recent for window in windows if window.recent is not None]
         before = [recent.before() for recent in recents]
         self._late = LateEvents(self._monoid, recents[0].events, before)
@@ -406,10 +403,7 @@ class SingleEvents:
         self._double = float if self._usual and self._reader.doubles else None
 
     def result(self, window: Evictions | None = None) -> Any:
-        """Return the result of a window, by default the only one. 1 combine, unless it is known.
-
-        Also 1 combine per event that the window reaches.
-        """
+        """Return the result of a window, by default the only one. 1 combine, none if known."""
         if window is None:
             window = self._only
             if window is None or self._owner.busy:
@@ -441,10 +435,7 @@ class SingleEvents:
         at: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Return the result of one window, of all, or of a policy. 1 combine per unknown result.
-
-        See ``SharedWindows.query``.
-        """
+        """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
         owner = self._owner
         if owner.busy:
             raise busy()
@@ -504,8 +495,7 @@ class SingleEvents:
     def evict(self) -> bool:
         """Remove the oldest event of the only window if that is prefetched; return whether it was.
 
-        With allowed lateness this is not possible: late events may read what a policy evicts, but
-        not what a caller evicts.
+        Not with allowed lateness, because late events must not read what a caller evicts.
         """
         if self._intake.allowed_lateness:
             return False

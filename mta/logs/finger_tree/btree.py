@@ -45,10 +45,7 @@ Folds = dict[Node, tuple[Refold, int]]
 
 
 class Tree:
-    """A B-tree of timed values that keeps each node's up-aggregate up to date.
-
-    Raises ValueError for an arity below 2.
-    """
+    """A B-tree of timed values with up-aggregates. Raises ValueError for an arity below 2."""
 
     def __init__(
         self,
@@ -266,10 +263,7 @@ class Tree:
             self.lower()
 
     def fill(self, node: Node) -> Node:
-        """Merge an underfull node with a neighbor, or fill it up from there; return the parent.
-
-        A node without neighbors stays unchanged.
-        """
+        """Merge an underfull node with a neighbor, if any, or fill it up; return the parent."""
         parent = parent_of(node)
         if parent.arity == 1:
             return parent

@@ -319,10 +319,7 @@ class FingerTree(Tree):
         self.unfold()
 
     def drop_newest(self, count: int) -> None:
-        """Remove the newest values, which must be in the last leaf. No combine.
-
-        As many values or more must be appended next.
-        """
+        """Remove the newest values, all in the last leaf. Append as many or more of them next."""
         leaf = self.last_leaf
         leaf.entries.truncate(leaf.count - count)
         self.size -= count
@@ -363,10 +360,7 @@ class FingerTree(Tree):
         self._begin()
 
     def set_left(self, path: list[Node]) -> None:
-        """Set the lowest nodes of the left spine, if it exists, highest first.
-
-        ``path`` may include the root.
-        """
+        """Set the lowest nodes of the left spine, if it exists; ``path`` may include the root."""
         if self._left is None:
             return
         spine, below = self.left, [node for node in path if node is not self.root]
@@ -718,10 +712,7 @@ class FingerTree(Tree):
         return self.root, 0
 
     def rank_after(self, time: int) -> int:
-        """Return how many entries are not later than a time. O(log d) nodes at distance d.
-
-        At most one page read per level.
-        """
+        """Return how many entries are not later than a time. O(log d) nodes at distance d."""
         leaf = self.last_leaf
         if leaf.count and leaf.time_at(0) <= time:
             return self.size - leaf.count + int(leaf.times.searchsorted(time, side="right"))
@@ -751,10 +742,7 @@ class FingerTree(Tree):
     # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Assert the invariants of ``Tree.check``, the spines and their aggregates.
-
-        Changes nothing: deferred aggregates stay deferred.
-        """
+        """Check the tree, the spines and their aggregates. Deferred aggregates stay deferred."""
         with self.cache.preserving_state():
             self._check_spine(self.right, -1)
             if self._left is not None:

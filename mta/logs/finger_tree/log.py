@@ -145,7 +145,6 @@ class FingerTreeLog(TreePages):
         return min(self.tree.last_leaf.count, _NEWEST, length // 2)
 
     def settled(self, front: int) -> int:
-        """See ``OrderedEvents``."""
         return self.back - self._unsettled(self.back - front)
 
     def take_in(self, new: Events) -> int | None:
@@ -351,10 +350,7 @@ class FingerTreeLog(TreePages):
         self._note_late(-1, count)
 
     def _note_late(self, position: int, before: int) -> None:
-        """Record late events at a position, of which ``before`` are before the front.
-
-        Cached values of the events before the position stay valid.
-        """
+        """Record late events at a position, of which ``before`` are before the front."""
         self._note_moved(position)
         if position < self.front:
             self.front += before

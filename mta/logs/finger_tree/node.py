@@ -54,7 +54,6 @@ class RowBuffer:
 
     @property
     def rows(self) -> Rows:
-        """All rows, as a view."""
         return self.cut(0, self.count)
 
     def share(self, start: int, stop: int) -> Rows:
@@ -82,7 +81,6 @@ class RowBuffer:
         return self.schema.schemas[which].cut(self._room[which], first + start, first + stop)
 
     def at(self, index: int) -> Row:
-        """Return one row."""
         return self.schema.at(self._room, self._start + index)
 
     def part_at(self, which: int, index: int) -> Row:
@@ -90,7 +88,6 @@ class RowBuffer:
         return self.schema.schemas[which].at(self._room[which], self._start + index)
 
     def put(self, index: int, row: Row) -> None:
-        """Replace one row."""
         self._own(self.count, index)
         self.schema.put(self._room, self._start + index, row)
 
@@ -125,7 +122,6 @@ class RowBuffer:
         return row
 
     def extend(self, rows: Rows, count: int) -> None:
-        """Add rows at the end."""
         self._own(self.count + count, self.count)
         self.schema.put_many(self._room, self._start + self.count, rows)
         self.count += count
@@ -149,7 +145,6 @@ class RowBuffer:
         self.derived = None
 
     def truncate(self, count: int) -> None:
-        """Keep only the first rows."""
         self.count = count
         self._changed(count)
 
@@ -226,7 +221,6 @@ class Node:
 
     @property
     def count(self) -> int:
-        """The number of entries."""
         return self.entries.count
 
     @property
@@ -240,15 +234,12 @@ class Node:
         return self.entries.numbers(0)
 
     def values(self, start: int, stop: int) -> Rows:
-        """Return the values of some entries, as a view."""
         return self.entries.part(1, start, stop)
 
     def time_at(self, index: int) -> int:
-        """Return the time of an entry."""
         return int(self.entries.part_at(0, index))
 
     def index_of(self, child: Node) -> int:
-        """Return the index of a child."""
         links = self.links
         return len(links) - 1 if links[-1] is child.link else links.index(child.link)
 
@@ -261,11 +252,9 @@ class Node:
         return self.sums.numbers(1)
 
     def fold_at(self, index: int) -> Partial:
-        """Return the up-aggregate of one subtree."""
         return self.sums.part_at(0, index)
 
     def size_at(self, index: int) -> int:
-        """Return the number of events in one subtree."""
         return int(self.sums.numbers(1)[index])
 
     def adopt(self, index: int, child: Node, aggregate: Partial) -> None:
@@ -326,7 +315,6 @@ class Kind:
         self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
 
     def layout_of(self, level: int) -> Layout:
-        """Return the layout of the pages at a level."""
         return _NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
 
     def node(
@@ -344,7 +332,6 @@ class Kind:
         return node
 
     def lift(self, node: Node, start: int, stop: int) -> Rows:
-        """Return some entries of a node as partials."""
         return self.monoid.lift_rows(node.values(start, stop), stop - start)
 
     def fold(self, node: Node) -> Partial:

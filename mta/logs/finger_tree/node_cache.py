@@ -32,7 +32,7 @@ from mta.pages.pager import NOTES, Note, RetiredPages, StorePager, check_note
 from stores import PageStore
 
 _MOST_NOTES = 256
-#: "Few" leaves are at most one in this many of the leaves below a node.
+#: A few leaves are at most one in this many of the leaves below a node.
 _FEW = 8
 #: How many leaves to prefetch after the one that is read.
 _AHEAD = 4
@@ -237,10 +237,7 @@ class PagedNodeCache(NodeCache):
         return self._are_large and self.made >= _AT_ONCE
 
     def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
-        """Release large leaves as the base class does, if enough of them are in the cache.
-
-        If the store fails, all stay in memory.
-        """
+        """Release large leaves as the base class does, if there are enough; all or none."""
         settled = [
             node
             for node in self._recent.values()
@@ -282,7 +279,7 @@ class PagedNodeCache(NodeCache):
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
         """Retire whole subtrees, in the note of their parent's page if it has a note.
 
-        Few leaves get separate notes, so that a large page need not be read again.
+        A few leaves get separate notes, so that a large page need not be read again.
         """
         for link in links:
             self._let_go(link)

@@ -186,10 +186,7 @@ class TreePages(EventLog):
         return self
 
     def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of the events from ``start`` to ``stop``, the identity for none.
-
-        Costs O(arity * log d) combines if d events are newer than ``start``.
-        """
+        """Return the aggregate of a range. O(arity * log d) combines at distance d from the end."""
         return self.tree.fold_positions(start - self.kept_from, stop - self.kept_from)
 
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
@@ -203,10 +200,7 @@ class TreePages(EventLog):
         return self.kept_from + self.tree.rank_after(time)
 
     def leaf_after(self, time: int) -> int:
-        """Return the start of the leaf with the oldest event later than a time, or of one before.
-
-        Reads no leaf.
-        """
+        """Return the start of the leaf with the oldest later event, or of a leaf before it."""
         return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
     def time_at(self, position: int) -> int:
@@ -218,7 +212,6 @@ class TreePages(EventLog):
         return node.time_at(index)
 
     def time_before(self, position: int) -> int | None:
-        """Return the time of the event before a position, even if it was evicted."""
         if position == self.kept_from:
             return self.newest_left
         return self.time_at(position - 1) if self.kept_from < position <= self.back else None

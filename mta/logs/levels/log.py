@@ -144,7 +144,6 @@ class LevelPages(EventLog):
         self.levels.append_many(rows, times, count)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add as many events as fit in the leaf tail, without results; return how many."""
         stop = min(stop, start + self.room())
         coming = None if times is None else times[start:stop]
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
@@ -352,10 +351,7 @@ class LeafReader:
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """Return the chunk at a position, if in memory, or else one leaf group.
-
-        At most one page read per level.
-        """
+        """Return the chunk at a position, if in memory, or else one leaf group."""
         for chunk in self._chunks:
             if chunk.first <= position < chunk.stop:
                 return chunk
@@ -449,17 +445,9 @@ class LeafReader:
     # --- ranges -----------------------------------------------------------------------------------
 
     def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of a range of positions, the identity if it is empty.
-
-        At most 2 * arity combines and two page reads per level.
-        """
         return self.levels.fold_range(start, stop, self._within)
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
-        """Return the groups above the leaf group that starts at a position, from the root down.
-
-        At most one page read per level.
-        """
         levels, groups = self.levels, list[PathGroup]()
         if position % levels.leaf_arity:
             return groups
@@ -483,7 +471,6 @@ class LeafReader:
         return np.array([position]), self.monoid.partials.one(self.fold(position, back))
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
-        """Return the aggregate of some elements of a group."""
         tail = self.levels.tails[level]
         if number == tail.number and not start and stop == tail.count:
             return self.levels.fold_tail(tail)
@@ -496,7 +483,6 @@ class LeafReader:
     # --- times ------------------------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than a time. One page read per level."""
         levels = self.levels
         for tail in reversed(levels.tails):
             assert tail.times is not None
@@ -522,10 +508,6 @@ class LeafReader:
         return leaf.first + start + int(leaf.times[start:].searchsorted(time, side="right"))
 
     def time_before(self, position: int) -> int | None:
-        """Return the time of the event just before a position, even if its page was deleted.
-
-        None if the time is unknown. At most one page read per level.
-        """
         levels = self.levels
         if position == 0:
             return None
@@ -562,10 +544,7 @@ class LevelLog(LevelPages, LeafReader):
         self.levels.append(row, time)
 
     def take_in(self, new: Events) -> int | None:
-        """Add events that arrived one at a time, at most as many as there was room for.
-
-        Returns None: no event was late.
-        """
+        """Add events that arrived one at a time; return None, because no event was late."""
         self.levels.append_many(*new)
         return None
 

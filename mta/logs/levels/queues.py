@@ -112,17 +112,14 @@ class RestoredTail(Tail):
 
     @property
     def rows(self) -> Rows:
-        """The elements, with room for more."""
         return self._read().rows
 
     @property
     def times(self) -> np.ndarray | None:  # type: ignore[override]
-        """Their times, if stored."""
         return self._read().times
 
     @property
     def names(self) -> list[bytes]:  # type: ignore[override]
-        """The names of their pages."""
         return self._read().names
 
     def _read(self) -> Group:
@@ -181,11 +178,9 @@ class Levels:
         self.seals_folded = False
 
     def arity_of(self, level: int) -> int:
-        """Return the number of elements in a group of this level."""
         return self.arity if level else self.leaf_arity
 
     def layout_of(self, level: int) -> Layout:
-        """Return the layout of the groups of this level."""
         return self._layouts[level > 0]
 
     def span(self, level: int) -> int:
@@ -267,7 +262,6 @@ class Levels:
         self.back += count
 
     def fits(self, count: int) -> bool:
-        """Return whether the leaf tail has room for ``count`` events."""
         return count <= self.leaf_arity - self.tails[0].count
 
     def extend(

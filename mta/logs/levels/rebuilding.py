@@ -58,10 +58,7 @@ class Rebuilder:
         return None
 
     def _ways(self, level: int, number: int, thorough: bool) -> Iterator[_Candidate]:
-        """Yield every combination of the pages below as an inner page.
-
-        ``thorough`` also rebuilds existing pages below, because these may be left over.
-        """
+        """Yield each combination of the pages below as a page; ``thorough`` also rebuilds those."""
         first, arity = number * self._levels.arity, self._levels.arity
         below = self._stored(level - 1, range(first, first + arity))
         choices = [

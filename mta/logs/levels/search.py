@@ -85,8 +85,6 @@ class SegmentedWindow(LevelPages, Aggregator):
     # --- searches -------------------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than a time. One page read per level."""
-
         def search(segment: Segment) -> int | None:
             _, _, group, start, stop = segment
             assert group.times is not None
@@ -132,7 +130,6 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.descend(search)
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return the start of the longest suffix whose result is accepted."""
         monoid, pick = lens
         if accepts(monoid.lower(pick(self.query()))):
             return self.front
