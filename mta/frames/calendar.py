@@ -77,7 +77,7 @@ class CalendarWindow(TimeFrame):
         delay: float | Duration = 0,
         ties: Ties = "rows",
     ) -> Self:
-        """Create a window from the start of the day, week (Monday), month, quarter or year.
+        """Create a window that starts with the current day, week (Monday), month, quarter or year.
 
         The window includes its start. ``closed="left"`` excludes the newest event and others with
         its time. A ``delay`` moves both the start and the end back.

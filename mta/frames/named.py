@@ -179,7 +179,7 @@ def _join_parts(left: Partial, right: Partial) -> Partial:
 
 
 def _sessions(gap: int) -> ColumnarMonoid:
-    """Return a monoid for the number of events, the number before the last gap, and last time."""
+    """Return a monoid of the number of events, the number before the last gap and the last time."""
 
     def combine(left: Partial, right: Partial) -> Partial:
         """Combine. The last gap is in the right part, else between the parts, else in the left."""

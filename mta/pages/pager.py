@@ -50,7 +50,7 @@ class Pager(ABC):
 
     @abstractmethod
     def read(self, level: int, number: int, name: bytes) -> Group:
-        """Return a group. One store call, unless it is among the last groups read of its level.
+        """Return a group. One store call, or none for the last groups read of its level.
 
         Raises MissingPage or CorruptPage.
         """

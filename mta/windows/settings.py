@@ -89,7 +89,7 @@ class Settings:
     """In microseconds; None if events must arrive in order."""
     on_duplicate: OnDuplicate = "append"
     retain_for: int | None = None
-    """How far before the newest event windows can be queried, in microseconds."""
+    """How far back from the newest event windows can be queried, in microseconds."""
     max_ahead: int | None = None
     """How far ahead of the clock an event may be, in microseconds; None for any distance."""
     on_ahead: OnAhead = "raise"

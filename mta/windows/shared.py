@@ -324,8 +324,9 @@ class SharedWindows(EventsWindow[Out]):
         Windows with the same name and frame continue. Other windows, as with ``add`` and
         ``resize``, contain the retained events of their frames; ``coverage`` says which are
         missing. Reads one page per level later for each window's front. Raises CorruptSnapshot for
-        damaged bytes, SnapshotMismatch if the aggregation or the values that frames observe differ
-        from the snapshot, and ValueError for a frame that needs times if these events have none.
+        damaged bytes. Raises SnapshotMismatch if the snapshot has another aggregation, or frames
+        that observe other values. Raises ValueError if a frame needs times and the events have
+        none.
         """
         state = SharedSnapshot.decode(snapshot)
         checked, keep = _read(locals())

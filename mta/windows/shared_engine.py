@@ -423,7 +423,7 @@ class SharedEngine(Engine[Out]):
     # --- events out -----------------------------------------------------------------------------
 
     def retract(self, time: Any) -> None:
-        """Remove the newest event with a time; the next access updates the windows."""
+        """Remove the newest event with the given time; the next access updates the windows."""
         stamp = self.structure.stamp
         by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._recede(stamp)

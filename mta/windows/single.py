@@ -528,7 +528,7 @@ class SingleEvents:
     # --- prefetched data ------------------------------------------------------------------------
 
     def _may_come(self, micros: float) -> bool:
-        """Return whether an event at a time is accepted, prefetching again if necessary."""
+        """Return whether an event at this time is accepted, prefetching again if necessary."""
         if self._skip:
             return False
         newest = self._intake.newest

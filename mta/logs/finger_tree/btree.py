@@ -182,7 +182,7 @@ class Tree:
             node = self.child(node, index)
 
     def _start(self, time: int, at_first: bool) -> Node:
-        """Return a node whose subtree has the first entry with a time, or the place after all."""
+        """Return a node at or above the first entry with this time, or the place after the last."""
         return self.root
 
     # --- rebalancing ------------------------------------------------------------------------------

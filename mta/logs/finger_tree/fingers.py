@@ -319,7 +319,7 @@ class FingerTree(Tree):
         self.unfold()
 
     def drop_newest(self, count: int) -> None:
-        """Remove the newest values, all in the last leaf. Append as many or more of them next."""
+        """Remove the newest values, all in the last leaf. The caller then appends as many or more."""
         leaf = self.last_leaf
         leaf.entries.truncate(leaf.count - count)
         self.size -= count
@@ -648,7 +648,7 @@ class FingerTree(Tree):
     def _accepted(
         self, node: Node, start: Passage, prefix: Partial, accepts: Callable[[Partial], bool]
     ) -> tuple[int, Partial, bool]:
-        """Return the end of the longest accepted run after a cut, its fold, and if it is complete.
+        """Return the end and the fold of the longest accepted run after a cut, and if all is accepted.
 
         The end counts from the subtree's first entry, even if the cut is after that entry.
         """
@@ -683,7 +683,7 @@ class FingerTree(Tree):
         return self.events_before(node, first + index) + end, prefix, False
 
     def _holds(self, position: int) -> tuple[Node, int]:
-        """Return the lowest right spine node, or the root, with all entries from a position on.
+        """Return the lowest node of the right spine, or the root, with all entries from a position.
 
         Also returns the number of entries before its subtree.
         """
@@ -695,7 +695,7 @@ class FingerTree(Tree):
         return self.root, 0
 
     def _near(self, position: int) -> tuple[Node, int]:
-        """Return the lowest spine node, or the root, with a position below it.
+        """Return the lowest node of a spine, or the root, whose subtree contains a position.
 
         Also returns the number of entries before its subtree.
         """

@@ -176,7 +176,7 @@ class FingerTreeLog(TreePages):
     # --- events at times that already have an event -----------------------------------------------
 
     def _has_left(self, time: int) -> bool:
-        """Return whether an event at a time is evicted on arrival, as a newer one was evicted.
+        """Return whether an event at this time is evicted on arrival, as a newer one was evicted.
 
         An event that would replace the newest evicted event, or combine with it, is evicted too.
         """
@@ -191,7 +191,7 @@ class FingerTreeLog(TreePages):
         return self._position_of(time)
 
     def _position_of(self, time: int) -> int | None:
-        """Return the position of the newest event with a time, if any. One page read per level."""
+        """Return the position of the newest event with this time, if any. One page per level."""
         position = self.first_after(time) - 1
         if position < self.kept_from or self.time_at(position) != time:
             return None
@@ -266,7 +266,7 @@ class FingerTreeLog(TreePages):
         return row
 
     def count_at(self, time: int) -> int:
-        """Return how many events with a time can be retracted. One or two page reads per level."""
+        """Return how many events at this time can be retracted. One or two pages per level."""
         start, stop = self.first_after(time - 1), self.first_after(time)
         while start < stop and self._is_gone(start):
             start += 1
@@ -438,7 +438,7 @@ class FingerTreeLog(TreePages):
             self._note_left(self.tree.evict_oldest(gone), position)
 
     def _note_left(self, newest: int, position: int) -> None:
-        """Record that the events before a position were evicted for good; one has this time."""
+        """Record that the events before a position were evicted, the last one at ``newest``."""
         self.newest_left = max(newest, newest if self.newest_left is None else self.newest_left)
         self.kept_from = position
 

@@ -1,9 +1,9 @@
 """Nodes as pages: which nodes are in memory, which are written, and which pages may be deleted.
 
 The root, the spines and the most recently used nodes are in memory. Every other node is an
-immutable page, named like the groups of level queues (``pages.page``). A changed node is written
-again under a new number, and so are the nodes above it, when it is released or when a snapshot is
-taken. Large leaves are released as soon as no event can be added to them. A page therefore never
+immutable page, named like the groups of level queues (``pages.page``). When a changed node is
+released, or when a snapshot is taken, the node and the nodes above it are written again under new
+numbers. Large leaves are released as soon as no event can be added to them. A page therefore never
 changes, and its parent has its number and name.
 
     leaf page   events: their values, and times

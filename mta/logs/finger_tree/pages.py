@@ -53,7 +53,7 @@ class Retired(Named):
 
 
 class TreePages(EventLog):
-    """A tree's events by position, in pages that the root, spines and changed nodes name.
+    """The events of a tree by position, in pages named by the root, spines and changed nodes.
 
     Positions count from ``kept_from``, which grows with every event evicted for good. A late event
     that is older than one of those is evicted on arrival, before ``kept_from``, so the retained
