@@ -73,7 +73,7 @@ class LeafParts:
         return len(self._places)
 
     def held(self, leaf: LastLeaf) -> int:
-        """Return the number of events of the last leaf in parts, once these have been written."""
+        """Return how many events of the last leaf are in written parts."""
         if leaf is not self._leaf or not self._places:
             return 0
         return self._first + len(self._places) * self.size - leaf.dropped

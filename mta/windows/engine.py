@@ -1,8 +1,8 @@
 """The internals of a window: its intake, the structure with its events, and its snapshots.
 
-``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the policy of a single window,
-which slides it; ``shared_engine`` does so for multiple windows. The attribute ``engine`` of a
-public class such as ``Window`` is not public.
+``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the policy that slides a
+single window; ``shared_engine`` does so for multiple windows. The attribute ``engine`` of a public
+class such as ``Window`` is not public.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ class FingerTree(Tree):
         self.unfold()
 
     def drop_newest(self, count: int) -> None:
-        """Remove the newest values, all in the last leaf. The caller then appends as many or more."""
+        """Remove the newest values, all in the last leaf. The caller appends as many or more."""
         leaf = self.last_leaf
         leaf.entries.truncate(leaf.count - count)
         self.size -= count
@@ -648,7 +648,7 @@ class FingerTree(Tree):
     def _accepted(
         self, node: Node, start: Passage, prefix: Partial, accepts: Callable[[Partial], bool]
     ) -> tuple[int, Partial, bool]:
-        """Return the end and the fold of the longest accepted run after a cut, and if all is accepted.
+        """Return the end and fold of the longest accepted run after a cut, and if all is accepted.
 
         The end counts from the subtree's first entry, even if the cut is after that entry.
         """

@@ -24,9 +24,9 @@ In a snapshot, after the common fields (other structures over level queues add f
     state    = [swept, kept, tails]
     swept    = position before which pages have been deleted
     kept     = fronts of the earlier snapshots that may still be restored
-    tails    = from level 0 up, [group, count, columns], columns as in a page; if the tail of the
-               leaves has parts, ``parts`` and ``retired`` follow, and the columns leave out the
-               events in ``parts`` (see ``logs.parts`` and ``pages.pager``)
+    tails    = from level 0 up, [group, count, columns], columns as in a page; the tail of the
+               leaves also has ``parts`` and ``retired`` if either is not empty, and its columns
+               leave out the events in ``parts`` (see ``logs.parts`` and ``pages.pager``)
 """
 
 from __future__ import annotations
