@@ -1,7 +1,7 @@
 """Single events in a compiled kernel: their prefetched data is loaded into a native buffer.
 
 ``single`` prefetches the aggregates. This module loads them into one *block* of numbers. Each event
-is then one call of the kernel (``single.c``), until an event needs more: the kernel checks whether
+is then one call of the kernel (``single.c``), until an event needs more. The kernel checks whether
 the event is allowed, adds it, moves the front, and returns the result. Times and counts are also
 doubles, so one buffer, which Python owns, contains everything. This works for aggregations whose
 partial is a number or the pair of a mean, for products of these, and for windows by count or time.

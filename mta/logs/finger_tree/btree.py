@@ -152,7 +152,7 @@ class Tree:
         return leaf
 
     def _load_neighbours(self, node: Node) -> None:
-        """Read the nodes that rebalancing may need as far as a removal can propagate up."""
+        """Read the neighbors that rebalancing may need, at every level that a removal can reach."""
         while node.parent is not None and node.arity <= self.least(node.level):
             left = max(node.parent.index_of(node) - 1, 0)
             for index in range(left, min(left + 2, node.parent.arity)):
