@@ -54,7 +54,7 @@ class Setting:
     timed: bool
     policy: AbstractPolicy
     allowed_lateness: int = 0
-    """How many microseconds older than the newest event before its batch an event may be."""
+    """How late an event may be, in microseconds, relative to the newest event before its batch."""
     on_duplicate: OnDuplicate = "append"
     """What to do with an event that has the time of an existing event."""
     retain_for: int = 0
