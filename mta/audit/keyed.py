@@ -387,7 +387,7 @@ def _difference(content: Table | Index, index: Index, at: int) -> str | None:
     """Return how a page differs from what the index above says, or None."""
     hashes = content.firsts if isinstance(content, Index) else content.keys.hashes
     if not len(hashes) or hashes[0] != index.firsts[at]:
-        return "it does not begin with the key that its index says"
+        return "it does not begin with the key that its index names"
     if at + 1 < len(index) and hashes[-1] >= index.firsts[at + 1]:
         return "it has keys of the page after it"
     return None

@@ -83,7 +83,7 @@ class Damage:
         if self.windows is None:
             return ""
         if not self.windows:
-            return "in no window, but kept; "
+            return "in no window, but retained; "
         return f"in window{'s' * (len(self.windows) > 1)} {', '.join(self.windows)}; "
 
 
@@ -237,8 +237,8 @@ class _Auditor:
         if not self._repairs:
             return "not repaired"
         if self._rebuild is None:
-            return f"{self._tree.name} keeps events in this page too: restore a copy of it"
-        return "not all that was below it is there, so it cannot be rebuilt: restore a copy of it"
+            return f"{self._tree.name} stores events in this page too: restore a copy of it"
+        return "pages below it are missing, so it cannot be rebuilt: restore a copy of it"
 
     def _repair(self, named: Named) -> Group | None:
         """Rewrite the page and return it, read again; None if that is impossible."""
