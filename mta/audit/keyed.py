@@ -260,8 +260,7 @@ class OpaqueKeys:
         return found
 
     def audit_tables(self) -> tuple[Audit, Iterator[tuple[Any, bytes]]]:
-        """Verify every table and index; return the findings, and the snapshots of standalone
-        windows.
+        """Verify every table and index; return the audit, and snapshots of standalone windows.
 
         Iterating over the snapshots reads the intact tables again. It skips the keys that may be in
         a damaged table. A table cannot be rebuilt, as no other page has its events.
