@@ -41,7 +41,7 @@ from spark_integration.session import local_session
 from spark_integration.sliding import sliding_aggregate
 
 EVENTS, KEYS, CORES, TURNS = 1_000_000, 100, 2, 3
-#: A meter reports about once a minute, as in the experiment ``spark``.
+#: The number of rows; a meter reports about once per minute, as in the experiment ``spark``.
 STREAM = 4_000_000
 LENGTHS = ("1 hour", "1 day")
 LIBRARIES = "apache-flink-libraries"
@@ -57,7 +57,7 @@ SCHEMA = "device STRING, ts TIMESTAMP(3), watts DOUBLE"
 
 
 def run(size: float) -> list[Figure]:
-    """CPU time per row of both sides, which run in turns."""
+    """Measure CPU time per row of both sides, which run in turns."""
     jars = flink_jars()
     rows = max(KEYS, int(EVENTS * size))
     with tempfile.TemporaryDirectory() as folder, flink(jars) as table_environment:
@@ -82,7 +82,7 @@ def run(size: float) -> list[Figure]:
 
 
 def against(costs: dict[str, float], length: str, side: str, what: str) -> Figure:
-    """Our cost of windows of a length, compared with a cost of Flink, in microseconds per row."""
+    """Compare our cost of windows of a length with a cost of Flink, in microseconds per row."""
     ours, peer = costs[f"ours, {length}"], costs[side]
     return Figure(
         f"{KEYS} keys, max over {length}, after every row",
