@@ -59,7 +59,7 @@ class PartialBatch(WindowStoreError, RuntimeError):
 
 
 class PolicyNotMonotone(WindowStoreError, ValueError):
-    """The policy keeps a prefix but evicts a longer part of the same window: correct the policy."""
+    """The policy retains a prefix but evicts a longer part of the same window: correct it."""
 
 
 class NotRevisable(WindowStoreError, TypeError):

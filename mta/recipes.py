@@ -107,10 +107,9 @@ def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int
 
 
 def rebuilt(recipe: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
-    """Return the object that a recipe describes, made by its constructor.
+    """Construct the object that a recipe describes.
 
-    Raises ValueError and TypeError for a class that is not among those given, and the errors of the
-    constructor.
+    Raises ValueError and TypeError for an unknown class, and the errors of the constructor.
     """
     match recipe:
         case [str(name), list(args), dict(kwargs)] if name in classes and len(args) <= _ITEMS:

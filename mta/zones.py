@@ -27,10 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Zone:
-    """A time zone by name, such as "Europe/Berlin"; its transitions are looked up once per year.
-
-    Raises ValueError for a name that is not in the time zone database.
-    """
+    """A time zone by name, such as "Europe/Berlin". Raises ValueError for an unknown name."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -69,7 +66,6 @@ class Zone:
         return found
 
     def _look_up(self, times: np.ndarray) -> None:
-        """Look up the transitions around some times, in UTC or local."""
         if not len(times):
             return
         first, last = _year(int(times.min()) - 2 * _DAY), _year(int(times.max()) + 2 * _DAY)

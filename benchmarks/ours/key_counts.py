@@ -53,10 +53,7 @@ def key_counts(size: float, progress: Progress) -> Rows:
 
 
 def stream(keys: int, batch: int, filling: int) -> Row:
-    """Measure a batch of random keys with full windows, in a separate process.
-
-    The windows are filled in batches of ``filling`` rows.
-    """
+    """Measure batches in a separate process; batches of ``filling`` rows fill the windows."""
     numbers = map(str, (keys, batch, filling))
     command = [sys.executable, "-m", "benchmarks.ours.key_counts", *numbers]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

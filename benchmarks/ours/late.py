@@ -105,7 +105,6 @@ class Slide:
         self._done = stop
 
     def close(self) -> None:
-        """Release the pages."""
         self._store.close()
         self._folder.cleanup()
 

@@ -1,7 +1,7 @@
-"""``rolling(at=)`` compared with queries by hand: rows of one table with aggregates of another.
+"""``rolling(at=)`` compared with handwritten queries that join aggregates to rows of a table.
 
 A million questions over a million events of 100,000 keys, on one thread. Each question is a key and
-a moment, and aggregates the events of the previous six hours. By hand, the query is
+a moment, and aggregates the events of the previous six hours. The handwritten queries are
 
 - in polars: add the questions to the events as rows without a value, apply ``rolling`` to all rows,
   and filter the questions; for sums also running sums by key, joined as of the end and the start
@@ -33,7 +33,7 @@ FUNCTIONS = ("max", "sum")
 
 
 def run(size: float) -> list[Figure]:
-    """Measure nanoseconds of processor time per question, ours and each query by hand.
+    """Measure nanoseconds of processor time per question, ours and each handwritten query.
 
     All sides run in one process; the number of polars' threads is set before its import.
     """

@@ -1,8 +1,8 @@
-"""Reads of published windows compared with code by hand, over Redis on this host.
+"""Reads of published windows compared with handwritten code, over Redis on this host.
 
 The windows have three aggregations over three windows, and a million keys with 20 events each. A
 separate process reads one key at a time, a thousand keys together, and without a cache. There are
-two rivals on the same server. One is a sorted set per key (code by hand): ``ZRANGEBYSCORE`` returns
+two rivals on the same server. One is a sorted set per key (handwritten): ``ZRANGEBYSCORE`` returns
 the events of the longest window, and the client folds them. The other is a ``GET`` of a finished
 value, which is the least possible time. The experiment also measures the time that publishing adds
 to the writer's batches.

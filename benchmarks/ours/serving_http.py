@@ -68,7 +68,6 @@ def _wait(service: subprocess.Popen[bytes], port: int) -> None:
 
 
 def _processor_seconds(process: int) -> float:
-    """Return the processor time of a process."""
     with open(f"/proc/{process}/stat") as file:
         times = file.read().rpartition(")")[2].split()[11:13]
     return sum(map(int, times)) / sysconf("SC_CLK_TCK")

@@ -73,12 +73,10 @@ class TimedTwoStacks(TwoStacks):
         self.times: deque[float] = deque()
 
     def insert_at(self, value: Any, time: float) -> None:
-        """Insert a value and its time."""
         self.times.append(time)
         self.insert(value)
 
     def evict_until(self, time: float) -> None:
-        """Evict the values that are not later than a time."""
         times = self.times
         while times and times[0] <= time:
             times.popleft()

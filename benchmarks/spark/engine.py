@@ -146,11 +146,7 @@ class Engine:
         return rows
 
     def _largest(self, part: np.ndarray, partitions: int) -> float:
-        """Return the largest partition's share of all readings.
-
-        ``part`` has the partitions for the largest number, which ``partitions`` divides. Spark takes
-        the hash modulo this number.
-        """
+        """Return the largest partition's share of all readings; Spark partitions by modulo."""
         readings = np.bincount(part % partitions, weights=self._of_plug)
         return float(readings.max() / readings.sum())
 

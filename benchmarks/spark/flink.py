@@ -177,7 +177,6 @@ class Flink:
         return pa.concat_tables([read_results(path) for path in parts])
 
     def discard(self, length: str) -> None:
-        """Compute an ``OVER`` window."""
         self._sql(f"INSERT INTO nowhere {self._over(length)}")
 
     def hop(self) -> None:
@@ -189,7 +188,6 @@ class Flink:
         )
 
     def pass_through(self) -> None:
-        """Read the rows, and discard them."""
         self._sql("INSERT INTO nowhere SELECT * FROM readings")
 
     @staticmethod
@@ -213,13 +211,11 @@ class Ours:
         self.spark, self._folder = spark, folder
 
     def results(self, length: str) -> pa.Table:
-        """Return all results."""
         out = self._folder / "ours"
         self._write(length, "csv", str(out))
         return pa.concat_tables([read_results(path) for path in out.glob("*.csv")])
 
     def discard(self, length: str) -> None:
-        """Compute the windows."""
         self._write(length, "noop", None)
 
     def _write(self, length: str, sink: str, path: str | None) -> None:

@@ -7,8 +7,8 @@ counted.
 
 - The trivial step packs, groups, stores a state and unpacks like ours, but computes nothing.
 - The pass-through repartitions the rows by key, and returns them. Its time is in every row.
-- The function by hand is ``applyInPandasWithState`` over each key, with the key's events in Spark's
-  state, as users write without this project.
+- The handwritten function is ``applyInPandasWithState`` over each key, with the key's events in
+  Spark's state, as users write without this project.
 """
 
 from __future__ import annotations

@@ -47,10 +47,7 @@ _BATCH, _CACHED = 64, 1 << 22
 
 
 class OpaqueKeys:
-    """The keys of a snapshot, for listing and verification; no events can be added.
-
-    Raises CorruptSnapshot, and the errors of the store.
-    """
+    """The keys of a snapshot, for listing and verification. Raises CorruptSnapshot."""
 
     def __init__(self, snapshot: bytes, store: str | PageStore) -> None:
         unread = UnreadSnapshot.decode(snapshot)
@@ -79,8 +76,7 @@ class OpaqueKeys:
     def incomplete(self) -> list[Incomplete]:
         """Return the results that are incomplete after windows or aggregations were changed.
 
-        Their names are those of the columns that they read, as the monoids are not known. No store
-        call.
+        They are named by the columns that they read, as monoids are unknown. No store call.
         """
         found = []
         for name, policy in (self.policies or {}).items():
@@ -144,7 +140,6 @@ class OpaqueKeys:
         return _Lot(table, fronts)
 
     def _summary(self, lot: _Lot, place: int) -> SnapshotSummary:
-        """Return the summary of one key of a table."""
         table = lot.table
         left, times = int(table.left[place]), table.times
         if table.marks[place] == STANDALONE:
@@ -334,7 +329,6 @@ class _Lot:
 
     @property
     def events(self) -> int:
-        """Return the number of events in windows."""
         sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
         vectorized = int(sizes[self.table.marks != STANDALONE].sum())
         return vectorized + sum(

@@ -99,12 +99,10 @@ class Audit:
 
     @property
     def repaired(self) -> list[Damage]:
-        """Return the damage that was repaired."""
         return [damage for damage in self.damaged if damage.repaired]
 
     @property
     def left(self) -> list[Damage]:
-        """Return the damage that was not repaired."""
         return [damage for damage in self.damaged if not damage.repaired]
 
 
@@ -182,7 +180,6 @@ class _Auditor:
         self.found = Audit()
 
     def walk(self, pages: Iterator[Named]) -> None:
-        """Verify pages, and the pages below them."""
         while batch := list(islice(pages, _BATCH)):
             found = self._store.get_many([self._key(named) for named in batch])
             for named, data in zip(batch, found, strict=True):

@@ -157,7 +157,6 @@ class CommandLine:
 
 
 def _add_common(parser: ArgumentParser) -> None:
-    """Add the options that all commands on snapshots have."""
     parser.add_argument("--json", action="store_true", dest="as_json",
                         help="print one JSON document; default: lines of text")  # fmt: skip
     parser.add_argument("--store", metavar="URL",

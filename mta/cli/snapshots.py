@@ -248,7 +248,6 @@ class Listing:
     """Whether all counted events are in windows; with an unknown policy, some may have left."""
 
     def add(self, key: str, summary: SnapshotSummary) -> None:
-        """Add a single window."""
         self.keys += 1
         self.events += summary.events
         self.saved += summary.snapshot_bytes
@@ -295,16 +294,12 @@ class Listing:
         self.windows = sorted([*self.windows, *windows], key=itemgetter(0))[: self.limit]
 
     def __str__(self) -> str:
-        """Return the number of keys and of events in their windows as text."""
         kept = "" if self.whole else " kept"
         return f"{plural(self.keys, 'key')}, {plural(self.events, 'event')}{kept}"
 
 
 def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
-    """Print windows by key, their totals, their monoid and their policy.
-
-    If several windows share the events of a key, each has a row below that of the key.
-    """
+    """Print windows by key, with shared windows below it, their totals, monoid and policy."""
     say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
     if len(listing.windows) < listing.keys:
         say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
@@ -479,7 +474,7 @@ def say_left_out(window: str, reason: str) -> None:
 def sweep(
     store: PageStore, garbage: list[str], delete: bool, since: str = "", *, compact: bool
 ) -> None:
-    """Delete the pages, or print how many could be deleted; then compact the store if asked."""
+    """Delete the pages, or print how many could be deleted; then compact if requested."""
     if delete:
         store.delete_many(garbage)
         store.flush()

@@ -27,7 +27,7 @@ costs are amortized:
     insert   1               onto R1
              1               groups are folded when they are sealed
     evict    1 + 1/(a-1)     S and the stack are filled with every group that the front reaches
-             2/L + ...       a new leaf passes on R1, and takes the fold behind it
+             2/L + ...       a new leaf passes R1 on, and combines the next fold
 
 So a slide with its query takes at most 7 combines with pairs, and little more than 3 with large
 leaf groups. A single call takes at most 2 (L + a * levels) combines.
@@ -294,7 +294,6 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             self._check_folds(events[: self.end_at(None) - self.front])
 
     def _check_folds(self, events: list[Partial]) -> None:
-        """Compare the stack and the result with folds of all events of the window."""
         monoid = self.monoid
         entries = [(self.front, self.query()), *self.cursor.entries()]
         folds, fold, end = dict[int, Refold](), Refold(monoid), len(events)

@@ -113,7 +113,6 @@ class Folds:
         return other
 
     def index(self, position: int) -> int:
-        """Return the index of the fold from a position."""
         if self.starts is None:
             return position - self.start
         if isinstance(self.starts, range):
@@ -202,8 +201,7 @@ class Cursor(ObservedWindow):
     def recede(self, position: int) -> None:
         """Go back to before a position from which events have changed or will be read again.
 
-        The folds S stay if they end before it; ``reach``, or the run of a chunk, continues from
-        there.
+        The folds S stay if they end before it; ``reach`` or a run continues from there.
         """
         events, stack, is_next = self.events, self._stack, self.events.stamp - self._stamp <= 1
         oldest = events.kept_from
@@ -346,7 +344,6 @@ class Cursor(ObservedWindow):
         self.place(first + int(fronts[-1]), last)
 
     def _run_over(self, entering: Entering, batch: Batch, start: int) -> None:
-        """Write the results while events enter."""
         monoid, right = self.monoid, None
         swept = has_kernel(monoid)
         if swept:
@@ -493,8 +490,6 @@ class Cursor(ObservedWindow):
             front = chunk.first + int(fronts[-1])
 
     def _search(self, front: int, chunk: Chunk) -> SearchedTimes:
-        """Return the times from a front on and those of a chunk, for the policy."""
-
         def leaf(position: int, until: int | None) -> Leaf:
             return self.leaf(position, chunk.first, until=until)
 
@@ -530,7 +525,6 @@ class Cursor(ObservedWindow):
             self._reset()
 
     def _grow(self, newer: Partial) -> None:
-        """Add newer events to the aggregate G."""
         top = self._stack[-1]
         top.since = self._joined(top.since, newer)
 
@@ -608,10 +602,7 @@ class Cursor(ObservedWindow):
         return top is not None and top.starts is None and top.start <= position < top.stop
 
     def _behind(self, position: int, back: int) -> Partial:
-        """Return the aggregate from the end of a leaf to the back; O(1) combines amortized.
-
-        Reads and folds the groups of the path that are not on the stack yet.
-        """
+        """Return the aggregate from a leaf's end to the back; folds its path, O(1) amortized."""
         events, stack, partials = self.events, self._stack, self.monoid.partials
         while stack and stack[-1].stop < position:
             self._pop()
@@ -638,7 +629,6 @@ class Cursor(ObservedWindow):
         return right
 
     def _drop(self, position: int) -> None:
-        """Drop the used-up entries of the stack for a new position of the front."""
         stack = self._stack
         while stack and stack[-1].stop < position + (stack[-1].starts is None):
             self._pop()
@@ -666,10 +656,7 @@ class Cursor(ObservedWindow):
             self.sync(back - reach, 0, since)
 
     def prepare_ahead(self) -> None:
-        """Compute S and read its leaf for ``ahead``, as far as late events allow.
-
-        At most one page read per level; usually there is nothing to do.
-        """
+        """Compute S, as far as late events allow, and read its leaf; one page read per level."""
         self._fresh()
         if not self.is_held or self._stack[-1].reach > self.events.settled(self.front):
             self.place(self.front, self.back)
@@ -682,7 +669,6 @@ class Cursor(ObservedWindow):
 
     @property
     def is_held(self) -> bool:
-        """Return whether the folds S from the front on exist."""
         return self._is_held(self.front)
 
     def grown_by(self, newer: Partial) -> Folds | None:
@@ -762,7 +748,6 @@ class Cursor(ObservedWindow):
 
     @property
     def resident_rows(self) -> int:
-        """Return the number of folds in memory."""
         return sum(f.stop - f.start if f.starts is None else len(f.starts) for f in self._stack)
 
     @property

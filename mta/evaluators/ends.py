@@ -43,10 +43,7 @@ _BEHIND = -(1 << 62)
 
 
 def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
-    """Return where the frame ends at a time, among the events before ``back``.
-
-    At most one page read per level.
-    """
+    """Return where the frame ends at a time, at most ``back``; at most one page read per level."""
     end, stop = policy.end, back
     if end.delay and time is not None:
         stop = min(back, events.first_after(time - end.delay))
@@ -140,8 +137,7 @@ class EarlyCursor(Cursor):
     def _bounds(self, chunk: Chunk) -> tuple[EachFront, EachFront]:
         """Return where the frame of each event of a chunk starts, and where it stops.
 
-        Positions count from the first event of the chunk. A frame without events may stop before
-        its start.
+        Positions count from the chunk's first event. A frame without events may stop early.
         """
         events, policy, times, count = self.events, self.policy, chunk.times, chunk.count
         front, oldest, lifetime = events.kept_from, events.kept_from - chunk.first, policy.lifetime
@@ -158,7 +154,6 @@ class EarlyCursor(Cursor):
     def _run_frames(
         self, chunk: Chunk, starts: EachFront, stops: EachFront, batch: Batch, start: int
     ) -> None:
-        """Write the results of non-empty frames."""
         count, half = len(stops), len(stops) // 2
         first, stop, last = int(starts[0]), int(stops[0]), int(stops[-1])
         if half and last - stop > max(_MOST, 4 * count):

@@ -189,7 +189,6 @@ class FiBA(FingerTreeLog, Aggregator):
         return self.tree.query()
 
     def _placed(self) -> Cursor:
-        """Return the cursor, moved to the current window."""
         self._cursor.reach(self.front, self.back)
         return self._cursor
 

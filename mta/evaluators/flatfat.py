@@ -146,7 +146,7 @@ class PagedFlatFAT(SegmentedWindow):
     # --- the front and its path to the root -----------------------------------------------------
 
     def path_to(self, position: int) -> list[Block]:
-        """Return the path from a front's leaf block to the root; one page read per level at most."""
+        """Return the path from a front's leaf block to the root; one page read per level."""
         if position >= self.levels.tails[0].first:
             return []
         opens = not self.blocks.is_on_path(position)
@@ -157,7 +157,6 @@ class PagedFlatFAT(SegmentedWindow):
         return path
 
     def move_front(self, position: int, path: list[Block]) -> None:
-        """Move the front, and retain its path in memory."""
         self.front = position
         self.blocks.hold(path)
 

@@ -76,12 +76,10 @@ class WindowView(ObservedWindow):
 
     @property
     def front(self) -> int:  # type: ignore[override]
-        """Return the position of the oldest event."""
         return self._structure.front
 
     @property
     def back(self) -> int:  # type: ignore[override]
-        """Return the position after the newest event."""
         return self._structure.back
 
     def query(self) -> Partial:
@@ -91,7 +89,6 @@ class WindowView(ObservedWindow):
         return self._structure.events()
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than ``time``."""
         oldest = self._structure.oldest_time()
         if oldest is None or oldest > time:
             return self._structure.front
@@ -124,7 +121,6 @@ class WindowView(ObservedWindow):
         return total if kept == front else None
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest accepted suffix starts."""
         return self._structure.longest_suffix(self.lens(policy), accepts)
 
 

@@ -1,6 +1,6 @@
 """The Reactive Aggregator in pages: any event may be evicted (section 5 of its paper).
 
-Its FlatFAT (``flatfat``) holds events at fixed *slots*. An event that is evicted from the middle
+Its FlatFAT (``flatfat``) has events at fixed *slots*. An event that is evicted from the middle
 leaves a hole. Its leaf block and the blocks above it, up to the open block, are rewritten once:
 before the next snapshot, or when too many blocks wait. Their previous pages are retained as long as
 a snapshot needs them. *Positions* are counted backwards from the newest event, over the remaining
@@ -87,7 +87,6 @@ class WithHoles(AbstractMonoid):
     # --- rows -----------------------------------------------------------------------------------
 
     def marked(self, rows: Rows, count: int) -> Rows:
-        """Return rows of ``main`` marked as existing events."""
         return rows, np.broadcast_to(np.True_, count)
 
     def holes(self, count: int) -> Rows:
@@ -198,7 +197,6 @@ class PagedReactiveAggregator(Aggregator):
 
     @property
     def levels(self) -> Levels:
-        """Return the level queues of slots."""
         return self.fat.levels
 
     # --- events in and out ----------------------------------------------------------------------
@@ -466,7 +464,6 @@ class PlacedEvents:
         self._slots.hold()
 
     def slot(self, position: int) -> int:
-        """Return the slot of a position."""
         tree, levels, after = self._tree, self._tree.levels, self.back - position
         if not tree.holes or not after:
             return tree.fat.back - after

@@ -104,10 +104,7 @@ class SteadyEvaluator(Cursor):
             return
 
     def _above(self, border: int) -> int:
-        """Return the level whose element starts at the border and is opened next.
-
-        Returns 0 if the next leaf group is not sealed yet.
-        """
+        """Return the level whose element at the border is opened next; 0 for an unsealed leaf."""
         for folds in reversed(self._stack[:-1]):
             if border < folds.stop and folds.level is not None:
                 return folds.level

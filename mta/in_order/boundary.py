@@ -108,7 +108,6 @@ class Sizes:
         return self._count
 
     def push(self, size: int, times: int = 1) -> None:
-        """Add ``times`` slices of one size at the end."""
         self._count += times
         if self._runs and self._runs[-1][0] == size:
             self._runs[-1][1] += times
@@ -290,10 +289,7 @@ class BoundaryAggregator(InOrderAggregator):
         return [(self.monoid.partials.one(self._query()), 1)] if self.ends else []
 
     def _run_length(self) -> int:
-        """Return how many values can be inserted together within the first and current chunk.
-
-        Returns 0 if the next value must be inserted alone: at a boundary or a first slice.
-        """
+        """Return how many values fit into the first and current chunk; 0 to insert one alone."""
         if self.slide != 1 or self._now is None or not self._filled:
             return 0
         room = self._start + self.chunk_size - 1 - self._current
@@ -375,10 +371,7 @@ class BoundaryAggregator(InOrderAggregator):
                 self._restart(self._current)
 
     def _end_slice(self) -> None:
-        """Add the current slice to saa; the last slice of a chunk creates a boundary.
-
-        No combine, except after a query within the slice.
-        """
+        """Add the current slice to saa, and end a full chunk; a combine only after a query."""
         self._settle()
         done = self.monoid.identity if self._slice is _NOTHING else self._slice
         self.monoid.partials.put(self._saa, self._current - self._start, done)
@@ -408,7 +401,6 @@ class BoundaryAggregator(InOrderAggregator):
         """Return a finished ``Chunk`` whose lcs is computed, now or by another thread."""
 
     def _drop_slice(self) -> None:
-        """Remove the oldest slice."""
         self._front += 1
         self._size -= self._sizes.pop()
         if not self._chunks:
@@ -488,10 +480,7 @@ class SBA(BoundaryAggregator):
 
 @cache
 def _threads(process: int) -> ThreadPoolExecutor:
-    """Return the thread pool that all windows of a process share; a forked process has another.
-
-    It starts up to one thread per core, when needed, like the paper's pool of a slot.
-    """
+    """Return the thread pool of a process (not of its parent), with up to one thread per core."""
     del process
     quietly = partial(np.seterr, all="ignore")  # numpy has a setting for warnings per thread
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="lcs", initializer=quietly)

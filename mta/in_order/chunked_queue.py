@@ -85,7 +85,6 @@ class ChunkedQueue:
             self.end = (chunk.next, 0)
 
     def pop_front(self) -> None:
-        """Remove the first element of a queue that is not empty."""
         chunk, index = self.begin
         for column in chunk.columns:
             column[index] = None

@@ -44,10 +44,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class _Sublists(InOrderAggregator):
-    """The queue, the pointers that divide it into sublists, and their moves.
-
-    ``chunk_size`` is the number of elements in a chunk of the queue.
-    """
+    """The queue, with ``chunk_size`` elements per chunk, and the pointers between sublists."""
 
     def __init__(self, monoid: AbstractMonoid, columns: int, chunk_size: int) -> None:
         super().__init__(monoid)

@@ -65,7 +65,6 @@ class FlatFAT:
         return other
 
     def empty(self, count: int) -> Rows:
-        """Return rows for empty slots."""
         return self._schema.take(self._schema.one(self.monoid.identity), np.zeros(count, "i8"))
 
     def update(self, slots: Slots, partials: Rows) -> None:
@@ -133,11 +132,9 @@ class FlatFAT:
         return self._join(left, right)
 
     def leaf(self, slot: int) -> Partial:
-        """Return the partial in a slot."""
         return self._schema.at(self._rows, self.capacity + slot)
 
     def slots(self, slots: Slots) -> Rows:
-        """Return the rows of some slots."""
         return self._schema.take(self._rows, self._places(slots))
 
     def _places(self, slots: Slots) -> np.ndarray:

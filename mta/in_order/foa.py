@@ -37,10 +37,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class Cell:
-    """``cons(value, agg, tail)``; the tail is lazy, and evaluated once, when it is read.
-
-    The empty list is None.
-    """
+    """``cons(value, agg, tail)`` with a lazy tail, evaluated once; the empty list is None."""
 
     __slots__ = ("_tail", "agg", "value")
 
@@ -68,10 +65,7 @@ List = Cell | None
 
 
 class Version(NamedTuple):
-    """An immutable window; each operation returns a new one, which shares most cells.
-
-    Values and results are partials: lifted, but not lowered.
-    """
+    """An immutable window of partials; operations return new windows that share most cells."""
 
     monoid: AbstractMonoid
     front: List = None

@@ -75,7 +75,6 @@ class ReactiveAggregator:
 
     @property
     def capacity(self) -> int:
-        """Return the number of slots."""
         return self.fat.capacity
 
     @property
@@ -204,7 +203,6 @@ class ReactiveAggregator:
         return self.monoid.combine(self.fat.suffix(self._front), self.fat.prefix(back))
 
     def _note(self, slots: np.ndarray | list[int]) -> None:
-        """Record that slots have changed."""
         if isinstance(slots, list):
             self._changed += slots
         else:
@@ -214,7 +212,6 @@ class ReactiveAggregator:
             self._propagate()
 
     def _propagate(self) -> None:
-        """Propagate the changed slots in FlatFAT."""
         if self._runs:
             slots = np.concatenate([*self._runs, np.array(self._changed, "i8")])
             self.fat.propagate(np.unique(slots))
@@ -277,7 +274,6 @@ class ReactiveAggregator:
     # --- inspection -----------------------------------------------------------------------------
 
     def events(self) -> Iterator[Partial]:
-        """Yield every event, lifted, oldest first."""
         for slot in self._ring(0, self._used).tolist():
             if self.fifo or self._live[slot]:
                 yield self.fat.leaf(slot)

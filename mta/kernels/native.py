@@ -121,10 +121,7 @@ _NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
 
 
 def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
-    """Write the folds up to each row into ``room``, after its first (or before its last) row.
-
-    Returns False if the caller must use numpy.
-    """
+    """Write folds after the first (or before the last) row of ``room``; False to use numpy."""
     given, out = _rows(kernel, rows), _columns(kernel, room, writable=True)
     if given is None or out is None:
         return False

@@ -21,10 +21,7 @@ import numpy as np
 
 
 def _levels(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, int]]:
-    """Yield each bit, the highest first, the zeros before each row, and the total of zeros.
-
-    The counts have one row more than the column.
-    """
+    """Yield each bit, the highest first, the zeros before each of n + 1 rows, and all zeros."""
     for bit in reversed(range(int(codes.max(initial=0)).bit_length())):
         ones = (codes >> bit & 1).astype(bool)
         before = np.zeros(len(codes) + 1, np.int64)

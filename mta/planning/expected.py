@@ -48,13 +48,11 @@ class Traffic:
     bytes: float = 0.0
 
     def add(self, calls: float, pages: float, size: float = 0.0) -> None:
-        """Add more traffic."""
         self.calls += calls
         self.pages += pages
         self.bytes += size
 
     def times(self, factor: float) -> Traffic:
-        """Return this traffic times a factor."""
         return Traffic(*(factor * each for each in astuple(self)))
 
 

@@ -64,7 +64,6 @@ def plan(work: Workload, buckets: int | None = None, costs: Costs = MEASURED) ->
 
 
 def _seconds(part: Workload, found: Expected, buckets: int, partitions: int, costs: Costs) -> float:
-    """Return the seconds of one core per micro-batch."""
     carried = SPARK.of(buckets * part.rows, buckets, partitions)
     return buckets * costs.of(part, found) + carried
 

@@ -93,7 +93,6 @@ class Groups:
 
     @classmethod
     def of(cls, work: Workload) -> Groups:
-        """Return the groups for the keys of a workload."""
         columns = {f"{n}": (f"{n}", Max()) for n in range(work.aggregations)}
         leaf_arity, arity = small_groups(Product(columns), work.window)
         per_batch = work.rows / work.distinct(work.rows)

@@ -43,7 +43,7 @@ _LONGEST_LIFETIME, _LONGEST_PERIOD = 1 << 61, 1 << 59
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a stream has come: what triggers need to know of it."""
+    """The progress of a stream, as far as triggers need it."""
 
     events: int = 0
     """Events accepted since the beginning."""

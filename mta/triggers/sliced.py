@@ -90,7 +90,7 @@ class Prelifted(AbstractMonoid):
 
 
 class _SliceEngine(WindowEngine):
-    """The engine of a window over slices, which takes in events and stores partials."""
+    """The engine of a window over slices; it accepts events, and stores partials."""
 
     def __init__(
         self,
@@ -185,7 +185,6 @@ class SlicedWindow(ResultsWhenDue[Out]):
                     policy.lifetime)  # fmt: skip
 
     def _add(self, partial: Partial) -> None:
-        """Combine the open slice with a partial."""
         self._open = self.monoid.combine(self._open, partial) if self._is_open else partial
         self._is_open = True
 

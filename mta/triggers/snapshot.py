@@ -46,7 +46,6 @@ class TriggeredSnapshot:
     open: list[Payload] | None = None
 
     def encode(self) -> bytes:
-        """Return the snapshot as bytes."""
         held = self.moments, self.columns
         fields = [self.window, self.trigger, *astuple(self.progress), held, self.open]
         return seal(MAGIC, VERSION, fields)
