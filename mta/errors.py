@@ -83,7 +83,7 @@ class UnsuitableMonoid(WindowStoreError, TypeError):
 
 
 class SnapshotMismatch(WindowStoreError, ValueError):
-    """The snapshot is of another monoid, policy or arity: restore with the same ones."""
+    """The snapshot has another monoid, policy or arity: restore with the same ones."""
 
 
 class CorruptSnapshot(WindowStoreError, ValueError):

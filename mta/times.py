@@ -50,7 +50,7 @@ _OUT_OF_RANGE = "a time is out of range: years -144168 to 148107 can be kept; ar
 
 
 def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> int:
-    """Return an integer, also from numpy's. Raises TypeError or ValueError for other values.
+    """Return a Python or numpy integer as int. Raises TypeError or ValueError for other values.
 
     >>> to_count(np.int64(3), "a size")
     3
@@ -205,7 +205,7 @@ def to_time(value: Any, unit: TimeUnit | None = None) -> int:
 
 
 def _number(value: Any) -> float | Fraction:
-    """Return a numeric time exactly. Raises InvalidTime if the value is not a number."""
+    """Return a numeric time as an exact number. Raises InvalidTime for other values."""
     if isinstance(value, (str, bytes)):
         raise InvalidTime(f"{value!r} is text; parse it into a datetime or a number first")
     try:

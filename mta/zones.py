@@ -1,8 +1,8 @@
 """Time zones for whole columns: local clocks from times, and back.
 
 Times are microseconds since 1970 in UTC. Local times are microseconds since 1970 by the zone's
-clock. A zone is a list of transitions, each with the offset that follows it. Both conversions never
-decrease as times grow, so the bounds of frames that are computed with them never do:
+clock. A zone is a list of transitions, each with the offset that follows it. Results of both
+conversions never decrease as times grow, so the bounds of frames that use them never do:
 
     clock goes forward   02:00 -> 03:00    a local time between the two is the transition itself
     clock goes back      03:00 -> 02:00    an hour passes twice; local times stay at 03:00 until the

@@ -104,7 +104,7 @@ class HistogramADWIN:
         return self.count
 
     def _changed(self) -> bool:
-        """Return whether some older buckets have another mean than the newer ones."""
+        """Return whether the means of some older and the newer buckets differ."""
         older, total = 0, 0.0
         if self.count < 16:
             return False

@@ -1,4 +1,4 @@
-"""Many keys: ``KeyedWindows`` compared with libraries that roll over groups, and over a store.
+"""Many keys: ``KeyedWindows`` compared with libraries with grouped windows, and over a store.
 
 In memory, each side computes the maximum of an hour for every event of every key, over the same
 columns in order of time. polars runs on one thread. It is faster for rows in order of keys, so it

@@ -72,7 +72,7 @@ def times_of(events: int, distance: int) -> np.ndarray:
 
 
 class Slide:
-    """A full window on local disk, and a stream that continues."""
+    """A full window on local disk, and the rest of its stream."""
 
     def __init__(self, aggregator: type[Aggregator], size: int, distance: int) -> None:
         self._folder = tempfile.TemporaryDirectory()

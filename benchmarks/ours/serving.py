@@ -1,6 +1,6 @@
 """Reads of published windows compared with handwritten code, over Redis on this host.
 
-The windows have three aggregations over three windows, and a million keys with 20 events each. A
+There are three aggregations over three windows, and a million keys with 20 events each. A
 separate process reads one key at a time, a thousand keys together, and without a cache. There are
 two rivals on the same server. One is a sorted set per key (handwritten): ``ZRANGEBYSCORE`` returns
 the events of the longest window, and the client folds them. The other is a ``GET`` of a finished

@@ -238,7 +238,7 @@ class _Auditor:
         return "pages below it are missing, so it cannot be rebuilt: restore a copy of it"
 
     def _repair(self, named: Named) -> Group | None:
-        """Rewrite the page and return it, read again; None if that is impossible."""
+        """Rewrite the page, and return it as read back; None if that is impossible."""
         pages = self._rebuild(named) if self._rebuild else None
         if pages is None:
             return None

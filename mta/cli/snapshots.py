@@ -299,7 +299,7 @@ class Listing:
 
 
 def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
-    """Print windows by key, with shared windows below it, their totals, monoid and policy."""
+    """Print the windows of each key, then their totals, monoid and policy."""
     say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
     if len(listing.windows) < listing.keys:
         say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")

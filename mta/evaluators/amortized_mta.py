@@ -21,8 +21,8 @@ combined once, into one aggregate per entry of the stack. So a growing leftmost 
 and the left branch has no stale values. The stack is built again from the queues only when the
 front leaves the root group that it was built from.
 
-These are the costs in combines, with L = leaf_arity and a = arity. The query takes 1. The other
-costs are amortized:
+Costs are in combines, with L = leaf_arity and a = arity. A query takes 1. The other costs are
+amortized:
 
     insert   1               onto R1
              1               groups are folded when they are sealed

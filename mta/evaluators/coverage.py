@@ -41,7 +41,7 @@ class Incomplete:
     The count includes the event of the result. Each retraction of one of these events adds one.
     """
     complete_after_both: tuple[np.datetime64, int] | None = None
-    """From this moment on and with this many events; for windows combined with ``&``."""
+    """Both conditions together, a moment and a count; for windows combined with ``&``."""
 
 
 @dataclass(frozen=True)

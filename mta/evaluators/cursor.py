@@ -137,7 +137,7 @@ class Entering:
     """Consecutive pieces."""
     stops: EachFront
     turning: Sweep | None = None
-    """The progress of a kernel whose fronts are among these events."""
+    """The sweep of a kernel in progress, if its fronts are among these events."""
     total: Partial | None = None
     """The aggregate of the events before the last stop, if a kernel has computed it."""
 

@@ -137,7 +137,7 @@ class EarlyCursor(Cursor):
     def _bounds(self, chunk: Chunk) -> tuple[EachFront, EachFront]:
         """Return where the frame of each event of a chunk starts, and where it stops.
 
-        Positions count from the chunk's first event. A frame without events may stop early.
+        Positions count from the chunk's first event. An empty frame may stop before its start.
         """
         events, policy, times, count = self.events, self.policy, chunk.times, chunk.count
         front, oldest, lifetime = events.kept_from, events.kept_from - chunk.first, policy.lifetime

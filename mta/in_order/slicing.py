@@ -33,12 +33,12 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 def panes(range: int, slide: int) -> tuple[int, ...]:
-    """Return the lengths of slices as panes, as a cycle."""
+    """Return the repeating lengths of slices for panes."""
     return (gcd(range, slide),)
 
 
 def pairs(range: int, slide: int) -> tuple[int, ...]:
-    """Return the lengths of slices as pairs, as a cycle."""
+    """Return the repeating lengths of slices for pairs."""
     rest = range % slide
     return (rest, slide - rest) if rest else (slide,)
 

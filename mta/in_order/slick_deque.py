@@ -12,8 +12,8 @@ SlickDeque supports two kinds of operations:
   one never can, because the newer value stays longer. So the oldest value in the deque is the
   result.
 
-A selective operation must be associative, but not commutative. This is Max over 2, 6, 3, 5, 3, as
-in the DEBS 2017 paper:
+A selective operation must be associative, but need not be commutative. This is Max over 2, 6, 3, 5,
+3, as in the DEBS 2017 paper:
 
 >>> from mta import Max
 >>> window = SlickDeque(Max())

@@ -94,7 +94,7 @@ SPARK = SparkCosts(row=3.6e-6, bucket=6.4e-3, partition=0.11, batch=0.33)
 
 
 def measure(url: str) -> Costs:
-    """Measure the constants on this machine with a store, in a minute; raises its errors."""
+    """Measure the constants with a store, in about a minute. Raises the store's errors."""
     seconds, amounts = [], []
     for shape in SHAPES:
         with ExitStack() as stack:

@@ -35,7 +35,7 @@ _LIGHTER = 1 - 1e-6
 #: Bytes of a page without its columns, of each column, of an index entry, of a snapshot without its
 #: runs, of each run in it, and of each run pending deletion.
 _HEAD, _COLUMN, _ENTRY, _SNAPSHOT, _RUN, _PENDING = 110, 24, 32, 230, 50, 20
-#: Bytes of a standalone window's page without its events, and in its snapshot per level and once.
+#: Bytes of a standalone window's page without its events; of its snapshot per level, and otherwise.
 _WINDOW_PAGE, _LEVEL, _WINDOW = 220, 600, 250
 
 
@@ -216,7 +216,7 @@ class _Bucket:
         pages = leaves * groups.pages_per_leaf
         size = groups.leaf_bytes + _WINDOW_PAGE
         reads = keys * groups.levels
-        if work.window.needs_times:  # a front that reaches another leaf is searched in it
+        if work.window.needs_times:  # the front is searched in a leaf that it reaches
             reads += min(keys, leaves)
         self.found.get.add(reads, reads, reads * size)
         self.found.put.add(leaves, pages, pages * size)

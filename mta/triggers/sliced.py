@@ -102,7 +102,7 @@ class _SliceEngine(WindowEngine):
     ) -> None:
         """``policies`` are the policies over events and over slices."""
         of_events, of_slices = policies
-        # Slices are closed in order, so events must arrive in order in every structure.
+        # Slices are closed in order, so no event may be late, even if the structure allows it.
         self._reads = monoid, of_events, monoid.name, replace(settings, allowed_lateness=None)
         # Nulls are handled when the events are lifted.
         lifted = replace(settings, nulls="raise", min_samples=None)

@@ -131,7 +131,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def flush(self) -> Due:
-        """Return the result over the events since the last one early; nothing without new events.
+        """Return the next result early, over the events so far; nothing without new events.
 
         The result's moment is the moment at which it will be due (a period), or the number of
         events so far. It becomes due again later, with the events that arrive until then. Use it
