@@ -115,7 +115,7 @@ class Bench:
         path = self._journal(experiment.name)
         if self._fresh:
             path.unlink(missing_ok=True)
-        # Not the versions of libraries, which papers' experiments do not use: cells take hours.
+        # Cells take hours, and papers' experiments do not depend on the versions of libraries.
         journal = Journal(path, {"size": size, "kernels": native.in_use()})
         progress = Progress(experiment.name, journal)
         rows = experiment.run(size, progress)

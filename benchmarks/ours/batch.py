@@ -1,4 +1,4 @@
-"""Batches: all results of a count window of 2^20 over 4 million doubles, and pandas."""
+"""Batches: results of a count window of 2^20 over 4 million doubles, compared with pandas."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def pages(values: np.ndarray, times: np.ndarray) -> list[Figure]:
 
 def check(values: np.ndarray, times: np.ndarray) -> None:
     """Require that each of the four windows has the results that it has alone."""
-    values, times = values[:200_000], times[:200_000]  # several groups
+    values, times = values[:200_000], times[:200_000]  # spans several groups
     together = four(None, Max(), values, times)
     for name in WINDOWS:
         alone = Window(Max(), TimeWindow(name), store=None).extend(values, times)

@@ -19,7 +19,7 @@ class SubWindow:
     events: int
     front: int
     pages: int | None
-    """Pages with events of the window, and inner pages above them; None if unknown without pages."""
+    """Pages with events of the window, and their inner pages; None if unknown without pages."""
 
 
 @dataclass(frozen=True)

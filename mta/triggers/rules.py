@@ -146,7 +146,7 @@ class EveryPeriod(Trigger):
         offset: A shift of the boundaries: "1 day" with "9h30m" is each day at 09:30 UTC.
         zone: The time zone of periods of whole days, such as "America/New_York". Days have 23 or 25
             hours when the clock changes. A boundary that the clock skips is at the moment of the
-            change instead.
+            change.
 
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger
