@@ -1,4 +1,4 @@
-"""Time zones for whole columns: local clocks from times, and back.
+"""Time zones for whole columns: conversions between UTC and local times.
 
 Times are microseconds since 1970 in UTC. Local times are microseconds since 1970 by the zone's
 clock. A zone is a list of transitions, each with the offset that follows it. Results of both

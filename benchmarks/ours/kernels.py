@@ -1,7 +1,7 @@
 """Batches with the compiled kernels, compared with pandas' compiled ``rolling``.
 
 The experiment computes all results of count and time windows over 4 million doubles in memory. The
-gaps of events are a second on average, so both kinds of windows have about the same number of
+events are one second apart on average, so both kinds of windows have about the same number of
 events. Short and long windows use different algorithms and kernels. Figures are processor times,
 which other work on the machine disturbs least. For count windows, the experiment also measures
 bottleneck and polars if they are installed.

@@ -18,8 +18,8 @@ Costs are in combines. An event in order takes O(1) amortized. An event at dista
 * log d), or O(d) if every result of a batch is requested. A bulk eviction takes O(arity * log n),
 and one page per level. Single late events wait with the other new events, unless they are older
 than the last leaf: one combine each, and one merge into the last leaf for all of them. If the
-monoid is not commutative, they must belong among the newest events (``FingerTreeLog.newest``), and
-take one combine for each newer event.
+monoid is not commutative, only late events among the newest ones can wait
+(``FingerTreeLog.newest``), and each takes one combine for each newer event.
 """
 
 from __future__ import annotations

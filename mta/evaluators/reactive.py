@@ -20,8 +20,8 @@ middle, but not if events of the range have left at the front. The time of the l
 left is in the slot before the front. If that slot is a hole, or if its event was moved, the
 snapshot contains the time.
 
-Costs in combines are those of FlatFAT, plus log2(n) for an eviction from the middle, which reads at
-most one page per level, and writes one page per level before the next snapshot.
+Costs in combines are those of FlatFAT, plus log2(n) for an eviction from the middle. Such an
+eviction reads at most one page per level, and writes one page per level before the next snapshot.
 
 In a snapshot, after the common fields:
 

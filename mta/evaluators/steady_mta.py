@@ -18,9 +18,9 @@ windows have two leaf groups or more, and events leave one by one, a single call
     2 arity + 8 (c + 3) + 6 levels,  with c = 1 + arity * levels / leaf_arity
 
 This is twice ``arity`` for a root group that is folded again, and the rest for up to 8 events that
-are prefetched together. The costs are those of Amortized MTA in shorter windows (choose smaller
-leaf groups for them), in batches, and for one leaf group after a restore or a bulk eviction. One
-more leaf group and its folds are in memory.
+are prefetched together. In shorter windows (choose smaller leaf groups for them), in batches, and
+for one leaf group after a restore or a bulk eviction, Steady MTA costs as much as Amortized MTA.
+One more leaf group and its folds are in memory.
 
 Steady MTA and Amortized MTA have the same snapshots and pages, and can restore each other's. The
 folds that are computed ahead are not stored. Results are the same, except for the rounding of

@@ -514,9 +514,9 @@ class PBA(BoundaryAggregator):
     first boundary and ends with the process.
 
     Threads run in parallel only inside numpy, which releases the interpreter's lock. So PBA is
-    faster than SBA only for columnar monoids, not for a ``Monoid`` of Python functions. Chunks must
-    be so large that folding takes longer than passing them to a thread: use ranges of at least
-    about 2^12.
+    faster than SBA only for columnar monoids, and slower for a ``Monoid`` of Python functions.
+    Chunks must be so large that folding takes longer than passing them to a thread: use ranges of
+    at least about 2^12.
 
     >>> from mta import Max
     >>> window = PBA(Max(), 10, 2, chunk_size=5)
