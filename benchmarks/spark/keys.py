@@ -6,8 +6,8 @@ windows: large batches fill them first. These batches, and the first batch after
 counted.
 
 - The trivial step packs, groups, stores a state and unpacks like ours, but computes nothing.
-- The pass-through repartitions the rows by key, and returns them. All figures are shown with its
-  figure.
+- The pass-through repartitions the rows by key, and returns them. It is measured with every
+  stream.
 - The handwritten function is ``applyInPandasWithState`` over each key, with the key's events in
   Spark's state, as users write without this project.
 """
