@@ -1,9 +1,9 @@
 """The cost of the number of keys: a stream of a hundred to ten million keys, on local disk.
 
-All keys are equally frequent, with about twenty events in the window. One ``KeyedWindows`` with one
-snapshot has all keys, so it is larger than a bucket in Spark. It is filled with batches that
-contain every key. Then batches of random keys are timed, each restored from the previous snapshot
-and saved as a snapshot. Each number of keys runs in a separate process.
+All keys are equally frequent, with about twenty events in the window. A single ``KeyedWindows`` has
+all keys, so its snapshot is larger than that of a bucket in Spark. The windows are filled with
+batches that contain every key. Then batches of random keys are timed, each restored from the
+previous snapshot and saved as a snapshot. Each number of keys runs in a separate process.
 """
 
 from __future__ import annotations

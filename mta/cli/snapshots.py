@@ -5,7 +5,7 @@ A snapshot alone determines which pages are needed and whether they are intact
 monoid.
 
 The program may continue to write meanwhile. A page is garbage if none of the given snapshots names
-it, and no writer that continues from them can ever name it: such a page belongs to events that are
+it, and no writer that continues from them can ever name it. Such a page belongs to events that are
 already sealed (``mta.audit.walk.is_garbage``), or to a run whose number every given snapshot of
 keyed windows has passed. Any other page may have just been written. A newer snapshot either names
 it or makes it garbage.

@@ -1,11 +1,11 @@
 """Log MTA (MTA paper, section 4.1): every new leaf walks one branch of the tree.
 
-Log MTA evaluates level queues by range folds. The paper keeps both side branches up to date: an
-insertion propagates along the right branch (Algorithm 1), an eviction prunes and recomputes the
-left branch (Algorithm 2), and the result is at the root. Here, the left branch is folded when the
-front reaches a leaf, by one range fold of the levels (``LeafReader.fold``) and the suffix folds of
-the leaf's events. While the front is in that leaf, the right branch is one running fold. Nothing
-else is remembered.
+Log MTA evaluates level queues by range folds. The paper keeps both side branches up to date. An
+insertion propagates along the right branch (Algorithm 1), and an eviction prunes and recomputes the
+left branch (Algorithm 2). The result is at the root. Here, the left branch is folded when the front
+reaches a leaf, by one range fold of the levels (``LeafReader.fold``) and the suffix folds of the
+leaf's events. While the front is in that leaf, the right branch is one running fold. Nothing else
+is remembered.
 
 The printed Algorithm 1 overflows the root and loses an aggregate there. Instead, sealed groups move
 up as in ``logs.levels.queues``. Figure 2 shows a bulk eviction: a maximum over times with a window

@@ -1,6 +1,6 @@
 """FlatFAT, the flat fixed-sized aggregator (Reactive Aggregator paper, section 4).
 
-A complete binary tree over ``capacity`` slots, a power of two, in one flat array: the root is row
+A complete binary tree over ``capacity`` slots, a power of two, in one flat array. The root is row
 1, the children of row v are rows 2v and 2v + 1, and slot i is row capacity + i. Row 0 is not used.
 Each row is the aggregate of the slots below it (equation 4.1). The paper's Figure 3 shows a sum:
 

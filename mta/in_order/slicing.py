@@ -47,7 +47,7 @@ class Sliced:
     """Windows of the last ``range`` values over slices; one ends every ``slide`` values.
 
     ``cut`` is ``pairs`` or ``panes``, and ``over`` is the aggregator of slices. A value takes 1
-    combine, a slice takes an insert and an evict of ``over``, and a window takes a query of
+    combine, and a slice takes an insert and an evict of ``over``. A window takes a query of
     ``over`` with range / gcd panes, or at most 2 ceil(range / slide) pairs. Raises ValueError.
     """
 

@@ -14,9 +14,9 @@ windows, with one row per slide instead of one row per event.
 
 With slide == size, the default, the window *tumbles*: it has one slice.
 
-Results are exact if no slice is ever cut: the size is a whole number of slides, results are due
-only at the ends of slices, the policy depends only on times or counts, and no event is late. Other
-windows are refused, with an error that says what to use instead.
+Results are exact if no slice is ever cut. So the size must be a whole number of slides, results are
+due only at the ends of slices, the policy depends only on times or counts, and no event is late.
+Other windows are refused, with an error that says what to use instead.
 """
 
 from __future__ import annotations
