@@ -17,8 +17,8 @@ leaves, some of them later, so no leaf is read or written only for that purpose.
 Costs are in combines. An event in order takes O(1) amortized. An event at distance d takes O(arity
 * log d), or O(d) if every result of a batch is requested. A bulk eviction takes O(arity * log n),
 and one page per level. Single late events wait with the other new events, unless they are older
-than the last leaf: one combine each, and one merge into the last leaf for all of them. If the
-monoid is not commutative, only late events among the newest ones can wait
+than the last leaf. They take one combine each, and one merge into the last leaf for all of them. If
+the monoid is not commutative, only late events among the newest ones can wait
 (``FingerTreeLog.newest``), and each takes one combine for each newer event.
 """
 
