@@ -2,7 +2,7 @@
 
 - ``commands``: from options to an exit code
 - ``snapshots``: ``inspect``, ``check`` and ``gc`` for snapshots in files
-- ``serving``, ``planning``: ``serve`` and ``plan``
+- ``serving``, ``planning``: the options of the server; plans of windows
 - ``console``, ``output``: what the commands print, and in which form
 - ``exits``: the exit codes, and the code of each error
 """
