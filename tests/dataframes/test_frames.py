@@ -327,7 +327,7 @@ def test_windows_have_extremes_of_moments(unit: str) -> None:
 def test_moments_and_booleans_by_type_have_no_sum() -> None:
     for dtype in ("M8[us]", "m8[s]", "?"):
         for monoid in (Sum, CheckedSum):
-            with pytest.raises(InvalidValue, match=r"a sum is of numbers, not of (bool|dat|timed)"):
+            with pytest.raises(InvalidValue, match=r"a sum needs numbers, not (bool|dat|timed)"):
                 monoid(dtype)
 
 
