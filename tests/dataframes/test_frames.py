@@ -221,7 +221,7 @@ def test_what_has_an_order_of_its_own_has_no_extremes() -> None:
     for given in frames:
         for monoid in (Min(), Max()):
             with pytest.raises(
-                InvalidValue, match=r"aggregation 'a': column 'v' is .* another order"
+                InvalidValue, match=r"aggregation 'a': column 'v' is .* whose order is undefined"
             ):
                 rolling(given, window=2, aggregations={"a": ("v", monoid)})
         found = rolling(given, window=2, aggregations={"a": ("v", Last()), "b": ("v", First())})
